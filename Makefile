@@ -1,0 +1,48 @@
+# make demo    a simulated study with bad raters, fitted and compared with its truth
+# make test    lint, format, types and tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint clean
+.DEFAULT_GOAL := test
+
+# The stamps hold the moment of the last installation: pip runs again only when
+# pyproject.toml is newer.
+$(VENV)/.stamp-dev: pyproject.toml
+	@echo "== Setting up $(VENV) (only when pyproject.toml changed)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+$(VENV)/.stamp-bench: $(VENV)/.stamp-dev
+	@echo "== Adding what the benchmarks compare with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+demo: $(VENV)/.stamp-dev
+	@$(BIN)/bbq demo
+
+lint: $(VENV)/.stamp-dev
+	@echo "== Lint: ruff check"
+	@$(BIN)/ruff check .
+	@echo "== Format: ruff format --check"
+	@$(BIN)/ruff format --check .
+	@echo "== Types: mypy"
+	@$(BIN)/mypy
+
+test: lint
+	@echo "== Tests: pytest"
+	@$(BIN)/python -m pytest
+
+bench-%: $(VENV)/.stamp-bench
+	@echo "== Benchmark: $*"
+	@$(BIN)/python benchmarks/$*.py
+
+docs/demo.svg: $(VENV)/.stamp-dev $(wildcard bbq_plugin/*.py bbq_plugin/*/*.py)
+	@echo "== Picture of the demo"
+	@$(BIN)/bbq demo --svg $@ > /dev/null
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,51 @@
+"""The errors a user may see. A message says what, where, and what to do."""
+
+from __future__ import annotations
+
+
+class BBQError(Exception):
+    """Anything this package refuses to do, with a message meant for people."""
+
+
+class UsageError(BBQError, ValueError):
+    """The call itself is wrong: an unknown option, an impossible combination."""
+
+
+class UnsupportedError(BBQError):
+    """The request makes sense, but this installation or this model cannot do it."""
+
+
+class DataError(BBQError, ValueError):
+    """The data are at fault: the message names the row and the value."""
+
+
+class FormatError(DataError):
+    """A file is at fault: the message names the file, the line and the remedy."""
+
+    def __init__(
+        self,
+        problem: str,
+        file: str | None = None,
+        line: int | None = None,
+        value: object = None,
+        remedy: str | None = None,
+    ) -> None:
+        # All of it goes into args, so that the error survives pickling between processes.
+        super().__init__(problem, file, line, value, remedy)
+        self.problem = problem
+        self.file = file
+        self.line = line
+        self.value = value
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        where = ""
+        if self.file is not None:
+            where = f"{self.file}: " if self.line is None else f"{self.file}:{self.line}: "
+        elif self.line is not None:
+            where = f"line {self.line}: "
+        return where + self.problem + (f"; {self.remedy}" if self.remedy else "")
+
+
+class ConvergenceError(BBQError):
+    """The optimiser stopped before the gradient reached the tolerance."""
