@@ -1,0 +1,1 @@
+"""Bayesian Bradley-Terry with rater quality: leaderboards and rater reports from pairwise votes."""

@@ -1,0 +1,253 @@
+"""How rows become arrays: names to codes, answers to wins, and the checks that name a bad row."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bbq_plugin.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from bbq_plugin.comparisons import Comparison, Skipped
+
+# Skipped rows are counted without limit but kept only so far: a file of ten
+# million self pairs must not fill the memory with the same sentence.
+SKIPPED_KEPT = 1000
+
+# Codes without names must be dense. This much slack is a matter of taste; codes
+# beyond it are identifiers that were never coded, and would make empty items.
+_MOST_SPARE_CODES = 1_000_000
+
+
+class Codes:
+    """Names to integers in order of first appearance."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.code: dict[str, int] = {}
+
+    def __call__(self, name: object, where: str) -> int:
+        known = self.code.get(name) if type(name) is str else None
+        if known is not None:
+            return known
+        if not isinstance(name, str):
+            raise DataError(
+                f"{where}: {self.kind} is {name!r}, not text; "
+                "give names as str, or integer codes to Comparisons.from_arrays"
+            )
+        if not name.strip():
+            raise DataError(
+                f"{where}: {self.kind} has an empty name ({name!r}); name it or drop the row"
+            )
+        return self.code.setdefault(str(name), len(self.code))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.code)
+
+
+class Wins:
+    """Collects coded wins from named rows and refuses bad ones, naming the row."""
+
+    def __init__(self) -> None:
+        self.items = Codes("item")
+        self.raters = Codes("rater")
+        self.has_raters: bool | None = None
+        self.rater = array("i")
+        self.winner = array("i")
+        self.loser = array("i")
+        self.weight = array("d")
+
+    def rater_code(self, rater: object, where: str) -> int:
+        has_rater = rater is not None
+        if self.has_raters is None:
+            self.has_raters = has_rater
+        elif self.has_raters is not has_rater:
+            now, before = ("a rater", "none") if has_rater else ("no rater", "one")
+            raise DataError(
+                f"{where}: has {now} ({rater!r}) where the rows before have {before}; "
+                "give a rater on every row, or None on every row"
+            )
+        return self.raters(rater, where) if has_rater else 0
+
+    def add(self, rater: int, winner: int, loser: int, weight: float) -> None:
+        self.rater.append(rater)
+        self.winner.append(winner)
+        self.loser.append(loser)
+        self.weight.append(weight)
+
+    def arrays(self) -> dict[str, Any]:
+        if not self.weight:
+            raise DataError("there are no comparisons; give at least one row that is not skipped")
+        return {
+            "rater": np.frombuffer(self.rater, dtype=np.int32),
+            "winner": np.frombuffer(self.winner, dtype=np.int32),
+            "loser": np.frombuffer(self.loser, dtype=np.int32),
+            "weight": np.frombuffer(self.weight, dtype=np.float64),
+            "items": self.items.names,
+            "raters": self.raters.names,
+            "has_raters": bool(self.has_raters),
+        }
+
+
+class Answers:
+    """What a rater's behaviour shows beside the wins: sides, times, ties."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.outcomes: Counter[str] = Counter()
+        self.sided_rater = array("i")
+        self.sided_left = array("b")
+        self.timed_rater = array("i")
+        self.timed_s = array("d")
+
+    def add(self, rater: int, record: Comparison) -> None:
+        self.n += 1
+        self.outcomes[record.outcome] += 1
+        if record.slate is None and record.outcome in ("left", "right"):
+            self.sided_rater.append(rater)
+            self.sided_left.append(record.outcome == "left")
+        if record.time_s is not None:
+            self.timed_rater.append(rater)
+            self.timed_s.append(record.time_s)
+
+    def left_rate(self, n_raters: int) -> NDArray[np.float64] | None:
+        if not n_raters or not self.sided_rater:
+            return None
+        return left_rate(
+            np.frombuffer(self.sided_rater, dtype=np.int32),
+            np.frombuffer(self.sided_left, dtype=np.int8),
+            n_raters,
+        )
+
+    def median_time_s(self, n_raters: int) -> NDArray[np.float64] | None:
+        if not n_raters or not self.timed_rater:
+            return None
+        rater = np.frombuffer(self.timed_rater, dtype=np.int32)
+        time_s = np.frombuffer(self.timed_s, dtype=np.float64)
+        time_s = time_s[np.lexsort((time_s, rater))]
+        n = np.bincount(rater, minlength=n_raters)
+        start = np.cumsum(n) - n
+        medians = np.full(n_raters, np.nan)
+        known = n > 0
+        low, high = start + (n - 1) // 2, start + n // 2
+        medians[known] = (time_s[low[known]] + time_s[high[known]]) / 2
+        return medians
+
+
+def left_rate(
+    rater: NDArray[np.int32], went_left: NDArray[Any], n_raters: int
+) -> NDArray[np.float64]:
+    """Share of each rater's decided answers that went left, NaN for those without any."""
+    n = np.bincount(rater, minlength=n_raters)
+    lefts = np.bincount(rater, weights=went_left, minlength=n_raters)
+    rate = np.full(n_raters, np.nan)
+    np.divide(lefts, n, out=rate, where=n > 0)
+    return rate
+
+
+class SkipLog:
+    """Counts every skipped row and keeps the first ones."""
+
+    def __init__(self) -> None:
+        self.first: list[Skipped] = []
+        self.reasons: Counter[str] = Counter()
+
+    def add(self, record: Skipped) -> None:
+        self.reasons[record.reason] += 1
+        if len(self.first) < SKIPPED_KEPT:
+            self.first.append(record)
+
+
+def arrays_or_why_not(wins: Wins, log: SkipLog) -> dict[str, Any]:
+    """The arrays, or an error that says why nothing was left to fit."""
+    if not wins.weight and log.reasons:
+        why = "; ".join(f"{n} × {reason}" for reason, n in log.reasons.most_common(3))
+        raise DataError(
+            f"there are no comparisons: all {log.reasons.total()} rows were skipped ({why}); "
+            "mend the rows or give other data"
+        )
+    return wins.arrays()
+
+
+def check_distinct(a: int, b: int, name: str, where: str) -> None:
+    if a == b:
+        raise DataError(f"{where}: item {name!r} is compared with itself; drop the row")
+
+
+def checked_weight(weight: object, where: str) -> float:
+    # Comparisons with NaN are false, so one chain catches NaN, infinity, 0 and below.
+    if isinstance(weight, (int, float, np.number)) and 0.0 < float(weight) < inf:
+        return float(weight)
+    raise DataError(
+        f"{where}: weight is {weight!r}; a weight is finite and above 0 (drop a row of weight 0)"
+    )
+
+
+def codes_1d(codes: ArrayLike, what: str, like: NDArray[Any] | None = None) -> NDArray[Any]:
+    found = np.asarray(codes)
+    if found.ndim != 1:
+        raise DataError(f"{what} has {found.ndim} dimensions; give a flat array of integer codes")
+    if found.dtype.kind not in "iu" and found.size:
+        raise DataError(
+            f"{what} has type {found.dtype}, not integers; code names first "
+            "(numpy.unique with return_inverse) or use Comparisons.from_records"
+        )
+    if like is not None and found.size != like.size:
+        raise DataError(f"{what} has {found.size} rows, winner has {like.size}; give as many")
+    return found
+
+
+def names_of(given: Sequence[str] | None, kind: str, *columns: NDArray[Any]) -> tuple[str, ...]:
+    """The names of one kind, after checking that every code has one."""
+    highest = max(int(codes.max()) for codes in columns)
+    if given is None:
+        limit = 2 * columns[0].size + _MOST_SPARE_CODES
+        remedy = "codes run from 0 without large gaps (numpy.unique with return_inverse makes them)"
+    else:
+        limit = len(given)
+        remedy = f"there are {limit} names, so codes run from 0 to {limit - 1}"
+    if highest >= limit or min(int(codes.min()) for codes in columns) < 0:
+        for codes in columns:
+            wrong = (codes < 0) | (codes >= limit)
+            if wrong.any():
+                i = int(wrong.argmax())
+                raise DataError(
+                    f"row {i} (counted from 0): {kind} code is {int(codes[i])}; {remedy}"
+                )
+    if given is None:
+        return tuple(map(str, range(highest + 1)))
+    # Through the same door as named rows, so that an empty or doubled name is refused here too.
+    codes_of = Codes(kind)
+    for i, name in enumerate(given):
+        if codes_of(name, f"{kind} name {i} (counted from 0)") != i:
+            raise DataError(f"{kind} name {i} (counted from 0) is {name!r} again; names are unique")
+    return codes_of.names
+
+
+def int32(codes: NDArray[Any]) -> NDArray[np.int32]:
+    return np.ascontiguousarray(codes, dtype=np.int32)
+
+
+def weights_1d(weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    if weight is None:
+        return np.ones(n)
+    try:
+        found = np.ascontiguousarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weight is not numeric ({error}); give one number a row") from None
+    if found.shape != (n,):
+        raise DataError(f"weight has shape {found.shape}; give one number a row, {n} in all")
+    # NaN goes through min(), so two passes without temporaries decide the good case.
+    if not (found.min() > 0.0 and found.max() < inf):
+        i = int(np.argmin((found > 0.0) & (found < inf)))
+        checked_weight(float(found[i]), f"row {i} (counted from 0)")
+    return found

@@ -1,0 +1,257 @@
+"""The vocabulary of the package: one comparison, one row left out, and all of them as arrays.
+
+A `Comparison` is what a person saw and answered. `Comparisons` is what the model
+sees: one row per *win* with integer codes and a weight. A tie (and `both_bad`)
+becomes two rows of half the weight, one each way, so every later stage treats it
+the same. docs/data.md states the contract.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, Self
+
+import msgspec
+import numpy as np
+
+from bbq_plugin._coding import (
+    Answers,
+    SkipLog,
+    Wins,
+    arrays_or_why_not,
+    check_distinct,
+    checked_weight,
+    codes_1d,
+    int32,
+    names_of,
+    weights_1d,
+)
+from bbq_plugin.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from bbq_plugin.aggregate import Triples
+
+Outcome = Literal["left", "right", "tie", "both_bad"]
+OUTCOMES: tuple[Outcome, ...] = ("left", "right", "tie", "both_bad")
+
+
+class Comparison(msgspec.Struct, frozen=True, gc=False):
+    """One answer as it was shown: who saw which two items where, and what they said.
+
+    `slate` names the ranking or choice that this pair was broken out of; such a
+    pair was not shown side by side, so its left and right mean nothing.
+    """
+
+    key: str
+    rater: str | None
+    left: str
+    right: str
+    outcome: Outcome
+    weight: float = 1.0
+    slate: str | None = None
+    at: float | None = None
+    time_s: float | None = None
+    tags: dict[str, str] | None = None
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """A row that was read and left out, with the place and the reason."""
+
+    where: str
+    reason: str
+    value: str | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparisons:
+    """Coded comparisons: one row per win, names interned once.
+
+    Build it with `from_records`, `from_arrays` or `from_comparisons`. Row i says
+    that `raters[rater[i]]` ranked `items[winner[i]]` above `items[loser[i]]`
+    with weight `weight[i]`. Without raters (`has_raters` is False) `raters` is
+    empty and every `rater[i]` is 0. The arrays are not copied from the caller's
+    where they already have the right type: do not write to them.
+    """
+
+    rater: NDArray[np.int32]
+    winner: NDArray[np.int32]
+    loser: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    items: tuple[str, ...]
+    raters: tuple[str, ...]
+    has_raters: bool
+    #: What people answered; a tie counts once here and has two rows above.
+    n_comparisons: int
+    n_ties: int = 0
+    n_both_bad: int = 0
+    #: The first rows left out; `skip_reasons` counts all of them.
+    skipped: tuple[Skipped, ...] = ()
+    skip_reasons: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    #: Share of a rater's decided answers that went left; NaN without any, None if no side is known.
+    left_rate: NDArray[np.float64] | None = None
+    #: Median answering time of a rater in seconds; NaN without any, None if no time is known.
+    median_time_s: NDArray[np.float64] | None = None
+
+    @classmethod
+    def from_records(
+        cls,
+        records: Iterable[tuple[str | None, str, str] | tuple[str | None, str, str, float]],
+    ) -> Self:
+        """Build from (rater, winner, loser) or (rater, winner, loser, weight) rows.
+
+        Errors name the row by its index, counted from 0. A weight must be finite
+        and positive; a row that should not count is dropped, not given weight 0.
+        """
+        wins = Wins()
+        for i, record in enumerate(records):
+            where = f"row {i} (counted from 0)"
+            if isinstance(record, str) or len(record) not in (3, 4):
+                raise DataError(
+                    f"{where}: is {record!r}; "
+                    "expected (rater, winner, loser) or (rater, winner, loser, weight)"
+                )
+            weight = checked_weight(record[3] if len(record) == 4 else 1.0, where)
+            winner, loser = wins.items(record[1], where), wins.items(record[2], where)
+            check_distinct(winner, loser, record[1], where)
+            wins.add(wins.rater_code(record[0], where), winner, loser, weight)
+        return cls(n_comparisons=len(wins.weight), **wins.arrays())
+
+    @classmethod
+    def from_comparisons(
+        cls, comparisons: Iterable[Comparison | Skipped], skipped: Iterable[Skipped] = ()
+    ) -> Self:
+        """Build from `Comparison` records, as the adapters yield them.
+
+        `Skipped` records may be mixed in or given apart; they are counted and
+        never fitted. Records are taken as they come: two with the same key are
+        two answers (upsert by key is the store's business).
+        """
+        wins = Wins()
+        seen = Answers()
+        log = SkipLog()
+        for left_out in skipped:
+            log.add(left_out)
+        for i, record in enumerate(comparisons):
+            if type(record) is Skipped:
+                log.add(record)
+                continue
+            if not isinstance(record, Comparison):
+                raise DataError(
+                    f"record {i} (counted from 0): is {record!r}; expected Comparison or Skipped"
+                )
+            where = f"record {i} (counted from 0, key {record.key!r})"
+            weight = checked_weight(record.weight, where)
+            left, right = wins.items(record.left, where), wins.items(record.right, where)
+            check_distinct(left, right, record.left, where)
+            rater = wins.rater_code(record.rater, where)
+            if record.outcome == "left":
+                wins.add(rater, left, right, weight)
+            elif record.outcome == "right":
+                wins.add(rater, right, left, weight)
+            elif record.outcome in ("tie", "both_bad"):
+                wins.add(rater, left, right, weight / 2)
+                wins.add(rater, right, left, weight / 2)
+            else:
+                raise DataError(
+                    f"{where}: outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}"
+                )
+            seen.add(rater, record)
+        arrays = arrays_or_why_not(wins, log)
+        n_raters = len(arrays["raters"]) if arrays["has_raters"] else 0
+        return cls(
+            n_comparisons=seen.n,
+            n_ties=seen.outcomes["tie"],
+            n_both_bad=seen.outcomes["both_bad"],
+            skipped=tuple(log.first),
+            skip_reasons=MappingProxyType(dict(log.reasons)),
+            left_rate=seen.left_rate(n_raters),
+            median_time_s=seen.median_time_s(n_raters),
+            **arrays,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        rater: ArrayLike | None,
+        winner: ArrayLike,
+        loser: ArrayLike,
+        weight: ArrayLike | None = None,
+        *,
+        raters: Sequence[str] | None = None,
+        items: Sequence[str] | None = None,
+    ) -> Self:
+        """Build from integer codes, for millions of rows: vectorised, and copied only to convert.
+
+        `raters[rater[i]]` ranked `items[winner[i]]` above `items[loser[i]]`.
+        Names that are not given are "0", "1", …; `rater=None` means that no rater
+        is known. Errors name the row by its index, counted from 0.
+        """
+        winner = codes_1d(winner, "winner")
+        loser = codes_1d(loser, "loser", like=winner)
+        n = winner.size
+        if n == 0:
+            raise DataError("there are no comparisons; give at least one row")
+        item_names = names_of(items, "item", winner, loser)
+        rater_names: tuple[str, ...] = ()
+        if rater is None:
+            if raters:
+                raise DataError("raters are named but rater is None; give both or neither")
+            rater_codes = np.zeros(n, dtype=np.int32)
+        else:
+            rater_codes = codes_1d(rater, "rater", like=winner)
+            rater_names = names_of(raters, "rater", rater_codes)
+        winner32, loser32 = int32(winner), int32(loser)
+        same = winner32 == loser32
+        if same.any():
+            i = int(same.argmax())
+            check_distinct(0, 0, item_names[int(winner32[i])], f"row {i} (counted from 0)")
+        return cls(
+            rater=int32(rater_codes),
+            winner=winner32,
+            loser=loser32,
+            weight=weights_1d(weight, n),
+            items=item_names,
+            raters=rater_names,
+            has_raters=rater is not None,
+            n_comparisons=n,
+        )
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are names for."""
+        return len(self.items)
+
+    @property
+    def n_raters(self) -> int:
+        """How many raters there are names for; 0 when raters are unknown."""
+        return len(self.raters)
+
+    @property
+    def n_skipped(self) -> int:
+        """How many rows were left out, kept in `skipped` or not."""
+        return sum(self.skip_reasons.values())
+
+    @cached_property
+    def triples(self) -> Triples:
+        """Distinct (rater, winner, loser) with summed weights, sorted by rater."""
+        # Here and not above, because numba takes longer to import than most files to read.
+        from bbq_plugin.aggregate import aggregate  # noqa: PLC0415
+
+        return aggregate(
+            self.rater,
+            self.winner,
+            self.loser,
+            self.weight,
+            max(1, self.n_raters),
+            self.n_items,
+        )
+
+    def __repr__(self) -> str:
+        raters = f"{self.n_raters} raters" if self.has_raters else "no raters"
+        return f"<Comparisons: {self.n_comparisons} of {self.n_items} items by {raters}>"
