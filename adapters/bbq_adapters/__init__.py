@@ -1,0 +1,1 @@
+"""Adapters that turn files of labelling tools into comparisons."""
