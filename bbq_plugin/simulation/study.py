@@ -1,0 +1,303 @@
+"""A study drawn from the model, as coded arrays: ten million answers in seconds.
+
+How an answer comes about:
+
+- A slate of `slate` distinct items is drawn uniformly and shown in random order.
+- With probability q_r the rater answers by skill: a Plackett-Luce order of the
+  slate (for two items: Bradley-Terry). An inverted rater gives that order upside down.
+- Otherwise the answer is a coin flip: with probability `left_bias` the order in which
+  the items are shown, else a random one. So of the coin flips between two items a
+  share of (1 + left_bias)/2 goes left; 0 is fair, 1 is always left.
+- Two items may tie. With y the probability of the left item given the skills, an
+  answer by skill ties with probability `ties` · 4 y (1 − y), which is `ties` for equal
+  items and falls to 0 for unequal ones; a coin flip ties with probability `ties`. Both
+  are the same for either side, so the decided answers still follow the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import log, sqrt
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from bbq_plugin._coding import left_rate
+from bbq_plugin.breaking import break_choice, break_ranking, information_weight
+from bbq_plugin.comparisons import Comparison, Comparisons, Outcome
+from bbq_plugin.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+Kind = Literal["honest", "guesser", "inverted"]
+Answer = Literal["best", "rank"]
+
+# Answers are drawn in pieces of this many, so that the memory beyond the result stays small.
+_PIECE = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the study was drawn from: `theta` in nats by item, `quality` and `kind` by rater.
+
+    P(i above j) = 1/2 + quality · (y_ij − 1/2): a guesser has quality 0, and one
+    who answers upside down has a quality below 0.
+    """
+
+    items: tuple[str, ...]
+    theta: NDArray[np.float64]
+    raters: tuple[str, ...]
+    quality: NDArray[np.float64]
+    kind: tuple[Kind, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """The answers of a simulated study as codes, and its truth.
+
+    A row of `shown` holds the items of one answer from left to right, the same
+    row of `order` their places (0 is leftmost) from best to worst. With `answer`
+    "best" only the first of them was said. `tie` marks the ties between two.
+    """
+
+    truth: Truth
+    rater: NDArray[np.int32]
+    shown: NDArray[np.int32]
+    order: NDArray[np.int8]
+    tie: NDArray[np.bool_]
+    answer: Answer
+
+    def __len__(self) -> int:
+        return int(self.rater.size)
+
+    @property
+    def slate(self) -> int:
+        """How many items a rater saw at once."""
+        return int(self.shown.shape[1])
+
+    def arrays(self) -> Comparisons:
+        """Give the study to the model, without a name or an object per row."""
+        ranked = np.take_along_axis(self.shown, self.order, axis=1)
+        if self.slate == 2:
+            return self._pair_arrays(ranked[:, 0], ranked[:, 1])
+        pairs = _pairs(self.slate, self.answer)
+        sizes = [1, self.slate - 1] if self.answer == "best" else [1] * self.slate
+        return Comparisons.from_arrays(
+            np.tile(self.rater, len(pairs)),
+            np.concatenate([ranked[:, a] for a, _ in pairs]),
+            np.concatenate([ranked[:, b] for _, b in pairs]),
+            np.full(len(pairs) * len(self), information_weight(sizes)),
+            raters=self.truth.raters,
+            items=self.truth.items,
+        )
+
+    def _pair_arrays(self, winner: NDArray[np.int32], loser: NDArray[np.int32]) -> Comparisons:
+        tie, decided = self.tie, ~self.tie
+        data = Comparisons.from_arrays(
+            np.concatenate([self.rater, self.rater[tie]]),
+            np.concatenate([winner, loser[tie]]),
+            np.concatenate([loser, winner[tie]]),
+            np.concatenate([np.where(tie, 0.5, 1.0), np.full(int(tie.sum()), 0.5)]),
+            raters=self.truth.raters,
+            items=self.truth.items,
+        )
+        return replace(
+            data,
+            n_comparisons=len(self),
+            n_ties=int(tie.sum()),
+            left_rate=left_rate(
+                self.rater[decided], self.order[decided, 0] == 0, len(self.truth.raters)
+            ),
+        )
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield the study as records, as an adapter would."""
+        items = self.truth.items
+        for i, (rater, shown, order, tie) in enumerate(self.answers()):
+            if len(shown) == 2:
+                outcome: Outcome = "tie" if tie else "left" if order[0] == 0 else "right"
+                yield Comparison(f"c{i}", rater, items[shown[0]], items[shown[1]], outcome)
+                continue
+            names = [items[shown[place]] for place in order]
+            wins = break_choice(names[0], names) if self.answer == "best" else break_ranking(names)
+            for j, (winner, loser, weight) in enumerate(wins):
+                yield Comparison(f"c{i}-{j}", rater, winner, loser, "left", weight, slate=f"c{i}")
+
+    def answers(self) -> Iterator[tuple[str, list[int], list[int], bool]]:
+        """Yield (rater, shown, order, tie) of each answer."""
+        columns = (self.rater, self.shown, self.order, self.tie)
+        for begin in range(0, len(self), _PIECE):
+            piece = (column[begin : begin + _PIECE].tolist() for column in columns)
+            for rater, shown, order, tie in zip(*piece, strict=True):
+                yield self.truth.raters[rater], shown, order, tie
+
+
+def simulate(
+    *,
+    items: int = 8,
+    raters: int = 40,
+    comparisons: int = 1520,
+    guessers: float = 0.0,
+    inverted: float = 0.0,
+    left_bias: float = 0.0,
+    ties: float = 0.0,
+    slate: int = 2,
+    answer: Answer = "best",
+    quality: tuple[float, float] = (10.0, 2.0),
+    shape: float = 5.0,
+    spread: float | None = None,
+    median_votes: float | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Study:
+    """Draw a study of `comparisons` answers with a known truth.
+
+    Skills are Gamma(`shape`, 0.1) as in the paper, or normal in θ with standard
+    deviation `spread`. `guessers` and `inverted` are shares of the raters; the
+    quality of all but the guessers is Beta(*`quality`). Raters answer equally
+    often, or, with `median_votes`, log-normally with that median and the mean
+    that `comparisons` and `raters` imply (at least once each).
+    """
+    _check_shares(guessers=guessers, inverted=inverted, left_bias=left_bias, ties=ties)
+    _check_design(items, raters, comparisons, slate, answer, ties)
+    if guessers + inverted > 1:
+        raise UsageError(f"guessers {guessers} and inverted {inverted} add up to more than 1")
+    rng = np.random.default_rng(seed)
+    truth = _draw_truth(rng, items, raters, guessers, inverted, quality, shape, spread)
+    votes = _votes(rng, raters, comparisons, median_votes)
+    rater = np.repeat(np.arange(raters, dtype=np.int32), votes)
+    shown = np.empty((comparisons, slate), dtype=np.int32)
+    order = np.empty((comparisons, slate), dtype=np.int8)
+    tie = np.zeros(comparisons, dtype=np.bool_)
+    for begin in range(0, comparisons, _PIECE):
+        part = slice(begin, min(begin + _PIECE, comparisons))
+        shown[part], order[part], tie[part] = _draw_answers(
+            rng, truth, rater[part], slate, left_bias, ties
+        )
+    return Study(truth, rater, shown, order, tie, answer)
+
+
+def _draw_truth(
+    rng: np.random.Generator,
+    items: int,
+    raters: int,
+    guessers: float,
+    inverted: float,
+    quality: tuple[float, float],
+    shape: float,
+    spread: float | None,
+) -> Truth:
+    # 10 = 1/b of the paper's prior; the scale of the skills is invisible in the answers.
+    theta = (
+        np.log(rng.gamma(shape, 10.0, items)) if spread is None else rng.normal(0, spread, items)
+    )
+    n_guessers, n_inverted = round(guessers * raters), round(inverted * raters)
+    sign = np.ones(raters)
+    sign[:n_guessers] = 0
+    sign[n_guessers : n_guessers + n_inverted] = -1
+    sign = rng.permutation(sign)
+    kinds: dict[float, Kind] = {1.0: "honest", 0.0: "guesser", -1.0: "inverted"}
+    return Truth(
+        items=_numbered("item", items),
+        theta=theta,
+        raters=_numbered("rater", raters),
+        quality=sign * rng.beta(*quality, raters),
+        kind=tuple(kinds[s] for s in sign.tolist()),
+    )
+
+
+def _draw_answers(
+    rng: np.random.Generator,
+    truth: Truth,
+    rater: NDArray[np.int32],
+    slate: int,
+    left_bias: float,
+    ties: float,
+) -> tuple[NDArray[np.int32], NDArray[np.int8], NDArray[np.bool_]]:
+    n = rater.size
+    shown = _draw_slates(rng, n, len(truth.items), slate)
+    quality = truth.quality[rater]
+    by_skill = rng.random(n) < np.abs(quality)
+    theta = truth.theta[shown]
+    # Skills plus Gumbel noise, sorted, are a Plackett-Luce order; without skills, a random one.
+    utility = np.where(by_skill[:, None], theta, 0.0) + rng.gumbel(size=(n, slate))
+    order = np.argsort(-utility, axis=1).astype(np.int8)
+    upside_down = by_skill & (quality < 0)
+    order[upside_down] = order[upside_down, ::-1]
+    if left_bias:
+        leftmost = ~by_skill & (rng.random(n) < left_bias)
+        order[leftmost] = np.arange(slate, dtype=np.int8)
+    tie = np.zeros(n, dtype=np.bool_)
+    if ties:
+        y = 1.0 / (1.0 + np.exp(theta[:, 1] - theta[:, 0]))
+        closeness = np.where(by_skill, 4.0 * y * (1.0 - y), 1.0)
+        tie = rng.random(n) < ties * closeness
+    return shown, order, tie
+
+
+def _draw_slates(rng: np.random.Generator, n: int, items: int, slate: int) -> NDArray[np.int32]:
+    """`slate` distinct items a row, every ordered choice equally likely."""
+    shown = np.empty((n, slate), dtype=np.int32)
+    for place in range(slate):
+        # A number among the items left, counted on past those that are taken.
+        pick = rng.integers(0, items - place, n, dtype=np.int32)
+        for taken in np.sort(shown[:, :place], axis=1).T:
+            pick += pick >= taken
+        shown[:, place] = pick
+    return shown
+
+
+def _votes(
+    rng: np.random.Generator, raters: int, total: int, median: float | None
+) -> NDArray[np.int64]:
+    mean = total / raters
+    if median is None:
+        equal = np.full(raters, total // raters, dtype=np.int64)
+        equal[: total % raters] += 1
+        return equal
+    if not 1 <= median <= mean:
+        raise UsageError(
+            f"median_votes is {median} but the mean is {mean:.1f} votes a rater; "
+            "a skewed distribution has a median between 1 and the mean"
+        )
+    # A log-normal with median m and mean μ has σ² = 2 ln(μ / m).
+    share = rng.lognormal(0.0, sqrt(2 * log(mean / median)), raters)
+    extra: NDArray[np.float64] = share / share.sum() * (total - raters)
+    votes = 1 + np.floor(extra).astype(np.int64)
+    left_over = total - int(votes.sum())
+    votes[np.argsort(np.floor(extra) - extra, kind="stable")[:left_over]] += 1
+    return votes
+
+
+def _pairs(slate: int, answer: Answer) -> list[tuple[int, int]]:
+    """The ranks that one answer compares: the best with all, or all with all."""
+    return [(a, b) for a, b in combinations(range(slate), 2) if answer == "rank" or a == 0]
+
+
+def _numbered(stem: str, n: int) -> tuple[str, ...]:
+    width = len(str(n))
+    return tuple(f"{stem}-{i:0{width}}" for i in range(1, n + 1))
+
+
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise UsageError(f"{name} is {share}; expected a share from 0 to 1")
+
+
+def _check_design(
+    items: int, raters: int, comparisons: int, slate: int, answer: str, ties: float
+) -> None:
+    if not 2 <= slate <= min(items, 100):
+        raise UsageError(f"slate is {slate}; expected from 2 up to the {items} items (at most 100)")
+    if raters < 1 or comparisons < raters:
+        raise UsageError(
+            f"{comparisons} comparisons by {raters} raters; every rater answers at least once"
+        )
+    if answer not in get_args(Answer):
+        raise UsageError(f"answer is {answer!r}; expected 'best' or 'rank'")
+    if ties and slate > 2:
+        raise UsageError(f"ties are defined between two items, but the slate is {slate}")
