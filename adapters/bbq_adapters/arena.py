@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import difflib
-import io
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -23,6 +23,7 @@ from bbq_plugin.comparisons import Comparison, Outcome, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Iterator
 
 BothBad = Literal["tie", "drop"]
@@ -143,7 +144,9 @@ def _json_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, _Row
 
 def _csv_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, _Row]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CSV_FIELD))
-    reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), strict=True)
+    # Line by line and not through a TextIOWrapper: that one would close the caller's stream.
+    lines = chain([stream.readline().removeprefix(_BOM)], stream)
+    reader = csv.reader((line.decode("utf-8") for line in lines), strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
         missing = [column for column in _REQUIRED if column not in header]
@@ -246,14 +249,15 @@ def _outcome(winner: str, left: str, right: str, name: str, line: int) -> Outcom
 
 
 def _unknown_outcome(winner: str, left: str, right: str, name: str, line: int) -> FormatError:
-    close = difflib.get_close_matches(winner, [*OUTCOMES, left, right], n=1)
+    by_lower = {word.lower(): word for word in (left, right, *OUTCOMES)}
+    close = difflib.get_close_matches(winner.lower(), by_lower, n=1)
     return FormatError(
         f"winner is {winner!r}; expected model_a, model_b, tie or both_bad "
         "(or one of the two item names)",
         name,
         line,
         value=winner,
-        remedy=f"did you mean {close[0]!r}?" if close else "mend or drop the line",
+        remedy=f"did you mean {by_lower[close[0]]!r}?" if close else "mend or drop the line",
     )
 
 
