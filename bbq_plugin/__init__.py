@@ -1,1 +1,70 @@
-"""Bayesian Bradley-Terry with rater quality: leaderboards and rater reports from pairwise votes."""
+"""Bayesian Bradley-Terry with rater quality: leaderboards and rater reports from pairwise votes.
+
+    import bbq_plugin as bbq
+    fit = bbq.fit(bbq.read("votes.jsonl"))
+    bbq.leaderboard(fit), bbq.rater_report(fit)
+
+Names load when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bbq_plugin import errors
+    from bbq_plugin.breaking import break_choice, break_ranking
+    from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
+    from bbq_plugin.insight import leaderboard, rater_report
+    from bbq_plugin.model import Fit, Priors, fit
+    from bbq_plugin.registry import read
+    from bbq_plugin.simulation import simulate
+
+__all__ = [
+    "Comparison",
+    "Comparisons",
+    "Fit",
+    "Priors",
+    "Skipped",
+    "__version__",
+    "break_choice",
+    "break_ranking",
+    "errors",
+    "fit",
+    "leaderboard",
+    "rater_report",
+    "read",
+    "simulate",
+]
+
+_HOME = {
+    "Comparison": "comparisons",
+    "Comparisons": "comparisons",
+    "Fit": "model",
+    "Priors": "model",
+    "Skipped": "comparisons",
+    "break_choice": "breaking",
+    "break_ranking": "breaking",
+    "fit": "model",
+    "leaderboard": "insight",
+    "rater_report": "insight",
+    "read": "registry",
+    "simulate": "simulation",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "errors":
+        return import_module("bbq_plugin.errors")
+    if name not in _HOME:
+        raise AttributeError(f"module 'bbq_plugin' has no attribute {name!r}")
+    value = getattr(import_module(f"bbq_plugin.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,22 @@
+"""Names of items and raters come from files of strangers; here they become harmless text."""
+
+from __future__ import annotations
+
+# A spreadsheet runs a cell that begins with one of these.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plain(text: str) -> str:
+    """Show control, direction and other invisible characters as escapes, e.g. \\x1b."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def cell(value: object) -> object:
+    """Guard a text cell of a CSV file against being taken for a formula."""
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+        return "'" + value
+    return value

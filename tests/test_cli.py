@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bbq_plugin.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# The contract's names, in its order.
+ITEM_FIELDS = [
+    *("item", "rank", "rank_best", "rank_worst", "rating", "rating_lower", "rating_upper"),
+    *("theta", "theta_sd", "p_best", "n", "wins"),
+]
+RATER_FIELDS = [
+    *("rater", "n", "quality", "quality_lower", "quality_upper", "agreement", "left_rate"),
+    *("median_time_s", "verdict", "reasons"),
+]
+
+
+def bbq(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small simulated study as Arena votes."""
+    path = tmp_path_factory.mktemp("study") / "votes.jsonl"
+    options = "--items 5 --raters 12 --comparisons 400 --guessers 0.25 --ties 0.1 --seed 3"
+    assert bbq("simulate", *options.split(), "-o", path).exit_code == 0
+    return path
+
+
+def test_help_does_not_load_what_only_a_fit_needs() -> None:
+    code = (
+        "import sys; from bbq_plugin.cli import main; main(['--help'], standalone_mode=False); "
+        "print([m for m in ('numba', 'numpy', 'scipy', 'rich') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("command", list(main.commands))
+def test_every_command_and_option_explains_itself(command: str) -> None:
+    result = bbq(command, "--help")
+    assert result.exit_code == 0
+    assert main.commands[command].help
+    for parameter in main.commands[command].params:
+        if parameter.param_type_name == "option":
+            assert getattr(parameter, "help", None), f"{command} {parameter.name}"
+
+
+def test_simulate_writes_the_votes_and_the_truth_beside_them(study: Path) -> None:
+    votes = [json.loads(line) for line in study.read_text().splitlines()]
+    truth = json.loads((study.parent / "votes.truth.json").read_text())
+    assert len(votes) == 400
+    assert len(truth["items"]) == 5
+    assert [r["kind"] for r in truth["raters"]].count("guesser") == 3
+
+
+def test_simulate_prints_the_votes_alone(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    result = bbq("simulate", "--comparisons", 40, "--format", "comparisons", "--truth", truth)
+    assert result.stdout.splitlines()[0] == "rater,winner,loser,weight"
+    assert len(result.stdout.splitlines()) == 41
+    assert truth.exists()
+
+
+def test_the_json_report_is_alone_on_standard_output(study: Path) -> None:
+    result = bbq("fit", study, "--format", "json", "--intervals", "laplace")
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert report["schema"] == "bbq.report/1"
+    assert (report["n_comparisons"], report["n_items"], report["n_raters"]) == (400, 5, 12)
+    assert report["converged"] is True
+    assert report["intervals"] == "laplace"
+    assert report["scale"] == "elo"
+    assert list(report["items"][0]) == ITEM_FIELDS
+    assert list(report["raters"][0]) == RATER_FIELDS
+    assert len(report["raters"]) == 12
+    assert {"model", "priors", "n_skipped", "log_posterior", "warnings", "level"} <= set(report)
+
+
+def test_the_csv_is_the_leaderboard(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "board.csv"
+    result = bbq("fit", study, "--format", "csv", "--intervals", "laplace", "-o", out)
+    assert (result.exit_code, result.stdout) == (0, "")
+    lines = out.read_text().splitlines()
+    assert lines[0].startswith("item,rank,rank_best,rank_worst,rating")
+    assert len(lines) == 6
+
+
+def test_the_table_names_items_and_raters(study: Path, tmp_path: Path) -> None:
+    result = bbq("fit", study, "--intervals", "laplace")
+    assert result.exit_code == 0
+    assert "400 comparisons of 5 items, 12 raters" in result.stdout
+    assert "item-1" in result.stdout
+    assert "rater-01" in result.stdout
+    out = tmp_path / "board.txt"
+    assert bbq("fit", study, "--intervals", "laplace", "-o", out).stdout == ""
+    assert "item-1" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "bayes-bt"],
+        ["--model", "crowd-bt"],
+        ["--solver", "em", "--priors", "paper"],
+        ["--priors", "5,0.1,10,2"],
+        ["--intervals", "paper", "--priors", "paper"],
+        ["--intervals", "bootstrap"],
+        ["--intervals", "posterior"],
+        ["--scale", "paper", "--level", "0.9"],
+        ["--scale", "theta"],
+    ],
+    ids=" ".join,
+)
+def test_every_option_of_fit_gives_a_report(study: Path, options: list[str]) -> None:
+    result = bbq("fit", study, "--format", "json", *options)
+    assert result.exit_code == 0, result.stderr
+    assert len(json.loads(result.stdout)["items"]) == 5
+
+
+def test_names_from_a_file_cannot_act_on_the_terminal_or_the_sheet(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    vote = {"judge": "\x1b[2J", "model_a": "[red]a[/red]", "model_b": "=cmd()", "winner": "tie"}
+    path.write_text(json.dumps(vote) + "\n")
+    table = bbq("fit", path, "--intervals", "laplace").stdout
+    assert "\x1b[2J" not in table
+    assert "[red]a[/red]" in table
+    sheet = bbq("fit", path, "--intervals", "laplace", "--format", "csv").stdout
+    assert "\n'=cmd()," in sheet
+
+
+def test_votes_without_raters_are_fitted_and_the_report_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    votes = [{"model_a": "a", "model_b": "b", "winner": w} for w in ("model_a", "model_b", "a")]
+    path.write_text("".join(json.dumps(v) + "\n" for v in votes))
+    result = bbq("fit", path, "--format", "json", "--intervals", "laplace")
+    report = json.loads(result.stdout)
+    assert report["n_raters"] == 0
+    assert report["raters"] == []
+    assert any("rater" in warning for warning in report["warnings"])
+    assert bbq("fit", path, "--intervals", "laplace").exit_code == 0
+
+
+def test_skipped_rows_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    vote = {"judge": "ann", "model_a": "a", "model_b": "b", "winner": "a"}
+    path.write_text(json.dumps(vote) + "\n" + json.dumps({**vote, "model_b": "a"}) + "\n")
+    assert "1 rows skipped: 1 × an item against itself" in bbq("fit", path).stdout
+    report = json.loads(bbq("fit", path, "--format", "json").stdout)
+    assert report["n_skipped"] == 1
+    assert report["skipped"] == {"an item against itself": 1}
+
+
+def test_bad_data_is_exit_code_1_and_one_line_without_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "votes.jsonl"
+    path.write_text('{"model_a": "a", "model_b": "b", "winner": "modelA"}\n')
+    result = bbq("fit", path)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"Error: {path}:1: winner is 'modelA'; expected")
+    assert "Traceback" not in result.stderr
+
+
+def test_an_output_that_cannot_be_written_is_exit_code_1(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "no" / "such" / "folder.json"
+    result = bbq("fit", study, "--intervals", "laplace", "--format", "json", "-o", out)
+    assert result.exit_code == 1
+    assert "folder.json" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit"],
+        ["fit", "votes.jsonl", "--model", "elo"],
+        ["fit", "VOTES", "--adapter", "morse"],
+        ["fit", "VOTES", "--priors", "1,2"],
+        ["fit", "VOTES", "--level", "95"],
+        ["simulate", "--items", "1"],
+        ["simulate", "--slate", "3"],
+        ["nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_exit_code_2(study: Path, arguments: list[str]) -> None:
+    result = bbq(*(study if a == "VOTES" else a for a in arguments))
+    assert result.exit_code == 2
+    assert "Error:" in result.stderr
+
+
+def test_the_demo_finds_guessers_and_says_where_the_truth_was(tmp_path: Path) -> None:
+    svg = tmp_path / "demo.svg"
+    result = bbq("demo", tmp_path / "study", "--svg", svg)
+    assert result.exit_code == 0
+    assert "Leaderboard" in result.stdout
+    assert "intervals hold the true rating" in result.stdout
+    assert (tmp_path / "study" / "votes.jsonl").exists()
+    assert (tmp_path / "study" / "truth.json").exists()
+    assert svg.read_text().startswith("<svg")

@@ -1,0 +1,81 @@
+"""Who may import whom: the walls of the house."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A module may import from its own level and from those below it.
+LEVELS = (
+    {"errors", "comparisons", "_coding", "aggregate", "threads"},
+    {"breaking", "registry", "simulation"},
+    {"model"},
+    {"insight"},
+    {"report"},
+    {"live"},
+    {"cli"},
+)
+LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+
+ADAPTERS_MAY_IMPORT = {"comparisons", "breaking", "errors"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports, at its top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the room they come from"
+            assert node.module is not None
+            if node.module == "bbq_plugin":
+                yield from (f"bbq_plugin.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def room(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "bbq_plugin" and len(parts) > 1 else None
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def test_every_room_has_a_level() -> None:
+    package = ROOT / "bbq_plugin"
+    rooms = {p.relative_to(package).with_suffix("").parts[0] for p in sources("bbq_plugin")}
+    assert rooms - {"__init__"} <= LEVEL.keys()
+
+
+@pytest.mark.parametrize("path", sources("bbq_plugin"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_down_only(path: Path) -> None:
+    here = path.relative_to(ROOT / "bbq_plugin").with_suffix("").parts[0]
+    if here == "__init__":
+        return
+    for module in imports(path):
+        assert not module.startswith("bbq_adapters"), f"{path} imports {module}"
+        there = room(module)
+        # Anything else under bbq_plugin is a name of its __init__, such as the version.
+        if there in LEVEL:
+            assert LEVEL[there] <= LEVEL[here], f"{path} imports {module}, which is above it"
+
+
+@pytest.mark.parametrize("path", sources("adapters"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_adapters_see_the_vocabulary_and_nothing_else(path: Path) -> None:
+    for module in imports(path):
+        if module.split(".")[0] == "bbq_plugin":
+            assert room(module) in ADAPTERS_MAY_IMPORT, f"{path} imports {module}"
+
+
+def test_the_folder_of_the_adapters_is_not_a_package() -> None:
+    assert not (ROOT / "adapters" / "__init__.py").exists()
