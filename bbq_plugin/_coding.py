@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -27,26 +28,37 @@ SKIPPED_KEPT = 1000
 _MOST_SPARE_CODES = 1_000_000
 
 
+@contextmanager
+def at_row(i: int, what: str = "row") -> Iterator[None]:
+    """Add the place to an error, by the index that the caller knows."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{what} {i} (counted from 0): {error}") from None
+
+
 class Codes:
-    """Names to integers in order of first appearance."""
+    """Names to integers in order of first appearance.
+
+    Here and below an error says what is wrong; the caller, who knows the row, adds where:
+    writing the place down beforehand would cost more than all the checks.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.code: dict[str, int] = {}
 
-    def __call__(self, name: object, where: str) -> int:
+    def __call__(self, name: object) -> int:
         known = self.code.get(name) if type(name) is str else None
         if known is not None:
             return known
         if not isinstance(name, str):
             raise DataError(
-                f"{where}: {self.kind} is {name!r}, not text; "
+                f"{self.kind} is {name!r}, not text; "
                 "give names as str, or integer codes to Comparisons.from_arrays"
             )
         if not name.strip():
-            raise DataError(
-                f"{where}: {self.kind} has an empty name ({name!r}); name it or drop the row"
-            )
+            raise DataError(f"{self.kind} has an empty name ({name!r}); name it or drop the row")
         return self.code.setdefault(str(name), len(self.code))
 
     @property
@@ -66,17 +78,17 @@ class Wins:
         self.loser = array("i")
         self.weight = array("d")
 
-    def rater_code(self, rater: object, where: str) -> int:
+    def rater_code(self, rater: object) -> int:
         has_rater = rater is not None
         if self.has_raters is None:
             self.has_raters = has_rater
         elif self.has_raters is not has_rater:
             now, before = ("a rater", "none") if has_rater else ("no rater", "one")
             raise DataError(
-                f"{where}: has {now} ({rater!r}) where the rows before have {before}; "
+                f"has {now} ({rater!r}) where the rows before have {before}; "
                 "give a rater on every row, or None on every row"
             )
-        return self.raters(rater, where) if has_rater else 0
+        return self.raters(rater) if has_rater else 0
 
     def add(self, rater: int, winner: int, loser: int, weight: float) -> None:
         self.rater.append(rater)
@@ -178,17 +190,17 @@ def arrays_or_why_not(wins: Wins, log: SkipLog) -> dict[str, Any]:
     return wins.arrays()
 
 
-def check_distinct(a: int, b: int, name: str, where: str) -> None:
+def check_distinct(a: int, b: int, name: str) -> None:
     if a == b:
-        raise DataError(f"{where}: item {name!r} is compared with itself; drop the row")
+        raise DataError(f"item {name!r} is compared with itself; drop the row")
 
 
-def checked_weight(weight: object, where: str) -> float:
+def checked_weight(weight: object) -> float:
     # Comparisons with NaN are false, so one chain catches NaN, infinity, 0 and below.
-    if isinstance(weight, (int, float, np.number)) and 0.0 < float(weight) < inf:
+    if isinstance(weight, (float, int, np.number)) and 0.0 < float(weight) < inf:
         return float(weight)
     raise DataError(
-        f"{where}: weight is {weight!r}; a weight is finite and above 0 (drop a row of weight 0)"
+        f"weight is {weight!r}; a weight is finite and above 0 (drop a row of weight 0)"
     )
 
 
@@ -228,8 +240,9 @@ def names_of(given: Sequence[str] | None, kind: str, *columns: NDArray[Any]) -> 
     # Through the same door as named rows, so that an empty or doubled name is refused here too.
     codes_of = Codes(kind)
     for i, name in enumerate(given):
-        if codes_of(name, f"{kind} name {i} (counted from 0)") != i:
-            raise DataError(f"{kind} name {i} (counted from 0) is {name!r} again; names are unique")
+        with at_row(i, f"{kind} name"):
+            if codes_of(name) != i:
+                raise DataError(f"{name!r} is there already; names are unique")
     return codes_of.names
 
 
@@ -249,5 +262,6 @@ def weights_1d(weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     # NaN goes through min(), so two passes without temporaries decide the good case.
     if not (found.min() > 0.0 and found.max() < inf):
         i = int(np.argmin((found > 0.0) & (found < inf)))
-        checked_weight(float(found[i]), f"row {i} (counted from 0)")
+        with at_row(i):
+            checked_weight(float(found[i]))
     return found

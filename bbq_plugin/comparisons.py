@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from bbq_plugin._coding import (
     SkipLog,
     Wins,
     arrays_or_why_not,
+    at_row,
     check_distinct,
     checked_weight,
     codes_1d,
@@ -110,16 +111,10 @@ class Comparisons:
         """
         wins = Wins()
         for i, record in enumerate(records):
-            where = f"row {i} (counted from 0)"
-            if isinstance(record, str) or len(record) not in (3, 4):
-                raise DataError(
-                    f"{where}: is {record!r}; "
-                    "expected (rater, winner, loser) or (rater, winner, loser, weight)"
-                )
-            weight = checked_weight(record[3] if len(record) == 4 else 1.0, where)
-            winner, loser = wins.items(record[1], where), wins.items(record[2], where)
-            check_distinct(winner, loser, record[1], where)
-            wins.add(wins.rater_code(record[0], where), winner, loser, weight)
+            try:
+                _add_record(wins, record)
+            except DataError as error:
+                raise DataError(f"row {i} (counted from 0): {error}") from None
         return cls(n_comparisons=len(wins.weight), **wins.arrays())
 
     @classmethod
@@ -138,30 +133,14 @@ class Comparisons:
         for left_out in skipped:
             log.add(left_out)
         for i, record in enumerate(comparisons):
-            if type(record) is Skipped:
+            if isinstance(record, Skipped):
                 log.add(record)
                 continue
-            if not isinstance(record, Comparison):
-                raise DataError(
-                    f"record {i} (counted from 0): is {record!r}; expected Comparison or Skipped"
-                )
-            where = f"record {i} (counted from 0, key {record.key!r})"
-            weight = checked_weight(record.weight, where)
-            left, right = wins.items(record.left, where), wins.items(record.right, where)
-            check_distinct(left, right, record.left, where)
-            rater = wins.rater_code(record.rater, where)
-            if record.outcome == "left":
-                wins.add(rater, left, right, weight)
-            elif record.outcome == "right":
-                wins.add(rater, right, left, weight)
-            elif record.outcome in ("tie", "both_bad"):
-                wins.add(rater, left, right, weight / 2)
-                wins.add(rater, right, left, weight / 2)
-            else:
-                raise DataError(
-                    f"{where}: outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}"
-                )
-            seen.add(rater, record)
+            try:
+                seen.add(_add_comparison(wins, record), record)
+            except DataError as error:
+                key = f", key {record.key!r}" if isinstance(record, Comparison) else ""
+                raise DataError(f"record {i} (counted from 0{key}): {error}") from None
         arrays = arrays_or_why_not(wins, log)
         n_raters = len(arrays["raters"]) if arrays["has_raters"] else 0
         return cls(
@@ -210,7 +189,8 @@ class Comparisons:
         same = winner32 == loser32
         if same.any():
             i = int(same.argmax())
-            check_distinct(0, 0, item_names[int(winner32[i])], f"row {i} (counted from 0)")
+            with at_row(i):
+                check_distinct(0, 0, item_names[int(winner32[i])])
         return cls(
             rater=int32(rater_codes),
             winner=winner32,
@@ -255,3 +235,34 @@ class Comparisons:
     def __repr__(self) -> str:
         raters = f"{self.n_raters} raters" if self.has_raters else "no raters"
         return f"<Comparisons: {self.n_comparisons} of {self.n_items} items by {raters}>"
+
+
+def _add_record(wins: Wins, record: Sequence[Any]) -> None:
+    if isinstance(record, str) or len(record) not in (3, 4):
+        raise DataError(
+            f"is {record!r}; expected (rater, winner, loser) or (rater, winner, loser, weight)"
+        )
+    weight = checked_weight(record[3]) if len(record) == 4 else 1.0
+    winner, loser = wins.items(record[1]), wins.items(record[2])
+    check_distinct(winner, loser, record[1])
+    wins.add(wins.rater_code(record[0]), winner, loser, weight)
+
+
+def _add_comparison(wins: Wins, record: Comparison) -> int:
+    """Add the wins of one answer and return its rater's code."""
+    if not isinstance(record, Comparison):
+        raise DataError(f"is {record!r}; expected Comparison or Skipped")
+    weight = checked_weight(record.weight)
+    left, right = wins.items(record.left), wins.items(record.right)
+    check_distinct(left, right, record.left)
+    rater = wins.rater_code(record.rater)
+    if record.outcome == "left":
+        wins.add(rater, left, right, weight)
+    elif record.outcome == "right":
+        wins.add(rater, right, left, weight)
+    elif record.outcome in ("tie", "both_bad"):
+        wins.add(rater, left, right, weight / 2)
+        wins.add(rater, right, left, weight / 2)
+    else:
+        raise DataError(f"outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}")
+    return rater

@@ -214,7 +214,7 @@ def test_a_bad_record_is_refused_by_its_row(rows: Any, message: str) -> None:
         (([0], [[0]], [1]), {}, "winner has 2 dimensions"),
         (([0], [0, 1], [1]), {}, "loser has 1 rows, winner has 2"),
         (([0], [0], [1]), {"items": ["a", ""]}, "item name 1 .*empty"),
-        (([0], [0], [1]), {"items": ["a", "a"]}, "'a' again"),
+        (([0], [0], [1]), {"items": ["a", "a"]}, "'a' is there already"),
         ((None, [0], [1]), {"raters": ["r"]}, "rater is None"),
         (([], [], []), {}, "no comparisons"),
     ],

@@ -112,7 +112,7 @@ class ArenaAdapter:
             raise UsageError(f"both_bad is {both_bad!r}; expected 'tie' or 'drop'")
         is_json = stream.peek(_BOM_AND_BLANKS).removeprefix(_BOM).lstrip().startswith(b"{")
         rows = _json_rows(stream, name) if is_json else _csv_rows(stream, name)
-        return _all_or_none_rated(_records(rows, name, both_bad))
+        return _all_or_none_rated(_records(rows, name, both_bad), name)
 
 
 def _json_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, _Row]]:
@@ -205,29 +205,28 @@ def _not_utf8(name: str, line: int, error: UnicodeDecodeError) -> FormatError:
 
 def _records(
     rows: Iterator[tuple[int, _Row]], name: str, both_bad: BothBad
-) -> Iterator[tuple[str, Comparison | Skipped]]:
-    """Rows to records, each with the place it came from."""
+) -> Iterator[tuple[int, Comparison | Skipped]]:
+    """Rows to records, each with its line."""
     stem = PurePath(name).name
     for line, row in rows:
-        where = f"{name}:{line}"
         left, right = _text(row.model_a), _text(row.model_b)
         if not left.strip() or not right.strip():
             raise FormatError(
                 "an item has an empty name", name, line, remedy="name it or drop the line"
             )
         if row.winner is None:
-            yield where, Skipped(where, "no winner recorded")
+            yield line, Skipped(f"{name}:{line}", "no winner recorded")
             continue
         if left == right:
-            yield where, Skipped(where, "an item against itself", left)
+            yield line, Skipped(f"{name}:{line}", "an item against itself", left)
             continue
         outcome = _outcome(_text(row.winner), left, right, name, line)
         if outcome == "both_bad" and both_bad == "drop":
-            yield where, Skipped(where, "both bad, dropped as asked")
+            yield line, Skipped(f"{name}:{line}", "both bad, dropped as asked")
             continue
         rater = _rater(row)
         key = _key(row, rater, left, right) or f"{stem}:{line}"
-        yield where, Comparison(key, rater, left, right, outcome, at=row.tstamp)
+        yield line, Comparison(key, rater, left, right, outcome, at=row.tstamp)
 
 
 def _outcome(winner: str, left: str, right: str, name: str, line: int) -> Outcome:
@@ -284,37 +283,37 @@ def _key(row: _Row, rater: str | None, left: str, right: str) -> str | None:
 
 
 def _text(value: _Name) -> str:
+    if type(value) is str:
+        return value
     # pandas writes whole numbers of a column with gaps as 12.0.
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return value if isinstance(value, str) else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _all_or_none_rated(
-    found: Iterator[tuple[str, Comparison | Skipped]],
+    found: Iterator[tuple[int, Comparison | Skipped]], name: str
 ) -> Iterator[Comparison | Skipped]:
     """Skip unrated rows of a file that has rated ones.
 
     The rows before the first rated one have to wait: only the end of the file
     shows that nobody is named in it.
     """
-    waiting: list[tuple[str, Comparison]] = []
+
+    def unrated(line: int) -> Skipped:
+        return Skipped(f"{name}:{line}", "no rater in this row, while others have one")
+
+    waiting: list[tuple[int, Comparison]] = []
     rated = False
-    for where, record in found:
+    for line, record in found:
         if isinstance(record, Skipped):
             yield record
         elif record.rater is None and not rated:
-            waiting.append((where, record))
+            waiting.append((line, record))
         elif record.rater is None:
-            yield _unrated(where)
+            yield unrated(line)
         else:
             if not rated:
                 rated = True
-                yield from (_unrated(place) for place, _ in waiting)
+                yield from (unrated(place) for place, _ in waiting)
                 waiting.clear()
             yield record
     yield from (record for _, record in waiting)
-
-
-def _unrated(where: str) -> Skipped:
-    return Skipped(where, "no rater in this row, while others have one")
