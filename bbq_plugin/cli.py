@@ -94,10 +94,9 @@ def _fit_options(command: _Command) -> _Command:
         ),
         click.option(
             "--priors",
-            default="auto",
-            show_default=True,
             help="auto: estimated from the data. paper: a=5, b=0.1, alpha=10, beta=2. "
-            "Or four numbers a,b,alpha,beta.",
+            "Or four numbers a,b,alpha,beta. Default: auto; with --solver em, paper; "
+            "crowd-bt has its own.",
         ),
         click.option(
             "--scale",
@@ -170,13 +169,13 @@ def _fit_and_judge(
     *,
     model: Any,
     solver: Any,
-    priors: str,
+    priors: str | None,
     intervals: Any,
     level: float,
     scale: Any,
     seed: int,
 ) -> tuple[Fit, Leaderboard, RaterReport]:
-    chosen = _priors(priors)
+    chosen = _priors(priors, model, solver)
     with _working("Fitting"):
         from bbq_plugin.insight import leaderboard, rater_report
         from bbq_plugin.model import fit as fit_model
@@ -188,7 +187,10 @@ def _fit_and_judge(
     return fitted, board, raters
 
 
-def _priors(text: str) -> Any:
+def _priors(text: str | None, model: str, solver: str) -> Any:
+    if text is None:
+        # Neither the closed-form steps nor crowd-bt know of a population to estimate.
+        return "paper" if solver == "em" or model == "crowd-bt" else "auto"
     if text in ("auto", "paper"):
         return text
     try:
@@ -211,6 +213,7 @@ def _print_tables(
 
     from bbq_plugin import report
     from bbq_plugin.report.document import all_warnings
+    from bbq_plugin.report.text import plain
 
     buffer = io.StringIO() if output else None
     console = _console(buffer)
@@ -220,7 +223,7 @@ def _print_tables(
     if len(raters):
         console.print(report.raters_table(raters, RATERS_SHOWN))
     for warning in all_warnings(fitted, board, raters):
-        console.print(Text(f"Warning: {warning}", style="yellow"))
+        console.print(Text(f"Warning: {plain(warning)}", style="yellow"))
     if output and buffer:
         report.write_atomically(output, buffer.getvalue())
 

@@ -112,7 +112,7 @@ def test_the_table_names_items_and_raters(study: Path, tmp_path: Path) -> None:
     [
         ["--model", "bayes-bt"],
         ["--model", "crowd-bt"],
-        ["--solver", "em", "--priors", "paper"],
+        ["--solver", "em"],
         ["--priors", "5,0.1,10,2"],
         ["--intervals", "paper", "--priors", "paper"],
         ["--intervals", "bootstrap"],
