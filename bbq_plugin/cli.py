@@ -220,7 +220,7 @@ def _print_tables(
     for line in report.summary_lines(data, fitted):
         console.print(Text(line))
     console.print(report.leaderboard_table(board))
-    if len(raters):
+    if fitted.rated:
         console.print(report.raters_table(raters, RATERS_SHOWN))
     for warning in all_warnings(fitted, board, raters):
         console.print(Text(f"Warning: {plain(warning)}", style="yellow"))

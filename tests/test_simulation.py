@@ -109,6 +109,21 @@ def test_equal_items_tie_as_often_as_asked_and_unequal_ones_hardly() -> None:
     assert unequal.tie.mean() < 0.01
 
 
+@pytest.mark.parametrize("inverted", [0.0, 1.0])
+def test_a_win_and_half_a_tie_have_the_probability_of_the_model(inverted: float) -> None:
+    study = simulate(
+        items=2, raters=1, comparisons=100_000, ties=0.5, spread=1.5, inverted=inverted, seed=2
+    )
+    theta, (quality,) = study.truth.theta, study.truth.quality
+    first_won = np.take_along_axis(study.shown, study.order, axis=1)[:, 0] == 0
+    score = np.where(study.tie, 0.5, first_won).mean()
+    y = 1 / (1 + np.exp(theta[1] - theta[0]))
+    assert abs(y - 0.5) > 0.1
+    assert study.tie.mean() > 0.1
+    # Five standard errors of a share over 100,000 answers.
+    assert score == pytest.approx(0.5 + quality * (y - 0.5), abs=0.008)
+
+
 def test_votes_a_rater_have_the_median_and_the_total_asked_for() -> None:
     study = simulate(raters=2000, comparisons=106_000, median_votes=30)
     votes = np.bincount(study.rater, minlength=2000)

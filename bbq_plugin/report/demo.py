@@ -25,13 +25,14 @@ RATERS_SHOWN = 12
 def run_demo(folder: Path, seed: int, console: Console) -> None:
     """Simulate into a folder, read the votes back as anyone would, fit and compare."""
     study = simulate(
-        items=10,
-        raters=50,
-        comparisons=4000,
-        guessers=0.14,
-        inverted=0.04,
-        left_bias=0.4,
-        ties=0.05,
+        items=8,
+        raters=40,
+        comparisons=4800,
+        guessers=0.15,
+        inverted=0.05,
+        left_bias=0.5,
+        ties=0.1,
+        spread=1.0,
         seed=seed,
     )
     votes, truth_file = folder / "votes.jsonl", folder / "truth.json"
@@ -50,7 +51,10 @@ def run_demo(folder: Path, seed: int, console: Console) -> None:
     for line in summary_lines(data, fitted):
         console.print(Text(line))
     console.print(leaderboard_table(board, check.rating))
-    console.print(raters_table(raters, RATERS_SHOWN, check.kind))
+    console.print(raters_table(raters, RATERS_SHOWN, kinds=check.kind, reasons=False))
+    worst = min(raters, key=lambda row: row.quality)
+    for reason in worst.reasons:
+        console.print(Text(f"{worst.rater} {reason}."))
     console.print(Text("Where the truth was:", style="bold"))
     for line in check.lines():
         console.print(Text(line))

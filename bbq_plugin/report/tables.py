@@ -11,10 +11,10 @@ from rich.text import Text
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.insight import Leaderboard, RaterReport, RaterRow
     from bbq_plugin.model import Fit
 
 _UNKNOWN = "–"
@@ -35,11 +35,11 @@ def leaderboard_table(board: Leaderboard, true_rating: Mapping[str, float] | Non
     table.add_column("wins", justify="right")
     digits = 2 if board.scale == "theta" else 0
     for row in board:
-        cells = [
+        cells: list[str | Text] = [
             _rank(row.rank, row.rank_best, row.rank_worst),
             Text(plain(row.item)),
             _number(row.rating, digits),
-            f"{_number(row.rating_lower, digits)} … {_number(row.rating_upper, digits)}",
+            _span(row.rating_lower, row.rating_upper, digits),
         ]
         if true_rating is not None:
             truth = true_rating[row.item]
@@ -50,37 +50,38 @@ def leaderboard_table(board: Leaderboard, true_rating: Mapping[str, float] | Non
 
 
 def raters_table(
-    raters: RaterReport, limit: int | None = None, kinds: Mapping[str, str] | None = None
+    raters: RaterReport,
+    limit: int | None = None,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    reasons: bool = True,
 ) -> Table:
     """Build the rater report, lowest quality first; beside it what each one truly is, if known."""
-    rows = sorted(raters, key=lambda row: row.quality)
+    # NaN compares with nothing, so raters of unknown quality are sent to the end by hand.
+    rows = sorted(raters, key=lambda row: (isnan(row.quality), row.quality))
     shown = rows if limit is None else rows[:limit]
-    table = Table(title="Raters, lowest quality first")
-    table.add_column("rater", overflow="fold")
-    table.add_column("n", justify="right")
-    table.add_column("quality", justify="right", style="bold")
-    table.add_column("interval", justify="right")
-    table.add_column("agree", justify="right")
-    table.add_column("left", justify="right")
-    table.add_column("seconds", justify="right")
-    table.add_column("verdict")
+    columns: list[tuple[str, Callable[[RaterRow], Text]]] = [
+        ("rater", lambda row: Text(plain(row.rater))),
+        ("n", lambda row: _right(f"{row.n:,.0f}")),
+        ("quality", lambda row: _right(_number(row.quality, 2), "bold")),
+        ("interval", lambda row: _right(_span(row.quality_lower, row.quality_upper, 2))),
+        ("agree", lambda row: _right(_share(row.agreement))),
+    ]
+    # Not every tool records sides and times; a column of dashes says nothing.
+    if any(_known(row.left_rate) for row in rows):
+        columns.append(("left", lambda row: _right(_share(row.left_rate))))
+    if any(_known(row.median_time_s) for row in rows):
+        columns.append(("seconds", lambda row: _right(_number(row.median_time_s, 1))))
+    columns.append(("verdict", lambda row: Text(row.verdict, _VERDICT_STYLE[row.verdict])))
     if kinds is not None:
-        table.add_column("truth", style="cyan")
-    table.add_column("reasons", overflow="fold")
+        columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
+    if reasons:
+        columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
+    table = Table(title="Raters, lowest quality first")
+    for name, _ in columns:
+        table.add_column(name, overflow="fold")
     for row in shown:
-        cells = [
-            Text(plain(row.rater)),
-            f"{row.n:,.0f}",
-            _number(row.quality, 2),
-            f"{_number(row.quality_lower, 2)} … {_number(row.quality_upper, 2)}",
-            _share(row.agreement),
-            _share(row.left_rate),
-            _number(row.median_time_s, 1),
-            Text(row.verdict, style=_VERDICT_STYLE.get(row.verdict, "")),
-        ]
-        if kinds is not None:
-            cells.append(kinds[row.rater])
-        table.add_row(*cells, Text(plain("; ".join(row.reasons))))
+        table.add_row(*(show(row) for _, show in columns))
     if len(rows) > len(shown):
         table.caption = f"and {len(rows) - len(shown):,} more; --format json has all of them"
     return table
@@ -113,3 +114,11 @@ def _number(value: float | None, digits: int) -> str:
 
 def _share(value: float | None) -> str:
     return f"{value:.0%}" if _known(value) else _UNKNOWN
+
+
+def _span(lower: float, upper: float, digits: int) -> str:
+    return f"{_number(lower, digits)} … {_number(upper, digits)}"
+
+
+def _right(text: str, style: str = "") -> Text:
+    return Text(text, style, justify="right")

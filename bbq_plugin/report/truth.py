@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from bbq_plugin.insight.leaderboard import to_rating
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -29,21 +33,20 @@ class TruthCheck:
 
     def lines(self) -> list[str]:
         """Say it in words."""
-        n = len(self.rating)
-        return [
-            f"{self.held} of {n} intervals hold the true rating.",
-            f"Of {self.n_bad} raters who guess or answer upside down, "
-            f"{len(self.bad_excluded)} would be excluded and {len(self.bad_watched)} are watched"
-            + _missed(self.bad_kept),
-            f"Of {self.n_honest} honest raters, {len(self.honest_excluded)} would be excluded "
-            f"wrongly and {len(self.honest_watched)} are watched" + _listed(self.honest_excluded),
-        ]
+        bad = (
+            f"{self.n_bad} raters guess or answer upside down: {len(self.bad_excluded)} of them "
+            f"to exclude, {len(self.bad_watched)} to watch, {_counted(self.bad_kept)} missed."
+        )
+        honest = (
+            f"{self.n_honest} raters are honest: {_counted(self.honest_excluded)} of them "
+            f"excluded wrongly, {_counted(self.honest_watched)} to watch."
+        )
+        return [f"{self.held} of {len(self.rating)} intervals hold the true rating.", bad, honest]
 
 
-def check_against_truth(
-    board: Leaderboard, raters: RaterReport, truth: Truth, true_rating: Mapping[str, float]
-) -> TruthCheck:
+def check_against_truth(board: Leaderboard, raters: RaterReport, truth: Truth) -> TruthCheck:
     """Compare a leaderboard and a rater report with what the study was drawn from."""
+    true_rating = _true_rating(board, truth)
     kind = dict(zip(truth.raters, truth.kind, strict=True))
     by_verdict: dict[tuple[bool, str], list[str]] = {}
     for row in raters:
@@ -68,9 +71,13 @@ def check_against_truth(
     )
 
 
-def _missed(kept: tuple[str, ...]) -> str:
-    return f"; missed: {', '.join(kept)}." if kept else "; none was missed."
+def _true_rating(board: Leaderboard, truth: Truth) -> dict[str, float]:
+    """The truth on the leaderboard's scale, relative to the same items."""
+    theta = dict(zip(truth.items, truth.theta.tolist(), strict=True))
+    known = np.array([theta[row.item] for row in board])
+    rating = to_rating(known - known.mean(), board.scale)
+    return dict(zip((row.item for row in board), rating.tolist(), strict=True))
 
 
-def _listed(names: tuple[str, ...]) -> str:
-    return f": {', '.join(names)}." if names else "."
+def _counted(names: tuple[str, ...]) -> str:
+    return f"{len(names)} ({', '.join(names)})" if names else "none"

@@ -8,10 +8,12 @@ How an answer comes about:
 - Otherwise the answer is a coin flip: with probability `left_bias` the order in which
   the items are shown, else a random one. So of the coin flips between two items a
   share of (1 + left_bias)/2 goes left; 0 is fair, 1 is always left.
-- Two items may tie. With y the probability of the left item given the skills, an
-  answer by skill ties with probability `ties` · 4 y (1 − y), which is `ties` for equal
-  items and falls to 0 for unequal ones; a coin flip ties with probability `ties`. Both
-  are the same for either side, so the decided answers still follow the model.
+- Two items may tie. With y ≤ 1/2 the probability of the answer that the rater is less
+  likely to give, that answer becomes a tie with probability `ties`, the other one with
+  probability `ties` · y / (1 − y). So equal items tie with probability `ties` (coin
+  flips too) and unequal ones with 2 y `ties`, and a win plus half a tie keeps the
+  model's probability. That is what counting a tie as two half wins assumes: were ties
+  taken from both answers alike, half wins would pull the skills together.
 """
 
 from __future__ import annotations
@@ -232,9 +234,10 @@ def _draw_answers(
         order[leftmost] = np.arange(slate, dtype=np.int8)
     tie = np.zeros(n, dtype=np.bool_)
     if ties:
-        y = 1.0 / (1.0 + np.exp(theta[:, 1] - theta[:, 0]))
-        closeness = np.where(by_skill, 4.0 * y * (1.0 - y), 1.0)
-        tie = rng.random(n) < ties * closeness
+        gap = np.where(by_skill, theta[:, 0] - theta[:, 1], 0.0) * np.where(quality < 0, -1.0, 1.0)
+        # exp(−gap) if the expected answer was given, which is y / (1 − y); 1 if the other was.
+        expected = (order[:, 0] == 0) == (gap > 0)
+        tie = rng.random(n) < ties * np.where(expected, np.exp(-np.abs(gap)), 1.0)
     return shown, order, tie
 
 
