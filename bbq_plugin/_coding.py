@@ -27,6 +27,10 @@ SKIPPED_KEPT = 1000
 # beyond it are identifiers that were never coded, and would make empty items.
 _MOST_SPARE_CODES = 1_000_000
 
+# One person may click left all day; when so many never do anything else, the
+# file puts the winner first and the sides were not recorded.
+_ONE_SIDED_RATERS = 5
+
 
 @contextmanager
 def at_row(i: int, what: str = "row") -> Iterator[None]:
@@ -134,11 +138,11 @@ class Answers:
     def left_rate(self, n_raters: int) -> NDArray[np.float64] | None:
         if not n_raters or not self.sided_rater:
             return None
-        return left_rate(
-            np.frombuffer(self.sided_rater, dtype=np.int32),
-            np.frombuffer(self.sided_left, dtype=np.int8),
-            n_raters,
-        )
+        rater = np.frombuffer(self.sided_rater, dtype=np.int32)
+        left = np.frombuffer(self.sided_left, dtype=np.int8)
+        if left.min() == left.max() and np.unique(rater).size >= _ONE_SIDED_RATERS:
+            return None
+        return left_rate(rater, left, n_raters)
 
     def median_time_s(self, n_raters: int) -> NDArray[np.float64] | None:
         if not n_raters or not self.timed_rater:

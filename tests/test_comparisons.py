@@ -81,6 +81,14 @@ def test_how_often_a_rater_goes_left_counts_decided_answers_shown_side_by_side()
     assert np.isnan(data.left_rate[1])
 
 
+@pytest.mark.parametrize(("n_raters", "known"), [(4, True), (5, False)])
+def test_a_file_that_always_puts_the_winner_first_has_no_sides(n_raters: int, known: bool) -> None:
+    data = Comparisons.from_comparisons(
+        Comparison(f"c{i}", f"r{i}", "a", "b", "left") for i in range(n_raters)
+    )
+    assert (data.left_rate is not None) == known
+
+
 def test_sides_and_times_that_nobody_recorded_are_none() -> None:
     data = Comparisons.from_comparisons([Comparison("1", "ann", "a", "b", "left", slate="s")])
     assert data.left_rate is None

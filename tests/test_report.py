@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import json
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -9,12 +11,41 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+import bbq_plugin as bbq
+from bbq_plugin.report import (
+    leaderboard_csv,
+    leaderboard_table,
+    raters_table,
+    report_dict,
+    report_json,
+    summary_lines,
+)
 from bbq_plugin.report.files import write_atomically
 from bbq_plugin.report.screen import screen_svg
 from bbq_plugin.report.text import cell, plain
+from bbq_plugin.report.truth import check_against_truth
+from bbq_plugin.simulation import Study
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rich.table import Table
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return bbq.simulate(items=4, raters=10, comparisons=1000, guessers=0.2, spread=1.0, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fit(study: Study) -> bbq.Fit:
+    return bbq.fit(study.arrays())
+
+
+def text_of(table: Table) -> str:
+    console = Console(file=StringIO(), width=200, record=True)
+    console.print(table)
+    return console.export_text()
 
 
 @given(st.text())
@@ -54,3 +85,53 @@ def test_a_picture_of_the_screen_fetches_nothing() -> None:
     assert "<script>" not in svg
     assert "@font-face" not in svg
     assert "url(http" not in svg
+
+
+def test_the_report_is_json_whatever_is_unknown(fit: bbq.Fit) -> None:
+    report = report_dict(fit.data, fit, bbq.leaderboard(fit), bbq.rater_report(fit))
+    again = json.loads(report_json(report))
+    assert again["schema"] == "bbq.report/1"
+    # Nobody measured the time of a simulated answer.
+    assert [rater["median_time_s"] for rater in again["raters"]] == [None] * 10
+    assert again["items"][0]["rating"] == report["items"][0]["rating"]
+    assert isinstance(again["raters"][0]["reasons"], list)
+
+
+def test_the_csv_reads_back_as_the_leaderboard(fit: bbq.Fit) -> None:
+    board = bbq.leaderboard(fit)
+    rows = list(csv.DictReader(StringIO(leaderboard_csv(board))))
+    assert [row["item"] for row in rows] == [row.item for row in board]
+    assert [float(row["rating"]) for row in rows] == [row.rating for row in board]
+
+
+def test_columns_that_nobody_filled_are_left_out(fit: bbq.Fit) -> None:
+    shown = text_of(raters_table(bbq.rater_report(fit)))
+    assert "left" in shown
+    assert "seconds" not in shown
+
+
+def test_a_long_list_of_raters_is_cut_and_says_so(fit: bbq.Fit) -> None:
+    raters = bbq.rater_report(fit)
+    shown = text_of(raters_table(raters, limit=3))
+    worst = sorted(raters, key=lambda row: row.quality)[:3]
+    assert all(row.rater in shown for row in worst)
+    assert "and 7 more" in shown
+
+
+def test_the_summary_says_what_was_fitted_with_which_priors(fit: bbq.Fit) -> None:
+    lines = summary_lines(fit.data, fit)
+    assert lines[0] == "1,000 comparisons of 4 items, 10 raters"
+    assert str(fit.priors) in lines[1]
+
+
+def test_the_truth_stands_beside_each_rating(study: Study, fit: bbq.Fit) -> None:
+    board, raters = bbq.leaderboard(fit), bbq.rater_report(fit)
+    check = check_against_truth(board, raters, study.truth)
+    best = study.truth.items[int(study.truth.theta.argmax())]
+    assert max(check.rating, key=lambda item: check.rating[item]) == best
+    assert sum(check.rating.values()) / 4 == pytest.approx(1000)
+    assert check.n_bad == 2
+    assert check.n_honest == 8
+    assert len(check.bad_excluded + check.bad_watched + check.bad_kept) == 2
+    assert f"{check.held} of 4 intervals hold the true rating." in check.lines()
+    assert f"{check.rating[best]:,.0f}" in text_of(leaderboard_table(board, check.rating))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, assert_type
 
+import numpy as np
+from numpy.typing import NDArray
+
 import bbq_plugin as bbq
 
 if TYPE_CHECKING:
@@ -19,9 +22,9 @@ def test_public_names_have_the_types_that_the_contract_states() -> None:
     data = bbq.Comparisons.from_records([("ann", "a", "b", 1.0), ("ann", "b", "a")])
     assert_type(data, bbq.Comparisons)
     assert_type(data.items, tuple[str, ...])
-    assert_type(data.rater, "NDArray[np.int32]")
-    assert_type(data.weight, "NDArray[np.float64]")
-    assert_type(data.left_rate, "NDArray[np.float64] | None")
+    assert_type(data.rater, NDArray[np.int32])
+    assert_type(data.weight, NDArray[np.float64])
+    assert_type(data.left_rate, NDArray[np.float64] | None)
     assert_type(data.n_skipped, int)
     assert_type(bbq.break_ranking(["a", ["b", "c"]]), list[tuple[str, str, float]])
     assert_type(bbq.break_choice("a", ["a", "b"]), list[tuple[str, str, float]])

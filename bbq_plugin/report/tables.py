@@ -45,7 +45,7 @@ def leaderboard_table(board: Leaderboard, true_rating: Mapping[str, float] | Non
             truth = true_rating[row.item]
             missed = not row.rating_lower <= truth <= row.rating_upper
             cells.append(Text(_number(truth, digits), style="red" if missed else "cyan"))
-        table.add_row(*cells, _share(row.p_best), f"{row.n:,.0f}", f"{row.wins:,.1f}")
+        table.add_row(*cells, _chance(row.p_best), f"{row.n:,.0f}", f"{row.wins:,.1f}")
     return table
 
 
@@ -75,7 +75,7 @@ def raters_table(
     columns.append(("verdict", lambda row: Text(row.verdict, _VERDICT_STYLE[row.verdict])))
     if kinds is not None:
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
-    if reasons:
+    if reasons and any(row.reasons for row in shown):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
     table = Table(title="Raters, lowest quality first")
     for name, _ in columns:
@@ -114,6 +114,13 @@ def _number(value: float | None, digits: int) -> str:
 
 def _share(value: float | None) -> str:
     return f"{value:.0%}" if _known(value) else _UNKNOWN
+
+
+def _chance(p: float) -> str:
+    """A probability; 0% and 100% only where nothing else was seen."""
+    if 0 < p < 0.005:
+        return "<1%"
+    return ">99%" if 0.995 <= p < 1 else f"{p:.0%}"
 
 
 def _span(lower: float, upper: float, digits: int) -> str:
