@@ -45,7 +45,7 @@ def fisher_trace(sizes: list[int]) -> float:
     return m * sum(((up[o] - down[o]) / (2 * step)) ** 2 / here[o] for o in here)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(level_sizes)
 def test_the_pairs_carry_as_much_information_as_the_ranking(sizes: list[int]) -> None:
     n_pairs = (sum(sizes) ** 2 - sum(s * s for s in sizes)) / 2
