@@ -1,0 +1,165 @@
+"""Two roads to the same optimum: the paper's EM, and Newton's method guarded by it.
+
+Both keep the promise that makes EM worth having: the log-posterior never falls from one accepted
+step to the next, and the trace of it is part of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bbq_plugin.errors import ConvergenceError
+from bbq_plugin.model.linear import newton_step
+from bbq_plugin.model.objective import Floats, Joint, Objective, Point
+
+__all__ = ["Solution", "solve_em", "solve_newton"]
+
+LONGEST_STEP = 3.0  # nats; farther than that no quadratic model of a posterior is worth its name
+HALVINGS = 8
+CREEP = 0.1  # nats: an EM step below it may be one of very many
+NEWTON_STEPS = 500
+EM_STEPS = 200_000
+
+
+@dataclass(slots=True, eq=False)
+class Solution:
+    """Where a solver stopped: at a maximum, with the gradient's word for it."""
+
+    point: Point
+    trace: list[float]
+    error: float  # nats that Newton's step would still move theta
+
+    @property
+    def theta(self) -> Floats:
+        """Skills, in nats."""
+        return self.point.theta
+
+    @property
+    def quality(self) -> Floats:
+        """Of each rater."""
+        return self.point.quality
+
+    @property
+    def value(self) -> float:
+        """The objective there."""
+        return self.point.value
+
+
+def _size(vector: Floats) -> float:
+    return float(np.max(np.abs(vector), initial=0.0))
+
+
+def solve_newton(
+    objective: Objective, theta: Floats, quality: Floats, tol: float, most: int = NEWTON_STEPS
+) -> Solution:
+    """Newton on theta with q maximised out; the EM step wherever Newton's would not rise.
+
+    Steps too small for the log-posterior to show, being less than its rounding, are taken on the
+    gradient's word and leave no mark in the trace.
+    """
+    point = objective.at(theta, quality)
+    trace = [point.value]
+    smallest = left = np.inf
+    for _ in range(most):
+        step = newton_step(objective, point)
+        if step.change is None:
+            point = _em_or_escape(objective, point)
+            trace.append(point.value)
+            continue
+        size = _size(step.change)
+        left = size
+        if size <= tol:
+            return Solution(point, trace, size)
+        gain = 0.5 * float(step.change @ point.gradient)
+        if gain <= objective.rounding(point.value):
+            if size > 0.5 * smallest:
+                break
+            smallest = size
+            point = objective.at(point.theta + step.change, point.quality)
+            point.value = max(point.value, trace[-1])
+            continue
+        better = _climb(objective, point, step.change * min(1.0, LONGEST_STEP / size))
+        point = better or _em_or_escape(objective, point)
+        trace.append(point.value)
+    raise ConvergenceError(
+        f"the fit did not converge: after {len(trace)} steps the gradient still asks for "
+        f"{left:.2g} nats, more than "
+        f"tol={tol:g}; an item that never wins or never loses needs a prior (a > 1), "
+        "very unequal weights a larger tol"
+    )
+
+
+def _climb(
+    objective: Objective, point: Point, change: Floats, halvings: int = HALVINGS
+) -> Point | None:
+    """The step, or a shorter one, if it raises the objective."""
+    for halving in range(halvings):
+        trial = objective.at(point.theta + change * 0.5**halving, point.quality)
+        if trial.value > point.value:
+            return trial
+    return None
+
+
+def _em_or_escape(objective: Objective, point: Point) -> Point:
+    """An EM step, which cannot fall; where it only creeps, or rests at a saddle, the way uphill."""
+    theta, quality = objective.em_step(point.theta, point.quality)
+    stepped = objective.at(theta, quality)
+    if _size(theta - point.theta) > CREEP and stepped.value > point.value:
+        return stepped
+    escaped = _escape(objective, point)
+    best = stepped if escaped is None or stepped.value > escaped.value else escaped
+    if best.value > point.value:
+        return best
+    raise ConvergenceError(
+        "the fit is stuck where neither EM nor curvature leads upwards; "
+        "the data may be too large for double precision: scale the weights down"
+    )
+
+
+def _escape(objective: Objective, point: Point) -> Point | None:
+    uphill = newton_step(objective, point, need_uphill=True).uphill
+    if uphill is None:
+        return None
+    uphill = uphill * min(1.0, LONGEST_STEP / max(_size(uphill), 1e-300))
+    return _climb(objective, point, uphill, 4 * HALVINGS) or _climb(
+        objective, point, -uphill, 4 * HALVINGS
+    )
+
+
+def solve_em(
+    objective: Joint, theta: Floats, quality: Floats, tol: float, most: int = EM_STEPS
+) -> Solution:
+    """The paper's closed-form steps, rescaled, until Newton's step says that nothing is left.
+
+    The size of an EM step says little of the distance to go (the steps shrink long before the
+    distance does), so a small step only prompts the check by the gradient.
+    """
+    trace: list[float] = []
+    prompt = tol
+    for _ in range(most):
+        value, new_theta, new_quality = objective.em_pass(theta, quality)
+        if not trace or value > trace[-1] or value < trace[-1] - objective.rounding(value):
+            trace.append(value)
+        moved = max(_size(new_theta - theta), _size(new_quality - quality))
+        theta, quality = new_theta, new_quality
+        if moved > prompt:
+            continue
+        point = objective.at(theta, quality)
+        step = newton_step(objective, point)
+        if step.change is None:
+            escaped = _escape(objective, point)
+            if escaped is not None:
+                theta, quality = escaped.theta, escaped.quality
+            continue
+        error = max(_size(step.change), _size(point.quality - quality))
+        if error <= tol:
+            value = objective.em_pass(theta, quality)[0]
+            trace.append(max(value, trace[-1]))
+            return Solution(replace(point, quality=quality, value=trace[-1]), trace, error)
+        prompt = max(prompt * 0.25, 1e-15)
+    raise ConvergenceError(
+        f"EM did not converge in {most} steps: the last moved {moved:.2g}, tol is {tol:g}; "
+        "use solver='auto', which needs a few dozen steps where EM needs many thousands"
+    )
