@@ -1,0 +1,209 @@
+"""Priors from the data: who the raters are and how far the items lie apart.
+
+The order of the items survives a wrong prior, their distances do not: a population believed to be
+better than it is makes every difference look smaller. So (alpha, beta, share of guessers, a) are
+set where the marginal likelihood is highest, each q integrated by quadrature and theta by Laplace:
+
+    M(eta) = max_theta F(theta; eta) - 1/2 log det(-F'') + log h(eta)
+
+``h`` is a weak prior around the paper's values, for studies too small to tell; a study of a few
+dozen raters already outweighs it. What remains unknown of eta widens the intervals of theta
+(Kass and Steffey 1989): its covariance and d theta / d eta are part of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import gammaln
+
+from bbq_plugin.aggregate import Triples
+from bbq_plugin.errors import ConvergenceError
+from bbq_plugin.model.marginal import ThetaDensity, theta_density
+from bbq_plugin.model.objective import Floats, Point
+from bbq_plugin.model.priors import Priors
+from bbq_plugin.model.solve import solve_newton
+
+__all__ = ["Population", "estimate_priors", "few_raters", "log_hyperprior", "priors_of"]
+
+# eta = (log a[, log(alpha - 1), log(beta - 1)[, logit guessers]]); centres are the paper's values,
+# and a tenth of guessers. One unit is a factor of e.
+CENTRE = np.array([np.log(5.0), np.log(9.0), 0.0, np.log(1 / 9)])
+WIDTH = np.array([1.0, 0.6, 0.6, 1.0])
+NUDGE = 0.1
+THETA_TOLERANCE = 1e-4  # Newton's last step is then far below it
+LONGEST = 1.0
+ENOUGH = 0.02  # of a unit of eta: far below what any study can tell
+MOST_STEPS = 25
+COARSE_TRIPLES, MOST_TRIPLES = (
+    25_000,
+    150_000,
+)  # raters with more than this would not move it visibly
+LARGEST_DENSE = 1024
+RATE = 0.1  # b sets the level of all theta, which no comparison sees: it stays the paper's
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """The estimate, its covariance, and how theta follows it."""
+
+    priors: Priors
+    eta: Floats
+    covariance: Floats
+    slope: Floats  # (items, parameters): d theta / d eta
+    theta: Floats
+
+
+def priors_of(eta: Floats) -> Priors:
+    """The priors that a vector of population parameters stands for."""
+    a = float(np.exp(eta[0]))
+    if eta.size == 1:
+        return Priors(a=a, b=RATE, estimated=True)
+    alpha, beta = 1.0 + np.exp(eta[1:3])
+    guessers = float(1.0 / (1.0 + np.exp(-eta[3]))) if eta.size == 4 else 0.0
+    return Priors(a, RATE, float(alpha), float(beta), guessers, estimated=True)
+
+
+def log_hyperprior(eta: Floats) -> float:
+    """log h(eta), normalised, so that populations of one and two parts can be compared."""
+    z = (eta - CENTRE[: eta.size]) / WIDTH[: eta.size]
+    return float(
+        -0.5 * z @ z - np.sum(np.log(WIDTH[: eta.size])) - 0.5 * eta.size * np.log(2 * np.pi)
+    )
+
+
+def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
+    """Every k-th rater, with k such that about ``most`` triples remain."""
+    if triples.size <= most or triples.n_raters < 2:
+        return triples
+    every = int(np.ceil(triples.size / most))
+    chosen = np.arange(0, triples.n_raters, every)
+    length = np.diff(triples.start)[chosen]
+    start = np.concatenate(([0], np.cumsum(length)))
+    at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
+    return Triples(
+        start, triples.winner[at], triples.loser[at], triples.weight[at], triples.n_items
+    )
+
+
+class Evidence:
+    """M(eta), with theta kept warm from call to call."""
+
+    def __init__(self, triples: Triples, theta: Floats, *, fixed: bool) -> None:
+        self.triples, self.theta, self.fixed = triples, theta, fixed
+        self.eta, self.slope = CENTRE[:0], np.empty((theta.size, 0))
+        self._ones = np.ones(triples.n_raters)
+
+    def remember(self, eta: Floats, theta: Floats, slope: Floats) -> None:
+        """Where theta was best, and how it follows eta: the start of later calls."""
+        self.eta, self.theta, self.slope = eta, theta, slope
+
+    def __call__(self, eta: Floats) -> tuple[float, Floats]:
+        """M(eta) and the theta at which F is highest."""
+        priors = priors_of(eta)
+        density = theta_density(self.triples, priors, fixed=self.fixed)
+        known = self.slope.shape[1]
+        theta = self.theta + self.slope @ (eta[:known] - self.eta[:known])
+        # The level that the new prior gives the items is known; only their distances are searched.
+        theta += np.log(theta.size * priors.a) - np.log(RATE * np.sum(np.exp(theta)))
+        found = solve_newton(density, theta, self._ones, THETA_TOLERANCE)
+        constant = theta.size * (priors.a * np.log(priors.b) - gammaln(priors.a))
+        value = found.value + constant + log_hyperprior(eta)
+        return value - 0.5 * _log_determinant(density, found.point), found.theta
+
+
+def _log_determinant(density: ThetaDensity, point: Point) -> float:
+    if density.passes.n_items > LARGEST_DENSE:
+        # Too many items for a determinant: its diagonal, which many opponents make dominant.
+        diagonal = density.passes.pair_diagonal(point) + point.prior_curve
+        return float(np.sum(np.log(np.maximum(diagonal, 1e-300))))
+    return float(np.linalg.slogdet(density.passes.curvature(point))[1])
+
+
+@dataclass(slots=True, eq=False)
+class Summit:
+    """The highest M found for one form of the population."""
+
+    eta: Floats
+    value: float
+    curve: Floats  # minus the Hessian of M
+    slope: Floats
+    theta: Floats
+
+    @property
+    def log_evidence(self) -> float:
+        """log of the integral over eta, by Laplace: pays for each parameter what it costs."""
+        log_det = float(np.linalg.slogdet(self.curve)[1])
+        return self.value + 0.5 * self.eta.size * float(np.log(2 * np.pi)) - 0.5 * log_det
+
+
+def _differences(evidence: Evidence, eta: Floats) -> tuple[Summit, Floats]:
+    """Value, gradient and Hessian of M by central differences (eta has four numbers at most)."""
+    n = eta.size
+    value, theta = evidence(eta)
+    evidence.remember(evidence.eta, theta, evidence.slope[:, :0])
+    nudge = NUDGE * np.eye(n)
+    ahead, behind = [evidence(eta + h) for h in nudge], [evidence(eta - h) for h in nudge]
+    up, down = np.array([m for m, _ in ahead]), np.array([m for m, _ in behind])
+    curve = np.diag(-(up - 2 * value + down) / NUDGE**2)
+    for i in range(n):
+        for j in range(i):
+            corner = evidence(eta + nudge[i] + nudge[j])[0]
+            curve[i, j] = curve[j, i] = -(corner - up[i] - up[j] + value) / NUDGE**2
+    slope = np.array([a - b for (_, a), (_, b) in zip(ahead, behind, strict=True)]).T / (2 * NUDGE)
+    evidence.remember(eta, theta, slope)
+    return Summit(eta, value, curve, slope, theta), (up - down) / (2 * NUDGE)
+
+
+def _climb(evidence: Evidence, eta: Floats) -> Summit:
+    """Damped Newton on M, every curvature made positive."""
+    summit, gradient = _differences(evidence, eta)
+    for _ in range(MOST_STEPS):
+        roots, axes = eigh(summit.curve)
+        step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
+        size = float(np.max(np.abs(step)))
+        if size <= ENOUGH:
+            # The hyperprior alone bends M by 1 / WIDTH^2: no direction is flatter than half that.
+            summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
+            return summit
+        step *= min(1.0, LONGEST / size)
+        for _halving in range(6):
+            trial, trial_gradient = _differences(evidence, summit.eta + step)
+            if trial.value > summit.value:
+                break
+            step = step / 4
+        else:
+            summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
+            return summit
+        summit, gradient = trial, trial_gradient
+    raise ConvergenceError(
+        "the priors could not be estimated from these data; give them yourself "
+        "(priors='paper', on the command line --priors paper)"
+    )
+
+
+def estimate_priors(triples: Triples, theta: Floats, *, fixed: bool) -> Population:
+    """The population under which these comparisons are most likely; ``theta`` is a first guess.
+
+    ``fixed`` (no rater quality) leaves only the spread of the items. A second part, of guessers,
+    is kept when the evidence for it outweighs the cost of its parameter.
+    """
+    form = CENTRE[:1] if fixed else CENTRE[:3]
+    one, two = form.copy(), CENTRE.copy()
+    # A part of the raters shows the way, cheaply; the rest of the climb is short.
+    for most in (COARSE_TRIPLES, MOST_TRIPLES):
+        part = triples if fixed else few_raters(triples, most)
+        evidence = Evidence(part, theta, fixed=fixed)
+        summit = _climb(evidence, one)
+        one = summit.eta
+        if not fixed:
+            mixed = _climb(evidence, np.append(one, two[3]) if most == COARSE_TRIPLES else two)
+            two = mixed.eta
+            summit = max(summit, mixed, key=lambda found: found.log_evidence)
+        theta = summit.theta
+        if part.size == triples.size:
+            break
+    covariance = np.asarray(np.linalg.inv(summit.curve), dtype=np.float64)
+    return Population(priors_of(summit.eta), summit.eta, covariance, summit.slope, summit.theta)
