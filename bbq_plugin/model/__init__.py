@@ -1,0 +1,6 @@
+"""The maths: sees arrays, no files and no names of tools."""
+
+from bbq_plugin.model.fitting import Fit, Laplace, fit
+from bbq_plugin.model.priors import Priors
+
+__all__ = ["Fit", "Laplace", "Priors", "fit"]

@@ -1,0 +1,215 @@
+"""Draws from the exact posterior of (theta, q), by one of two samplers.
+
+Gibbs takes whole weights (a vote counts once, twice, …) under given priors. A tie is two halves and
+a broken ranking has fractions: the likelihood is then p^w with w < 1, for which no latent count
+exists. For these, and where the priors themselves were estimated, Metropolis walks over theta (and
+the parameters of the population) with every q integrated out by quadrature. Both have the same
+posterior as their target, which is also the one that the fit maximises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from bbq_plugin.aggregate import Triples
+from bbq_plugin.model import kernels_quadrature as quadrature
+from bbq_plugin.model.diagnostics import effective_sample_size, r_hat
+from bbq_plugin.model.kernels_gibbs import gibbs_chain
+from bbq_plugin.model.marginal import Marginal, ThetaDensity, population_table, theta_density
+from bbq_plugin.model.objective import Floats
+from bbq_plugin.model.population import log_hyperprior, priors_of
+from bbq_plugin.model.priors import Priors
+from bbq_plugin.threads import worker_count
+
+__all__ = ["Draws", "gibbs", "metropolis", "whole_weights"]
+
+CHAINS = 4
+R_HAT_LIMIT = 1.05
+ESS_LIMIT = 200
+THIN_GIBBS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """Posterior draws, by rows, with the word of the diagnostics on them.
+
+    ``ess`` and ``r_hat`` are the worst over the items, each item's theta taken relative to the
+    mean of all (the common level is not what anyone asks for).
+    """
+
+    theta: Floats
+    quality: Floats
+    method: str
+    ess: float
+    r_hat: float
+    acceptance: float
+    warnings: tuple[str, ...] = ()
+
+
+def whole_weights(triples: Triples) -> bool:
+    """Whether every weight is a whole number, small enough to draw a binomial of."""
+    w = triples.weight
+    return bool(np.all(w == np.floor(w)) and (w.size == 0 or w.max() < 2**31))
+
+
+def _collect(theta: Floats, quality: Floats, method: str, acceptance: float) -> Draws:
+    """(chains, draws, …) arrays into draws by rows, judged."""
+    relative = theta - theta.mean(axis=2, keepdims=True)
+    ess, split = float(np.min(effective_sample_size(relative))), float(np.max(r_hat(relative)))
+    warnings = []
+    if split > R_HAT_LIMIT:
+        warnings.append(
+            f"the sampler has not mixed: R-hat is {split:.3f} (above {R_HAT_LIMIT}); "
+            "ask for more draws"
+        )
+    if ess < min(ESS_LIMIT, 0.5 * theta.shape[0] * theta.shape[1]):
+        warnings.append(f"the draws are worth only {ess:.0f} independent ones; ask for more draws")
+    flat = (theta.shape[0] * theta.shape[1], -1)
+    theta, quality = theta.swapaxes(0, 1).reshape(flat), quality.swapaxes(0, 1).reshape(flat)
+    return Draws(theta, quality, method, ess, split, acceptance, tuple(warnings))
+
+
+def gibbs(
+    triples: Triples,
+    priors: Priors,
+    theta: Floats,
+    quality: Floats,
+    n: int,
+    seed: int,
+    *,
+    fixed: bool,
+    keep_quality: bool = True,
+) -> Draws:
+    """Alternate exact draws of latent counts, qualities and skills, from ``theta`` on."""
+    low, high = np.minimum(triples.winner, triples.loser), np.maximum(triples.winner, triples.loser)
+    code = low.astype(np.int64) * triples.n_items + high
+    pairs, pair = np.unique(code, return_inverse=True)
+    one, two = (pairs // triples.n_items), (pairs % triples.n_items)
+    per_chain = -(-n // CHAINS)
+    theta_draws = np.empty((CHAINS, per_chain, triples.n_items))
+    quality_draws = np.empty((CHAINS, per_chain, triples.n_raters if keep_quality else 0))
+    warm_up = max(200, per_chain // 2)
+    parts = population_table(priors)
+
+    def chain(c: int, rng: np.random.Generator) -> None:
+        first = theta + rng.normal(0.0, 0.3, theta.size)
+        q = np.clip(quality + rng.normal(0.0, 0.1, quality.size), 0.05, 0.95)
+        gibbs_chain(
+            rng, triples.start, triples.winner, triples.loser, triples.weight, pair, one, two,
+            priors.a, priors.b, parts, fixed, first, np.ones(q.size) if fixed else q,
+            warm_up, THIN_GIBBS, theta_draws[c], quality_draws[c],
+        )  # fmt: skip
+
+    _run(chain, seed)
+    draws = _collect(theta_draws, quality_draws, "gibbs", 1.0)
+    return _first(draws, n)
+
+
+def _run(chain: Callable[[int, np.random.Generator], None], seed: int) -> None:
+    """Each chain in a thread of its own, with a generator of its own."""
+    generators = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(CHAINS)]
+    with ThreadPoolExecutor(min(CHAINS, worker_count())) as pool:
+        for done in [pool.submit(chain, c, rng) for c, rng in enumerate(generators)]:
+            done.result()
+
+
+def _first(draws: Draws, n: int) -> Draws:
+    if draws.theta.shape[0] == n:
+        return draws
+    return Draws(
+        draws.theta[:n], draws.quality[:n], draws.method, draws.ess, draws.r_hat,
+        draws.acceptance, draws.warnings,
+    )  # fmt: skip
+
+
+class _Target:
+    """log p(theta, eta | data): eta is empty under given priors."""
+
+    def __init__(self, triples: Triples, priors: Priors, *, fixed: bool) -> None:
+        self.density: ThetaDensity = theta_density(triples, priors, fixed=fixed)
+        self.triples, self.fixed = triples, fixed
+
+    def __call__(self, x: Floats) -> float:
+        k = self.triples.n_items
+        theta, eta = x[:k], x[k:]
+        constant = 0.0
+        if eta.size:
+            if np.max(np.abs(eta)) > 12:  # no population is believed in so far out
+                return -np.inf
+            priors = priors_of(eta)
+            constant = k * (priors.a * np.log(priors.b) - gammaln(priors.a)) + log_hyperprior(eta)
+            if isinstance(self.density, Marginal):
+                self.density.believe(priors)
+            else:
+                self.density.a = priors.a + 1.0
+        return self.density.value(theta) + constant
+
+    def draw_quality(self, x: Floats, rng: np.random.Generator) -> Floats:
+        """One draw of every rater's quality given theta and eta."""
+        t, density = self.triples, self.density
+        out = np.ones(t.n_raters)
+        if isinstance(density, Marginal):
+            if x.size > t.n_items:
+                density.believe(priors_of(x[t.n_items :]))
+            s, where = density.passes.standing(x[: t.n_items]), rng.random(t.n_raters)
+            quadrature.draw_quality(
+                0, t.n_raters, t.start, t.weight, s, density.parts, density.tops, where, out
+            )
+        return out
+
+
+def metropolis(
+    triples: Triples,
+    priors: Priors,
+    centre: Floats,
+    covariance: Floats,
+    n: int,
+    seed: int,
+    *,
+    fixed: bool,
+    keep_quality: bool = True,
+) -> Draws:
+    """Preconditioned Crank-Nicolson steps around the Laplace approximation N(centre, covariance).
+
+    A proposal x' = m + sqrt(1 - s^2) (x - m) + s L z leaves that Gaussian unchanged, so only the
+    posterior's departure from it is ever rejected; s is set during the warm-up.
+    """
+    root = np.linalg.cholesky(covariance * 1.15)
+    k, size = triples.n_items, centre.size
+    per_chain = -(-n // CHAINS)
+    warm_up = max(150, per_chain // 3)
+    thetas = np.empty((CHAINS, per_chain, k))
+    qualities = np.ones((CHAINS, per_chain, triples.n_raters if keep_quality else 0))
+    accepted = np.zeros(CHAINS)
+
+    def chain(c: int, rng: np.random.Generator) -> None:
+        target = _Target(triples, priors, fixed=fixed)
+        u = rng.standard_normal(size)  # x = centre + root u
+        value = target(centre + root @ u) + 0.5 * float(u @ u)
+        stride = 1.0
+        for step in range(warm_up + per_chain):
+            proposal = np.sqrt(1.0 - stride**2) * u + stride * rng.standard_normal(size)
+            proposed = target(centre + root @ proposal) + 0.5 * float(proposal @ proposal)
+            took = bool(np.log(rng.random()) < proposed - value)
+            if took:
+                u, value = proposal, proposed
+            if step < warm_up:
+                # Robbins and Monro's rule towards one acceptance in two, in steps that die away.
+                stride = float(
+                    np.clip(stride * np.exp((took - 0.5) / np.sqrt(1 + step)), 0.02, 1.0)
+                )
+                continue
+            accepted[c] += took
+            x = centre + root @ u
+            thetas[c, step - warm_up] = x[:k]
+            if keep_quality:
+                qualities[c, step - warm_up] = target.draw_quality(x, rng)
+
+    _run(chain, seed)
+    rate = float(accepted.mean() / per_chain)
+    return _first(_collect(thetas, qualities, "metropolis", rate), n)
