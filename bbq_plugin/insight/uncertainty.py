@@ -1,0 +1,147 @@
+"""How sure we are of theta: one face for four kinds of intervals.
+
+``laplace``    the Gaussian around the top of the posterior with rater quality integrated out
+``posterior``  draws from the exact posterior
+``bootstrap``  refits on resampled raters
+``paper``      the paper's independent Gammas given the expected latents: too narrow, for comparison
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from bbq_plugin.errors import UsageError
+from bbq_plugin.model import Fit
+from bbq_plugin.model.fitting import LARGEST_COVARIANCE
+
+__all__ = ["Intervals", "Uncertainty", "uncertainty"]
+
+Floats = NDArray[np.float64]
+Intervals = Literal["auto", "laplace", "posterior", "bootstrap", "paper"]
+
+MANY_ITEMS = 1024  # beyond, the matrix of all pairs is worked off in blocks of columns
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """What is known of theta: draws of it and, for ``laplace``, the Gaussian they come from."""
+
+    kind: str
+    draws: Floats
+    mean: Floats | None = None
+    covariance: Floats | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def n_items(self) -> int:
+        """How many items the draws are of."""
+        return int(self.draws.shape[1])
+
+    def relative_sd(self) -> Floats:
+        """The standard deviation of each theta relative to the mean of all items."""
+        if self.covariance is not None:
+            centred = self.covariance - self.covariance.mean(axis=0)
+            centred = centred - centred.mean(axis=1, keepdims=True)
+            return np.sqrt(np.maximum(np.diag(centred), 0.0))
+        return np.asarray((self.draws - self.draws.mean(axis=1, keepdims=True)).std(axis=0))
+
+    def relative_interval(self, level: float) -> tuple[Floats, Floats]:
+        """Ends of the interval of each theta relative to the mean of all items."""
+        if self.mean is not None:
+            reach = float(ndtri((1 + level) / 2)) * self.relative_sd()
+            middle = self.mean - self.mean.mean()
+            return middle - reach, middle + reach
+        relative = self.draws - self.draws.mean(axis=1, keepdims=True)
+        low, high = np.quantile(relative, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
+
+    def difference_interval(self, i: int, j: int, level: float) -> tuple[float, float]:
+        """Ends of the interval of theta_i - theta_j."""
+        if self.mean is not None and self.covariance is not None:
+            c = self.covariance
+            sd = np.sqrt(max(c[i, i] + c[j, j] - 2 * c[i, j], 0.0))
+            reach, middle = float(ndtri((1 + level) / 2)) * sd, self.mean[i] - self.mean[j]
+            return float(middle - reach), float(middle + reach)
+        gap = self.draws[:, i] - self.draws[:, j]
+        low, high = np.quantile(gap, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+    def better(self, columns: slice = slice(None)) -> Floats:
+        """P(item i is better than item j), rows i, for the given columns j; 1/2 on the diagonal."""
+        chosen = np.arange(self.n_items)[columns]
+        if self.mean is not None and self.covariance is not None:
+            spread = np.diag(self.covariance)
+            gap = self.mean[:, None] - self.mean[None, chosen]
+            variance = spread[:, None] + spread[None, chosen] - 2 * self.covariance[:, chosen]
+            return np.asarray(ndtr(gap / np.sqrt(np.maximum(variance, 1e-300))))
+        out = np.empty((self.n_items, chosen.size))
+        for c, j in enumerate(chosen):
+            column = self.draws[:, j : j + 1]
+            out[:, c] = (self.draws > column).mean(axis=0) + 0.5 * (self.draws == column).mean(
+                axis=0
+            )
+        return out
+
+    def p_best(self) -> Floats:
+        """P(item is the best of all)."""
+        top = np.argmax(self.draws, axis=1)
+        return np.asarray(np.bincount(top, minlength=self.n_items) / top.size)
+
+    def rank_interval(self, level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Best and worst rank of each item: only items better (worse) beyond doubt count.
+
+        "Beyond doubt" is P >= (1 + level) / 2: the item lies outside the two-sided interval.
+        """
+        sure, k = (1 + level) / 2, self.n_items
+        above, below = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
+        for first in range(0, k, MANY_ITEMS):
+            better = self.better(slice(first, first + MANY_ITEMS))
+            below += (better >= sure).sum(axis=1)
+            above[first : first + MANY_ITEMS] = (better >= sure).sum(axis=0)
+        return 1 + above, k - below
+
+
+def uncertainty(
+    fit: Fit, intervals: Intervals = "auto", *, draws: int = 4000, seed: int = 0
+) -> Uncertainty:
+    """The uncertainty of a fit; ``auto`` is ``laplace``, and ``posterior`` for very many items."""
+    if intervals not in get_args(Intervals):
+        raise UsageError(
+            f"intervals={intervals!r}: expected one of {', '.join(get_args(Intervals))}"
+        )
+    if intervals == "auto":
+        intervals = "laplace" if len(fit.items) <= LARGEST_COVARIANCE else "posterior"
+    if intervals == "laplace":
+        mean, covariance = fit.laplace.mean, fit.laplace.covariance
+        rng = np.random.default_rng(seed)
+        root = _root(covariance)
+        return Uncertainty(
+            "laplace", mean + rng.standard_normal((draws, mean.size)) @ root.T, mean, covariance
+        )
+    if intervals == "posterior":
+        sample = fit.sample(draws, seed, keep_quality=False)
+        return Uncertainty("posterior", sample.theta, warnings=sample.warnings)
+    if intervals == "bootstrap":
+        return Uncertainty("bootstrap", fit.bootstrap(min(draws, 1000), seed))
+    shape, rate = fit.paper_posterior()
+    rng = np.random.default_rng(seed)
+    skills = rng.standard_gamma(shape, (draws, shape.size)) / rate
+    return Uncertainty(
+        "paper",
+        np.log(np.maximum(skills, 1e-300)),
+        warnings=(
+            "the paper's intervals are too narrow (77% instead of 95%): do not decide by them",
+        ),
+    )
+
+
+def _root(covariance: Floats) -> Floats:
+    """A square root; eigenvalues cut at 0, since without a prior the level has no variance."""
+    roots, axes = np.linalg.eigh(covariance)
+    scaled: Floats = axes * np.sqrt(np.maximum(roots, 0.0))
+    return scaled
