@@ -1,0 +1,86 @@
+"""Coverage of nominal 95% intervals for the difference of two items, in METHOD's simulation.
+
+8 items, 40 raters with 38 comparisons each, skills and qualities drawn from the paper's priors;
+all 28 differences of a study are looked at. `default` is what the command line does when nothing
+is asked for: priors estimated from the data, Laplace intervals with quality integrated out.
+`posterior` is the exact posterior under the given priors (Gibbs, 4,000 draws); under the priors
+that the truth was drawn from its coverage is 95% by construction, so it also tests the sampler.
+`paper` takes all other skills and every quality as known. Standard errors are over studies.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from common import Report, Table, arguments, figure, in_two_processes, mean_and_error, per_cent
+
+from bbq_plugin import fit, simulate
+from bbq_plugin.insight import Uncertainty, uncertainty
+
+STUDIES, QUICK_STUDIES = 1000, 40
+LEVEL = 0.95
+DRAWS = 4000
+ITEMS, RATERS, EACH = 8, 40, 38
+KINDS = {
+    "paper": "paper: Gammas given the expected latents",
+    "laplace": "laplace, given priors",
+    "posterior": "posterior, given priors",
+    "default": "default: laplace, priors estimated",
+}
+BARS = {"default": (0.94, 0.96), "posterior": (0.945, 0.955)}
+
+
+def study(seed: int) -> dict[str, tuple[float, float]]:
+    """Of each kind of interval, the share of differences it holds and its mean width."""
+    drawn = simulate(items=ITEMS, raters=RATERS, comparisons=RATERS * EACH, seed=seed)
+    data, truth = drawn.arrays(), drawn.truth.theta
+    given, estimated = fit(data), fit(data, priors="auto")
+    known = {
+        "paper": uncertainty(given, "paper", draws=DRAWS, seed=seed),
+        "laplace": uncertainty(given, "laplace", draws=10),
+        "posterior": uncertainty(given, "posterior", draws=DRAWS, seed=seed),
+        "default": uncertainty(estimated, "auto", draws=10),
+    }
+    return {kind: held(found, truth) for kind, found in known.items()}
+
+
+def held(found: Uncertainty, truth: np.ndarray) -> tuple[float, float]:
+    """The share of all differences inside their intervals, and the mean width in nats."""
+    inside, width = [], []
+    for i in range(ITEMS):
+        for j in range(i):
+            low, high = found.difference_interval(i, j, LEVEL)
+            inside.append(low <= truth[i] - truth[j] <= high)
+            width.append(high - low)
+    return float(np.mean(inside)), float(np.mean(width))
+
+
+def main() -> None:
+    """Run the studies."""
+    quick: bool = arguments(__doc__ or "").quick
+    n = QUICK_STUDIES if quick else STUDIES
+    report = Report("coverage", "Coverage of nominal 95% intervals", __doc__ or "", quick)
+    found = list(in_two_processes(study, range(n)))
+    rows = []
+    for kind, what in KINDS.items():
+        coverage, error = mean_and_error(one[kind][0] for one in found)
+        width, _ = mean_and_error(one[kind][1] for one in found)
+        rows.append([what, f"{per_cent(coverage)} ± {per_cent(error)}", f"{width:.3f}"])
+        report.values[kind] = {"coverage": coverage, "error": error, "width": width}
+        report.check_share(what, coverage, error, BARS.get(kind))
+    header = ["interval", "coverage ± s.e.", "mean width, nats"]
+    report.tables.append(Table(f"{n:,} studies, {n * 28:,} differences", header, rows))
+    with figure(report, "coverage", height=2.6) as axes:
+        for place, kind in enumerate(reversed(KINDS)):
+            value = report.values[kind]
+            axes.errorbar(
+                100 * value["coverage"], place, xerr=200 * value["error"], fmt="o", capsize=3
+            )
+        axes.axvline(100 * LEVEL, color="black", linewidth=1, linestyle="--")
+        axes.set_yticks(range(len(KINDS)), [KINDS[kind] for kind in reversed(KINDS)])
+        axes.set_xlabel("differences inside their nominal 95% interval, % (± 2 s.e.)")
+        axes.set_ylabel("interval")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
