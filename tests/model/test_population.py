@@ -1,0 +1,87 @@
+"""Priors estimated from the data: who the raters are, and how far the items lie apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.model import Priors, fit
+from bbq_plugin.model.population import few_raters
+from tests.model.studies import draw_study
+
+
+def slope(fitted: object, true: object) -> float:
+    return float(np.polyfit(true, fitted, 1)[0])  # type: ignore[call-overload] # arrays
+
+
+def test_guessers_are_found_as_a_second_part_when_there_are_some() -> None:
+    study = draw_study(0, items=12, raters=150, votes=60, guessers=0.25, spread=1.2)
+    found = fit(study.data, priors="auto")
+    assert isinstance(found.priors, Priors)
+    assert found.priors.estimated
+    assert found.priors.guessers == pytest.approx((study.quality == 0).mean(), abs=0.12)
+    p = found.rater_posterior().p_guesser
+    assert p[study.quality == 0].mean() > 0.8
+    assert p[study.quality > 0].mean() < 0.1
+
+
+def test_no_second_part_is_invented_when_all_are_honest() -> None:
+    found = fit(draw_study(1, items=12, raters=150, votes=60).data, priors="auto")
+    assert isinstance(found.priors, Priors)
+    assert found.priors.guessers < 0.05
+
+
+def test_distances_come_out_right_where_the_papers_priors_shrink_them() -> None:
+    """The reason for all of it: a quarter of guessers, and theta still on its true scale."""
+    slopes = {"paper": [], "auto": []}  # type: dict[str, list[float]]
+    for seed in range(3):
+        study = draw_study(seed, items=15, raters=400, votes=50, guessers=0.25)
+        for priors in ("paper", "auto"):
+            found = fit(study.data, priors=priors)
+            slopes[priors].append(slope(found.theta, study.theta))
+    assert np.mean(slopes["paper"]) < 0.8
+    assert np.mean(slopes["auto"]) == pytest.approx(1.0, abs=0.13)
+
+
+def test_what_is_not_known_of_the_population_widens_the_intervals() -> None:
+    found = fit(draw_study(2, guessers=0.2).data, priors="auto")
+    population = found.population
+    assert population is not None
+    plug_in = found.covariance() - population.slope @ population.covariance @ population.slope.T
+    assert np.all(np.linalg.eigvalsh(plug_in) > 0)
+    assert np.trace(found.covariance()) > 1.05 * np.trace(plug_in)
+
+
+def test_the_spread_of_items_is_estimated_without_raters_too() -> None:
+    close, far = (
+        fit(draw_study(3, items=25, votes=100, spread=s).data, model="bayes-bt", priors="auto")
+        for s in (0.1, 1.2)
+    )
+    assert isinstance(close.priors, Priors)
+    assert isinstance(far.priors, Priors)
+    assert close.priors.a > 4 * far.priors.a
+
+
+def test_one_vote_is_enough_to_run_and_leaves_the_papers_values_in_place() -> None:
+    found = fit(Comparisons.from_records([("r", "a", "b", 1.0)]), priors="auto")
+    assert isinstance(found.priors, Priors)
+    assert found.priors.alpha == pytest.approx(10, rel=0.2)
+    assert found.priors.beta == pytest.approx(2, rel=0.2)
+    assert np.all(np.diff(found.trace) >= 0)
+
+
+def test_a_part_of_the_raters_is_taken_whole() -> None:
+    triples = draw_study(4, raters=90, votes=30).data.triples
+    part = few_raters(triples, most=triples.size // 3)
+    assert part.n_raters == 30
+    assert part.size == sum(triples.start[r + 1] - triples.start[r] for r in range(0, 90, 3))
+    assert np.array_equal(part.weight[: part.start[1]], triples.weight[: triples.start[1]])
+    assert few_raters(triples) is triples
+
+
+def test_priors_describe_themselves() -> None:
+    assert str(Priors()).startswith("paper: skill ~ Gamma(5, 0.1)")
+    assert Priors(alpha=3).describe()["source"] == "given"
+    estimated = fit(draw_study(5).data, priors="auto").priors
+    assert estimated.describe()["source"] == "estimated"
