@@ -52,8 +52,13 @@ class CrowdBT:
         to_eta = slope + self.copies * ((ALPHA - 1.0) / eta - (BETA - 1.0) / (1.0 - eta))
         return float(value), to_theta, to_eta
 
-    def solve(self, tol: float) -> tuple[Floats, Floats, list[float]]:
-        """theta, eta and the trace of the log-posterior over the optimiser's accepted steps."""
+    def solve(
+        self, tol: float, first: tuple[Floats, Floats] | None = None
+    ) -> tuple[Floats, Floats, list[float]]:
+        """theta, eta and the trace of the log-posterior over the optimiser's accepted steps.
+
+        ``first`` is where to start: (theta, eta) of a fit to similar data.
+        """
         k, r = self.triples.n_items, self.triples.n_raters
         trace: list[float] = []
 
@@ -64,7 +69,7 @@ class CrowdBT:
         def record(intermediate_result: OptimizeResult) -> None:
             trace.append(-float(intermediate_result.fun))
 
-        start = np.concatenate((np.zeros(k), np.full(r, ALPHA / (ALPHA + BETA))))
+        start = np.concatenate(first or (np.zeros(k), np.full(r, ALPHA / (ALPHA + BETA))))
         trace.append(-negative(start)[0])
         options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": tol / 10, "maxcor": 30}
         result = minimize(

@@ -207,7 +207,8 @@ class Fit:
         """theta with each rater counted ``copies`` times; the priors stay as they are."""
         triples, fixed = self.data.triples, not self.rated
         if isinstance(self.priors, CrowdPriors):
-            return _crowd(triples, copies).solve(1e-5)[0]
+            here = self.theta, 0.5 * (1.0 + self.quality)
+            return _crowd(triples, copies).solve(1e-5, here)[0]
         quality = self.quality if self.rated else np.ones(triples.n_raters)
         if self.population is not None:
             density = theta_density(triples, self.priors, fixed=fixed, copies=copies)
