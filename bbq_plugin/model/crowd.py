@@ -71,7 +71,7 @@ class CrowdBT:
 
         start = np.concatenate(first or (np.zeros(k), np.full(r, ALPHA / (ALPHA + BETA))))
         trace.append(-negative(start)[0])
-        options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": tol / 10, "maxcor": 30}
+        options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": tol / 10}
         result = minimize(
             negative, start, jac=True, method="L-BFGS-B", callback=record,
             bounds=[(None, None)] * k + [(EDGE, 1.0 - EDGE)] * r,
