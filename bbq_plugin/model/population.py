@@ -41,6 +41,7 @@ COARSE_TRIPLES, MOST_TRIPLES = (
     25_000,
     150_000,
 )  # raters with more than this would not move it visibly
+DECISIVE = 8.0  # nats of evidence on a part of the raters that the whole will not overturn
 LARGEST_DENSE = 1024
 RATE = 0.1  # b sets the level of all theta, which no comparison sees: it stays the paper's
 
@@ -124,10 +125,11 @@ def _log_determinant(density: ThetaDensity, point: Point) -> float:
 
 @dataclass(slots=True, eq=False)
 class Summit:
-    """The highest M found for one form of the population."""
+    """M around one eta: its value, gradient and curvature, and the theta that goes with it."""
 
     eta: Floats
     value: float
+    gradient: Floats
     curve: Floats  # minus the Hessian of M
     slope: Floats
     theta: Floats
@@ -139,49 +141,76 @@ class Summit:
         return self.value + 0.5 * self.eta.size * float(np.log(2 * np.pi)) - 0.5 * log_det
 
 
-def _differences(evidence: Evidence, eta: Floats) -> tuple[Summit, Floats]:
-    """Value, gradient and Hessian of M by central differences (eta has four numbers at most)."""
+def _look(evidence: Evidence, eta: Floats, *, mixed: bool = True) -> Summit:
+    """Value, gradient and Hessian of M by differences (eta has four numbers at most).
+
+    Without ``mixed`` the second derivatives by two different parameters are left at zero.
+    """
     n = eta.size
     value, theta = evidence(eta)
-    evidence.remember(evidence.eta, theta, evidence.slope[:, :0])
+    evidence.remember(eta, theta, evidence.slope)
     nudge = NUDGE * np.eye(n)
     ahead, behind = [evidence(eta + h) for h in nudge], [evidence(eta - h) for h in nudge]
     up, down = np.array([m for m, _ in ahead]), np.array([m for m, _ in behind])
+    slope = np.array([a - b for (_, a), (_, b) in zip(ahead, behind, strict=True)]).T / (2 * NUDGE)
+    evidence.remember(eta, theta, slope)
     curve = np.diag(-(up - 2 * value + down) / NUDGE**2)
-    for i in range(n):
+    for i in range(n if mixed else 0):
         for j in range(i):
             corner = evidence(eta + nudge[i] + nudge[j])[0]
             curve[i, j] = curve[j, i] = -(corner - up[i] - up[j] + value) / NUDGE**2
-    slope = np.array([a - b for (_, a), (_, b) in zip(ahead, behind, strict=True)]).T / (2 * NUDGE)
-    evidence.remember(eta, theta, slope)
-    return Summit(eta, value, curve, slope, theta), (up - down) / (2 * NUDGE)
+    return Summit(eta, value, (up - down) / (2 * NUDGE), curve, slope, theta)
 
 
-def _climb(evidence: Evidence, eta: Floats) -> Summit:
-    """Damped Newton on M, every curvature made positive."""
-    summit, gradient = _differences(evidence, eta)
+def _climb(evidence: Evidence, eta: Floats, curve: Floats | None = None) -> Summit:
+    """Damped Newton on M, every curvature made positive.
+
+    With a first guess of the ``curve`` the steps learn it from the gradients (BFGS), and only at
+    the top is it computed.
+    """
+    guessed = curve is not None
+    summit = _look(evidence, eta, mixed=not guessed)
+    bend = summit.curve if curve is None else curve
     for _ in range(MOST_STEPS):
-        roots, axes = eigh(summit.curve)
-        step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
+        roots, axes = eigh(bend)
+        step = axes @ ((axes.T @ summit.gradient) / np.maximum(np.abs(roots), 0.25))
         size = float(np.max(np.abs(step)))
-        if size <= ENOUGH:
+        if size > LONGEST:
+            step *= LONGEST / size
+        higher = None if size <= ENOUGH else _higher(evidence, summit, step, mixed=not guessed)
+        if higher is None:
+            summit = _look(evidence, summit.eta) if guessed else summit
+            roots, axes = eigh(summit.curve)
             # The hyperprior alone bends M by 1 / WIDTH^2: no direction is flatter than half that.
             summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
             return summit
-        step *= min(1.0, LONGEST / size)
-        for _halving in range(6):
-            trial, trial_gradient = _differences(evidence, summit.eta + step)
-            if trial.value > summit.value:
-                break
-            step = step / 4
-        else:
-            summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
-            return summit
-        summit, gradient = trial, trial_gradient
+        bend = _learn(bend, summit, higher) if guessed else higher.curve
+        summit = higher
     raise ConvergenceError(
         "the priors could not be estimated from these data; give them yourself "
         "(priors='paper', on the command line --priors paper)"
     )
+
+
+def _learn(curve: Floats, before: Summit, after: Summit) -> Floats:
+    """The BFGS update: the curvature along the step becomes what the two gradients say."""
+    step, pull = after.eta - before.eta, before.gradient - after.gradient
+    if step @ pull <= 0:
+        return curve
+    bent = curve @ step
+    updated: Floats = (
+        curve - np.outer(bent, bent) / (step @ bent) + np.outer(pull, pull) / (step @ pull)
+    )
+    return updated
+
+
+def _higher(evidence: Evidence, summit: Summit, step: Floats, *, mixed: bool) -> Summit | None:
+    """M at the step's end, or nearer, if it is higher there."""
+    for quartering in range(6):
+        eta = summit.eta + step * 0.25**quartering
+        if evidence(eta)[0] > summit.value:
+            return _look(evidence, eta, mixed=mixed)
+    return None
 
 
 def estimate_priors(triples: Triples, theta: Floats, *, fixed: bool) -> Population:
@@ -190,20 +219,21 @@ def estimate_priors(triples: Triples, theta: Floats, *, fixed: bool) -> Populati
     ``fixed`` (no rater quality) leaves only the spread of the items. A second part, of guessers,
     is kept when the evidence for it outweighs the cost of its parameter.
     """
-    form = CENTRE[:1] if fixed else CENTRE[:3]
-    one, two = form.copy(), CENTRE.copy()
-    # A part of the raters shows the way, cheaply; the rest of the climb is short.
-    for most in (COARSE_TRIPLES, MOST_TRIPLES):
-        part = triples if fixed else few_raters(triples, most)
-        evidence = Evidence(part, theta, fixed=fixed)
-        summit = _climb(evidence, one)
-        one = summit.eta
-        if not fixed:
-            mixed = _climb(evidence, np.append(one, two[3]) if most == COARSE_TRIPLES else two)
-            two = mixed.eta
-            summit = max(summit, mixed, key=lambda found: found.log_evidence)
-        theta = summit.theta
-        if part.size == triples.size:
-            break
+    if fixed:
+        summit = _climb(Evidence(triples, theta, fixed=True), CENTRE[:1].copy())
+    else:
+        # A part of the raters shows the way, cheaply; the rest of the climb is short.
+        part = few_raters(triples, COARSE_TRIPLES)
+        evidence = Evidence(part, theta, fixed=False)
+        one = _climb(evidence, CENTRE[:3].copy())
+        two = _climb(evidence, np.append(one.eta, CENTRE[3]))
+        forms = [one, two]
+        if part.size < triples.size:
+            ahead = two.log_evidence - one.log_evidence
+            forms = forms if abs(ahead) < DECISIVE else [two if ahead > 0 else one]
+            evidence = Evidence(few_raters(triples, MOST_TRIPLES), forms[0].theta, fixed=False)
+            growth = evidence.triples.size / part.size
+            forms = [_climb(evidence, form.eta, form.curve * growth) for form in forms]
+        summit = max(forms, key=lambda form: form.log_evidence)
     covariance = np.asarray(np.linalg.inv(summit.curve), dtype=np.float64)
     return Population(priors_of(summit.eta), summit.eta, covariance, summit.slope, summit.theta)
