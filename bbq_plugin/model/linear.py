@@ -47,11 +47,17 @@ def newton_step(objective: Objective, point: Point, *, need_uphill: bool = False
     if not dense_is_cheap(objective):
         return _conjugate_gradients(objective, point, flat=flat)
     matrix = with_level(objective.passes.curvature(point), flat=flat)
-    try:
-        factor = cho_factor(matrix, lower=True)
-    except LinAlgError:
-        return Step(None, _uphill(matrix, point.gradient) if need_uphill else None)
-    return Step(cho_solve(factor, point.gradient))
+    diagonal = np.diag(matrix)
+    if np.all(diagonal > 0):
+        # Weights may differ by a factor of 1e12: with a unit diagonal that does not look singular.
+        scale = 1.0 / np.sqrt(diagonal)
+        try:
+            factor = cho_factor(matrix * scale[:, None] * scale, lower=True)
+        except LinAlgError:
+            pass
+        else:
+            return Step(scale * cho_solve(factor, scale * point.gradient))
+    return Step(None, _uphill(matrix, point.gradient) if need_uphill else None)
 
 
 def _uphill(matrix: Floats, gradient: Floats) -> Floats:

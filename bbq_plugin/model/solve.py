@@ -18,6 +18,7 @@ __all__ = ["Solution", "solve_em", "solve_newton"]
 
 LONGEST_STEP = 3.0  # nats; farther than that no quadratic model of a posterior is worth its name
 HALVINGS = 8
+ROUNDINGS = 1000.0  # a gain that may drown in the rounding of all terms together
 CREEP = 0.1  # nats: an EM step below it may be one of very many
 NEWTON_STEPS = 500
 EM_STEPS = 200_000
@@ -73,14 +74,17 @@ def solve_newton(
         if size <= tol:
             return Solution(point, trace, size)
         gain = 0.5 * float(step.change @ point.gradient)
-        if gain <= objective.rounding(point.value):
+        rounding = objective.rounding(point.value)
+        better = None
+        if gain > rounding:
+            better = _climb(objective, point, step.change * min(1.0, LONGEST_STEP / size))
+        if better is None and gain <= ROUNDINGS * rounding:
             if size > 0.5 * smallest:
                 break
             smallest = size
             point = objective.at(point.theta + step.change, point.quality)
             point.value = max(point.value, trace[-1])
             continue
-        better = _climb(objective, point, step.change * min(1.0, LONGEST_STEP / size))
         point = better or _em_or_escape(objective, point)
         trace.append(point.value)
     raise ConvergenceError(
