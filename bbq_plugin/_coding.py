@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from array import array
 from collections import Counter
 from contextlib import contextmanager
@@ -13,11 +15,11 @@ import numpy as np
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from bbq_plugin.comparisons import Comparison, Skipped
+    from bbq_plugin.comparisons import Skipped
 
 # Skipped rows are counted without limit but kept only so far: a file of ten
 # million self pairs must not fill the memory with the same sentence.
@@ -26,6 +28,12 @@ SKIPPED_KEPT = 1000
 # Codes without names must be dense. This much slack is a matter of taste; codes
 # beyond it are identifiers that were never coded, and would make empty items.
 _MOST_SPARE_CODES = 1_000_000
+
+# A name stands in tables and charts; what is longer is the content of an item.
+_LONGEST_NAME = 10_000
+
+# JSON can spell these, but no text can be written with them.
+_UNPAIRED = re.compile("[\ud800-\udfff]")
 
 # One person may click left all day; when so many never do anything else, the
 # file puts the winner first and the sides were not recorded.
@@ -63,11 +71,64 @@ class Codes:
             )
         if not name.strip():
             raise DataError(f"{self.kind} has an empty name ({name!r}); name it or drop the row")
+        if len(name) > _LONGEST_NAME:
+            raise DataError(
+                f"{self.kind} has a name of {len(name):,} characters ({name[:40]!r}…); "
+                f"names have at most {_LONGEST_NAME:,}: give an identifier, not the content"
+            )
+        if not name.isascii() and _UNPAIRED.search(name):
+            raise DataError(
+                f"{self.kind} {name!r} has half a character (an unpaired surrogate); mend the name"
+            )
         return self.code.setdefault(str(name), len(self.code))
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.code)
+
+
+class RawCodes(dict[Any, int]):
+    """Codes of names as a file has them, text or numbers: `codes[raw]` adds what is new.
+
+    A dict with `__missing__`, because `map(codes.__getitem__, column)` then codes a
+    column without a step of Python a row. `renamed` names are coded as their new ones.
+    """
+
+    def __init__(self, kind: str, renamed: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.kind = kind
+        self.renamed = dict(renamed or {})
+        self.codes = Codes(kind)
+
+    def __missing__(self, raw: object) -> int:
+        name = as_text(raw, self.kind)
+        code = self[raw] = self.codes(self.renamed.get(name, name))
+        return code
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.codes.names
+
+
+class RaterCodes(RawCodes):
+    """The same for raters: None and blank text are nobody, code −1."""
+
+    def __missing__(self, raw: object) -> int:
+        if raw is None or (isinstance(raw, str) and not raw.strip()):
+            self[raw] = -1
+            return -1
+        return super().__missing__(raw)
+
+
+def as_text(raw: object, kind: str = "name") -> str:
+    """A name as text; whole numbers without the `.0` that a column with gaps gives them."""
+    if isinstance(raw, str):
+        return raw
+    if isinstance(raw, float) and raw.is_integer():
+        return str(int(raw))
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        return str(raw)
+    raise DataError(f"{kind} is {raw!r}, not a name; give text or a number")
 
 
 class Wins:
@@ -114,51 +175,6 @@ class Wins:
         }
 
 
-class Answers:
-    """What a rater's behaviour shows beside the wins: sides, times, ties."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.outcomes: Counter[str] = Counter()
-        self.sided_rater = array("i")
-        self.sided_left = array("b")
-        self.timed_rater = array("i")
-        self.timed_s = array("d")
-
-    def add(self, rater: int, record: Comparison) -> None:
-        self.n += 1
-        self.outcomes[record.outcome] += 1
-        if record.slate is None and record.outcome in ("left", "right"):
-            self.sided_rater.append(rater)
-            self.sided_left.append(record.outcome == "left")
-        if record.time_s is not None:
-            self.timed_rater.append(rater)
-            self.timed_s.append(record.time_s)
-
-    def left_rate(self, n_raters: int) -> NDArray[np.float64] | None:
-        if not n_raters or not self.sided_rater:
-            return None
-        rater = np.frombuffer(self.sided_rater, dtype=np.int32)
-        left = np.frombuffer(self.sided_left, dtype=np.int8)
-        if left.min() == left.max() and np.unique(rater).size >= _ONE_SIDED_RATERS:
-            return None
-        return left_rate(rater, left, n_raters)
-
-    def median_time_s(self, n_raters: int) -> NDArray[np.float64] | None:
-        if not n_raters or not self.timed_rater:
-            return None
-        rater = np.frombuffer(self.timed_rater, dtype=np.int32)
-        time_s = np.frombuffer(self.timed_s, dtype=np.float64)
-        time_s = time_s[np.lexsort((time_s, rater))]
-        n = np.bincount(rater, minlength=n_raters)
-        start = np.cumsum(n) - n
-        medians = np.full(n_raters, np.nan)
-        known = n > 0
-        low, high = start + (n - 1) // 2, start + n // 2
-        medians[known] = (time_s[low[known]] + time_s[high[known]]) / 2
-        return medians
-
-
 def left_rate(
     rater: NDArray[np.int32], went_left: NDArray[Any], n_raters: int
 ) -> NDArray[np.float64]:
@@ -168,6 +184,33 @@ def left_rate(
     rate = np.full(n_raters, np.nan)
     np.divide(lefts, n, out=rate, where=n > 0)
     return rate
+
+
+def sided_left_rate(
+    rater: NDArray[np.int32], went_left: NDArray[np.bool_], n_raters: int
+) -> NDArray[np.float64] | None:
+    """`left_rate`, or None if nobody's side is known."""
+    if not n_raters or not rater.size:
+        return None
+    if went_left.min() == went_left.max() and np.unique(rater).size >= _ONE_SIDED_RATERS:
+        return None
+    return left_rate(rater, went_left, n_raters)
+
+
+def median_time_s(
+    rater: NDArray[np.int32], time_s: NDArray[np.float64], n_raters: int
+) -> NDArray[np.float64] | None:
+    """Median time of each rater, NaN for those without any; None without any time at all."""
+    if not n_raters or not rater.size:
+        return None
+    time_s = time_s[np.lexsort((time_s, rater))]
+    n = np.bincount(rater, minlength=n_raters)
+    start = np.cumsum(n) - n
+    medians = np.full(n_raters, np.nan)
+    known = n > 0
+    low, high = start + (n - 1) // 2, start + n // 2
+    medians[known] = (time_s[low[known]] + time_s[high[known]]) / 2
+    return medians
 
 
 class SkipLog:
@@ -183,18 +226,16 @@ class SkipLog:
             self.first.append(record)
 
 
-def arrays_or_why_not(wins: Wins, log: SkipLog) -> dict[str, Any]:
-    """The arrays, or an error that says why nothing was left to fit."""
-    if not wins.weight and log.reasons:
-        why = "; ".join(f"{n} × {reason}" for reason, n in log.reasons.most_common(3))
-        raise DataError(
-            f"there are no comparisons: all {log.reasons.total()} rows were skipped ({why}); "
-            "mend the rows or give other data"
-        )
-    return wins.arrays()
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The known name nearest to a word that nobody knows, or all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known: {', '.join(names[:20]) or 'none'}{' …' if len(names) > 20 else ''}"
 
 
-def check_distinct(a: int, b: int, name: str) -> None:
+def check_distinct(a: object, b: object, name: str) -> None:
     if a == b:
         raise DataError(f"item {name!r} is compared with itself; drop the row")
 

@@ -17,10 +17,7 @@ import msgspec
 import numpy as np
 
 from bbq_plugin._coding import (
-    Answers,
-    SkipLog,
     Wins,
-    arrays_or_why_not,
     at_row,
     check_distinct,
     checked_weight,
@@ -62,11 +59,63 @@ class Comparison(msgspec.Struct, frozen=True, gc=False):
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):
-    """A row that was read and left out, with the place and the reason."""
+    """A row that was read and left out, with the place and the reason.
+
+    `expected` says that this is no sign of trouble: the user asked for it, or the
+    row is no answer by the format's own word. It is counted like any other, but
+    `strict` and `max_skipped` pass over it.
+    """
 
     where: str
     reason: str
     value: str | None = None
+    expected: bool = False
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """Something about a file that the reader of the results should know."""
+
+    text: str
+
+
+#: What stands in `Batch.outcome` for a row without an answer.
+NO_ANSWER = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Many answers of one file as columns: the fast way to hand over a large file.
+
+    All columns have the same length. A row of an item against itself, and one
+    whose outcome is NO_ANSWER, is counted as skipped; a blank rater is none.
+    """
+
+    #: The line of each row, for messages.
+    lines: Sequence[int]
+    rater: Sequence[str | int | float | None]
+    left: Sequence[str | int | float]
+    right: Sequence[str | int | float]
+    #: One byte a row, an index into OUTCOMES.
+    outcome: bytes
+    #: None: the rows have no names of their own, and are never merged with others.
+    keys: Sequence[str | int | float] | None = None
+    at: Sequence[float | None] | None = None
+
+
+Record = Comparison | Skipped | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that went in: how it was read, what came of it, and its fingerprint."""
+
+    file: str
+    adapter: str
+    why: str
+    n_comparisons: int
+    n_skipped: int
+    #: Of the bytes of the file as it is, compressed or not.
+    sha256: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +147,16 @@ class Comparisons:
     left_rate: NDArray[np.float64] | None = None
     #: Median answering time of a rater in seconds; NaN without any, None if no time is known.
     median_time_s: NDArray[np.float64] | None = None
+    #: Answers left out because the same key came again, newer or in a later file.
+    n_duplicates: int = 0
+    #: Answers of the raters that were to be dropped.
+    n_dropped: int = 0
+    #: Answers that did not match `where`, or have no value of the tag they are split by.
+    n_filtered: int = 0
+    #: The files that these came from.
+    sources: tuple[Source, ...] = ()
+    #: What the adapters have to say about the files.
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def from_records(
@@ -119,7 +178,7 @@ class Comparisons:
 
     @classmethod
     def from_comparisons(
-        cls, comparisons: Iterable[Comparison | Skipped], skipped: Iterable[Skipped] = ()
+        cls, comparisons: Iterable[Record], skipped: Iterable[Skipped] = ()
     ) -> Self:
         """Build from `Comparison` records, as the adapters yield them.
 
@@ -127,32 +186,24 @@ class Comparisons:
         never fitted. Records are taken as they come: two with the same key are
         two answers (upsert by key is the store's business).
         """
-        wins = Wins()
-        seen = Answers()
-        log = SkipLog()
+        # Not above: that module needs the names of this one.
+        from bbq_plugin._gather import Gatherer  # noqa: PLC0415
+
+        gatherer = Gatherer(merge=False)
+        gatherer.begin("")
+        rated: bool | None = None
         for left_out in skipped:
-            log.add(left_out)
+            gatherer.add(left_out)
         for i, record in enumerate(comparisons):
-            if isinstance(record, Skipped):
-                log.add(record)
-                continue
             try:
-                seen.add(_add_comparison(wins, record), record)
+                if isinstance(record, Comparison):
+                    rated = _rated_as_before(record.rater, rated=rated)
+                    check_distinct(record.left, record.right, record.left)
+                gatherer.add(record)
             except DataError as error:
                 key = f", key {record.key!r}" if isinstance(record, Comparison) else ""
                 raise DataError(f"record {i} (counted from 0{key}): {error}") from None
-        arrays = arrays_or_why_not(wins, log)
-        n_raters = len(arrays["raters"]) if arrays["has_raters"] else 0
-        return cls(
-            n_comparisons=seen.n,
-            n_ties=seen.outcomes["tie"],
-            n_both_bad=seen.outcomes["both_bad"],
-            skipped=tuple(log.first),
-            skip_reasons=MappingProxyType(dict(log.reasons)),
-            left_rate=seen.left_rate(n_raters),
-            median_time_s=seen.median_time_s(n_raters),
-            **arrays,
-        )
+        return cls(**{**gatherer.parts()[""], "sources": ()})
 
     @classmethod
     def from_arrays(
@@ -232,6 +283,13 @@ class Comparisons:
             self.n_items,
         )
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the wins by name, whatever the order of rows and the names of files."""
+        from bbq_plugin._wins import digest_of  # noqa: PLC0415
+
+        return digest_of(self)
+
     def __repr__(self) -> str:
         raters = f"{self.n_raters} raters" if self.has_raters else "no raters"
         return f"<Comparisons: {self.n_comparisons} of {self.n_items} items by {raters}>"
@@ -248,21 +306,12 @@ def _add_record(wins: Wins, record: Sequence[Any]) -> None:
     wins.add(wins.rater_code(record[0]), winner, loser, weight)
 
 
-def _add_comparison(wins: Wins, record: Comparison) -> int:
-    """Add the wins of one answer and return its rater's code."""
-    if not isinstance(record, Comparison):
-        raise DataError(f"is {record!r}; expected Comparison or Skipped")
-    weight = checked_weight(record.weight)
-    left, right = wins.items(record.left), wins.items(record.right)
-    check_distinct(left, right, record.left)
-    rater = wins.rater_code(record.rater)
-    if record.outcome == "left":
-        wins.add(rater, left, right, weight)
-    elif record.outcome == "right":
-        wins.add(rater, right, left, weight)
-    elif record.outcome in ("tie", "both_bad"):
-        wins.add(rater, left, right, weight / 2)
-        wins.add(rater, right, left, weight / 2)
-    else:
-        raise DataError(f"outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}")
-    return rater
+def _rated_as_before(rater: object, *, rated: bool | None) -> bool:
+    now = rater is not None
+    if rated not in (None, now):
+        this, those = ("a rater", "none") if now else ("no rater", "one")
+        raise DataError(
+            f"has {this} ({rater!r}) where the records before have {those}; "
+            "give a rater on every record, or None on every record"
+        )
+    return now

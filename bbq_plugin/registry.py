@@ -6,46 +6,78 @@ An adapter is a class without arguments, registered under the entry point group
 
 from __future__ import annotations
 
-import gzip
-import inspect
-import io
-import zlib
+import difflib
+import os
+from dataclasses import dataclass
 from importlib.metadata import entry_points
-from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
-from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
+from bbq_plugin._gather import Gatherer
+from bbq_plugin._opening import HEAD_BYTES, STANDARD_INPUT, Opened, opened
+from bbq_plugin._options import Option, coerced, options_of
+from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped
+from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    import os
+    import io
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from bbq_plugin.comparisons import Batch
+
+    Path = str | os.PathLike[str]
+
+__all__ = [
+    "GROUP",
+    "HEAD_BYTES",
+    "Adapter",
+    "Description",
+    "Option",
+    "adapters",
+    "describe",
+    "read",
+    "read_by",
+    "records",
+]
 
 GROUP = "bbq_plugin.adapters"
 
-# Enough for the first lines of any table or log; sniffing never reads more.
-HEAD_BYTES = 64 * 1024
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
 
 class Adapter(Protocol):
-    """What turns one kind of file into records."""
+    """What turns one kind of file into records.
+
+    Two more attributes are used if they are there. `option_help` maps the name of
+    an option to a line about it. `read_batches`, with the parameters of `read`,
+    yields `Batch` as well as records, without tags; it is asked instead of `read`
+    when nobody wants tags, and is worth writing for files of millions of rows.
+    """
 
     name: str
 
     def sniff(self, head: bytes, name: str) -> str | None:
-        """Say why this file is one of mine, or None. `head` is decompressed already."""
+        """Say why this file is one of mine, or None.
+
+        `head` is what the file begins with: gzip is unpacked, and a Parquet table
+        has become JSON lines.
+        """
 
     def read(
         self, stream: io.BufferedReader, name: str, *args: Any, **options: Any
-    ) -> Iterator[Comparison | Skipped]:
+    ) -> Iterator[Comparison | Skipped] | Iterator[Comparison | Skipped | Note]:
         """Yield the records of one file. `name` is for messages and keys.
 
-        Options are keyword-only parameters of the adapter's own.
+        Options are keyword-only parameters of the adapter's own. Text from a
+        command line is turned into what they are annotated with.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An adapter as `bbq formats` shows it."""
+
+    name: str
+    summary: str
+    recognised: str
+    options: tuple[Option, ...]
 
 
 def adapters() -> Mapping[str, Adapter]:
@@ -67,122 +99,163 @@ def adapters() -> Mapping[str, Adapter]:
     return found
 
 
+def describe(adapter: str | Adapter | None = None) -> tuple[Description, ...]:
+    """Describe one adapter, or all that are installed, in the order of their names."""
+    known = adapters() if adapter is None else {"": _named(adapter)}
+    return tuple(
+        Description(
+            one.name,
+            _first_line(type(one).__doc__),
+            _first_line(type(one).sniff.__doc__),
+            options_of(one),
+        )
+        for _, one in sorted(known.items())
+    )
+
+
 def read(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Path | Sequence[Path],
     adapter: str | Adapter | None = None,
+    *,
+    strict: bool = False,
+    max_skipped: float = 0.01,
+    where: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop_raters: Iterable[str] = (),
     **options: Any,
 ) -> Comparisons:
     """Read one file, or several as one set, into `Comparisons`.
 
-    The adapter is recognised by the content of each file unless it is named.
-    Other keywords are the adapter's own options, e.g. `both_bad="drop"`.
+    - `paths`: files, plain or gzip, or "-" for standard input. The adapter is
+      recognised by the content of each file unless it is named.
+    - The same key again, in one file or in several, is the same answer: the newest
+      `at` counts, else what comes later; `n_duplicates` says how many did not.
+    - `strict` makes the first skipped row an error. Without it, a file of which more
+      than the share `max_skipped` is skipped is one.
+    - `where` keeps only answers with these tags; `rename` gives items other names,
+      and two with the same name become one; `drop_raters` leaves these people out.
+    - Other keywords are the adapter's own options, e.g. `both_bad="drop"`.
     """
-    paths = list(path) if isinstance(path, (list, tuple)) else [path]
-    if not paths:
-        raise UsageError("no file was given; name at least one")
-    return Comparisons.from_comparisons(
-        chain.from_iterable(
-            records(cast("str | os.PathLike[str]", one), adapter, **options) for one in paths
-        )
-    )
+    gatherer = Gatherer(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
+    _gather(gatherer, paths, adapter, options)
+    (fields,) = gatherer.parts(_share(max_skipped)).values()
+    return Comparisons(**fields)
+
+
+def read_by(
+    paths: Path | Sequence[Path],
+    adapter: str | Adapter | None = None,
+    *,
+    by: str,
+    strict: bool = False,
+    max_skipped: float = 0.01,
+    where: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop_raters: Iterable[str] = (),
+    **options: Any,
+) -> dict[str, Comparisons]:
+    """Read like `read`, and split by the value of the tag `by`.
+
+    Answers without that tag are counted in `n_filtered`. Nobody knows what the
+    value of a skipped row is, so every part counts all of them.
+    """
+    gatherer = Gatherer(strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters)
+    _gather(gatherer, paths, adapter, options)
+    parts = gatherer.parts(_share(max_skipped))
+    return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 
 def records(
-    path: str | os.PathLike[str], adapter: str | Adapter | None = None, **options: Any
-) -> Iterator[Comparison | Skipped]:
+    path: Path, adapter: str | Adapter | None = None, **options: Any
+) -> Iterator[Comparison | Skipped | Note]:
     """Yield the records of one file as its adapter finds them."""
-    name = str(path)
-    try:
-        with Path(path).open("rb", buffering=HEAD_BYTES) as file:
-            stream = _decompressed(cast("io.BufferedReader", file), name)
-            head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
-            _check_head(head, name)
-            chosen = _choose(adapter, head, name)
-            _check_options(chosen, options)
-            yield from chosen.read(stream, name, **options)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise FormatError(f"cannot be read ({why})", name, remedy="check the path") from error
+    with opened(path) as file:
+        chosen, _ = _choose(adapter, file, str(path))
+        yield from chosen.read(file.stream, str(path), **coerced(chosen, options))
 
 
-def _check_head(head: bytes, name: str) -> None:
-    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise FormatError("the file is empty", name, remedy="give a file with comparisons")
-    if head.startswith(_UTF16_MARKS):
-        raise FormatError("the text is UTF-16", name, 1, remedy="save it as UTF-8")
+def _gather(
+    gatherer: Gatherer,
+    paths: Path | Sequence[Path],
+    adapter: str | Adapter | None,
+    options: Mapping[str, Any],
+) -> None:
+    for path in _distinct(paths):
+        name = str(path)
+        with opened(path) as file:
+            chosen, why = _choose(adapter, file, name)
+            log = gatherer.begin(name, chosen.name, why)
+            tagged = bool(gatherer.where) or gatherer.by is not None
+            reader = chosen.read if tagged else getattr(chosen, "read_batches", chosen.read)
+            found: Iterator[Comparison | Skipped | Note | Batch]
+            found = reader(file.stream, name, **coerced(chosen, options))
+            for record in found:
+                try:
+                    gatherer.add(record)
+                except FormatError:
+                    raise
+                except DataError as error:
+                    key = f" (key {record.key!r})" if isinstance(record, Comparison) else ""
+                    raise FormatError(f"{error}{key}", name) from error
+            log.sha256 = file.sha256()
 
 
-def _choose(adapter: str | Adapter | None, head: bytes, name: str) -> Adapter:
-    if adapter is not None and not isinstance(adapter, str):
+def _distinct(paths: Path | Sequence[Path]) -> list[Path]:
+    """The paths, each file once: a glob and a name may well say the same one."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        raise UsageError("no file was given; name at least one")
+    found: dict[str, Path] = {}
+    for path in given:
+        name = os.fspath(path)
+        found.setdefault(name if name == STANDARD_INPUT else os.path.realpath(name), path)
+    return list(found.values())
+
+
+def _share(max_skipped: float) -> float:
+    if not 0 <= max_skipped <= 1:
+        raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
+    return max_skipped
+
+
+def _named(adapter: str | Adapter) -> Adapter:
+    if not isinstance(adapter, str):
         return adapter
     known = adapters()
+    if adapter not in known:
+        close = difflib.get_close_matches(adapter, known, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"there is no adapter {adapter!r}; {meant}known: {_listed(known)}")
+    return known[adapter]
+
+
+def _choose(adapter: str | Adapter | None, file: Opened, name: str) -> tuple[Adapter, str]:
+    """The adapter to read a file with, and why that one."""
     if adapter is not None:
-        if adapter not in known:
-            raise UsageError(f"there is no adapter {adapter!r}; known: {_listed(known)}")
-        return known[adapter]
-    reasons = {key: reason for key, one in known.items() if (reason := one.sniff(head, name))}
+        return _named(adapter), "named by the caller"
+    known = adapters()
+    reasons = {key: why for key, one in known.items() if (why := one.sniff(file.head, name))}
     if len(reasons) == 1:
-        return known[next(iter(reasons))]
+        ((key, why),) = reasons.items()
+        return known[key], why
     if reasons:
-        why = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
+        listed = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
         raise FormatError(
-            f"several adapters could read this file ({why})",
+            f"several adapters could read this file ({listed})",
             name,
             remedy=f"name one of them: {_listed(reasons)}",
         )
     raise FormatError(
         "no adapter recognises this file",
         name,
-        value=head[:80],
+        value=file.head[:80],
         remedy=f"name the adapter if you know it; known: {_listed(known)}",
     )
-
-
-def _check_options(adapter: Adapter, options: Mapping[str, object]) -> None:
-    parameters = inspect.signature(adapter.read).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return
-    allowed = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    for option in options:
-        if option not in allowed:
-            raise UsageError(
-                f"adapter {adapter.name!r} has no option {option!r}; it has: {_listed(allowed)}"
-            )
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _decompressed(file: io.BufferedReader, name: str) -> io.BufferedReader:
-    """The file as it is, or as gzip unpacks it: the content decides, not the name."""
-    if not file.peek(2).startswith(_GZIP_MAGIC):
-        return file
-    return io.BufferedReader(_GuardedGzip(file, name), HEAD_BYTES)
-
-
-class _GuardedGzip(io.RawIOBase):
-    """A gzip stream whose faults name the file and the last whole line."""
-
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._gzip = gzip.GzipFile(fileobj=file)
-        self._name = name
-        self._lines = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            # read1 hands over what is there before it meets a broken end, so the count is right.
-            data = self._gzip.read1(len(buffer))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise FormatError(
-                f"the gzip data break off or are damaged after line {self._lines} ({error})",
-                self._name,
-                self._lines + 1,
-                remedy="copy or download the file again",
-            ) from error
-        self._lines += data.count(b"\n")
-        buffer[: len(data)] = data
-        return len(data)
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().split("\n", 1)[0]

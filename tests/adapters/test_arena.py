@@ -88,26 +88,28 @@ def test_a_rater_may_be_a_number_or_a_list(tmp_path: Path, judge: object, rater:
 
 
 def test_a_file_without_raters_invents_none(tmp_path: Path) -> None:
-    path = jsonl(tmp_path, vote(judge=...), vote(judge=None), vote(judge=""))
+    path = jsonl(tmp_path, vote(judge=...), vote(id=2, judge=None), vote(id=3, judge=""))
     data = read(path, "arena")
     assert not data.has_raters
     assert data.n_comparisons == 3
 
 
 def test_unrated_rows_among_rated_ones_are_skipped_wherever_they_stand(tmp_path: Path) -> None:
-    data = read(jsonl(tmp_path, vote(judge=None), vote(), vote(judge="")))
+    votes = [vote(id=1, judge=None), vote(), vote(id=3, judge="")]
+    data = read(jsonl(tmp_path, *votes), max_skipped=1)
     assert data.n_comparisons == 1
     assert [s.where.rsplit(":", 1)[1] for s in data.skipped] == ["1", "3"]
     assert set(data.skip_reasons) == {"no rater in this row, while others have one"}
 
 
 def test_rows_that_compare_nothing_are_skipped_and_counted(tmp_path: Path) -> None:
-    data = read(jsonl(tmp_path, vote(), vote(model_b="gpt"), vote(winner=None)))
+    votes = [vote(), vote(model_b="gpt"), vote(winner=None)]
+    data = read(jsonl(tmp_path, *votes), max_skipped=1)
     assert data.skip_reasons == {"an item against itself": 1, "no winner recorded": 1}
 
 
 def test_both_bad_is_a_tie_unless_it_is_to_be_dropped(tmp_path: Path) -> None:
-    path = jsonl(tmp_path, vote(), vote(winner="both_bad"))
+    path = jsonl(tmp_path, vote(), vote(id=2, winner="both_bad"))
     assert read(path).n_both_bad == 1
     dropped = read(path, both_bad="drop")
     assert dropped.n_comparisons == 1

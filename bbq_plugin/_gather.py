@@ -1,0 +1,390 @@
+"""Answers of any number of files gathered into coded columns, and the columns made into wins.
+
+Everything that is decided over all files together is decided here: the same key
+counts once, rows without a rater beside rows with one, dropped raters, the split by
+a tag, and whether too many rows were left out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from math import ceil
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bbq_plugin._coding import (
+    SKIPPED_KEPT,
+    RaterCodes,
+    RawCodes,
+    SkipLog,
+    as_text,
+    checked_weight,
+    did_you_mean,
+)
+from bbq_plugin._wins import newest, wins_of
+from bbq_plugin.comparisons import NO_ANSWER, OUTCOMES, Batch, Comparison, Note, Skipped, Source
+from bbq_plugin.errors import DataError, FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from bbq_plugin.comparisons import Record
+
+    Mask = NDArray[np.bool_]
+
+UNRATED = "no rater in this row, while others have one"
+AGAINST_ITSELF = "an item against itself"
+NO_WINNER = "no winner recorded"
+
+_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_COLUMNS = {
+    "rater": "i", "left": "i", "right": "i", "outcome": "b", "weight": "d", "time_s": "d",
+    "at": "d", "key": "q", "slate": "b", "part": "i",
+}  # fmt: skip
+
+
+@dataclass
+class FileLog:
+    """What happened in one file."""
+
+    name: str
+    adapter: str
+    why: str
+    first_row: int
+    #: Set apart from other files whose rows would have the same `file:line` as key.
+    apart: int = 0
+    n_skipped: int = 0
+    n_answers: int = 0
+    sha256: str = ""
+    reasons: Counter[str] = field(default_factory=Counter)
+    last_slate: str | None = None
+
+
+class Gatherer:
+    """Takes records and batches file by file; `parts` makes the arrays of them."""
+
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        merge: bool = True,
+        where: Mapping[str, str] | None = None,
+        by: str | None = None,
+        rename: Mapping[str, str] | None = None,
+        drop_raters: Iterable[str] = (),
+    ) -> None:
+        self.strict = strict
+        self.merge = merge
+        self.where = dict(where or {})
+        self.by = by
+        self.rename = dict(rename or {})
+        self.drop_raters = tuple(drop_raters)
+        self.items = RawCodes("item", self.rename)
+        self.raters = RaterCodes("rater")
+        self.values = RawCodes("tag")
+        self.tags: Counter[str] = Counter()
+        self.log = SkipLog()
+        self.notes: dict[str, None] = {}
+        self.files: list[FileLog] = []
+        self.unrated: list[tuple[int, str]] = []
+        self.n_filtered = 0
+        self.columns = {name: array(kind) for name, kind in _COLUMNS.items()}
+
+    # -- rows in
+
+    def begin(self, name: str, adapter: str = "", why: str = "") -> FileLog:
+        """Start a file; what is added from now on is its."""
+        base = PurePath(name).name
+        clash = any(PurePath(file.name).name == base for file in self.files)
+        apart = len(self.files) if clash else 0
+        self.files.append(FileLog(name, adapter, why, len(self.columns["key"]), apart))
+        return self.files[-1]
+
+    def add(self, record: Record | Batch) -> None:
+        """Take one record, or a batch of them."""
+        if isinstance(record, Comparison):
+            self._add_comparison(record)
+        elif isinstance(record, Skipped):
+            self._skip(record)
+        elif isinstance(record, Batch):
+            self._add_batch(record)
+        elif isinstance(record, Note):
+            self.notes[record.text] = None
+        else:
+            raise DataError(f"is {record!r}; expected Comparison or Skipped")
+
+    def _skip(self, record: Skipped) -> None:
+        file = self.files[-1]
+        self.log.add(record)
+        file.n_skipped += 1
+        if record.expected:
+            return
+        file.reasons[record.reason] += 1
+        if self.strict:
+            raise _strict_error(record, file.name)
+
+    def _add_comparison(self, record: Comparison) -> None:
+        if self.where or self.by is not None:
+            self.tags.update(record.tags or ())
+        if not self._matches(record.tags):
+            return
+        answer = coded(record, self.items, self.raters)
+        file = self.files[-1]
+        place = _place(record.key, file.name)
+        if answer is None:
+            self._skip(Skipped(place, AGAINST_ITSELF, record.left))
+            return
+        if answer["rater"] < 0 and len(self.unrated) < SKIPPED_KEPT:
+            self.unrated.append((len(self.columns["key"]), place))
+        if record.slate is None or record.slate != file.last_slate:
+            file.n_answers += 1
+        file.last_slate = record.slate
+        # The pairs of one ranking are corrected together, whatever their own keys are.
+        answer["key"] = self._key(record.key if record.slate is None else record.slate)
+        answer["part"] = self._part(record.tags)
+        for name, column in self.columns.items():
+            column.append(answer[name])
+
+    def _matches(self, tags: Mapping[str, str] | None) -> bool:
+        found = tags or {}
+        ok = all(found.get(tag) == value for tag, value in self.where.items()) and (
+            self.by is None or bool(found.get(self.by))
+        )
+        self.n_filtered += not ok
+        return ok
+
+    def _part(self, tags: Mapping[str, str] | None) -> int:
+        return self.values[(tags or {})[self.by]] if self.by is not None else 0
+
+    def _key(self, key: str) -> int:
+        file = self.files[-1]
+        if file.apart and key.startswith(f"{PurePath(file.name).name}:"):
+            return hash((file.apart, key)) or 1
+        return hash(key) or 1
+
+    def _add_batch(self, batch: Batch) -> None:
+        n = len(batch.lines)
+        file = self.files[-1]
+        left, right = _codes(self.items, batch.left, n), _codes(self.items, batch.right, n)
+        outcome = np.frombuffer(batch.outcome, dtype=np.uint8)
+        good = (left != right) & (outcome != NO_ANSWER)
+        columns: dict[str, NDArray[Any]] = {
+            "rater": _codes(self.raters, batch.rater, n),
+            "left": left,
+            "right": right,
+            "outcome": outcome.astype(np.int8),
+            "key": self._keys(batch.keys, n),
+            "weight": np.ones(n),
+            "time_s": np.full(n, np.nan),
+            "at": np.full(n, np.nan) if batch.at is None else np.array(batch.at, dtype=np.float64),
+            "slate": np.zeros(n, dtype=np.int8),
+            "part": np.zeros(n, dtype=np.int32),
+        }
+        lines: Any = batch.lines
+        if not good.all():
+            for i in np.flatnonzero(~good).tolist():
+                where = f"{file.name}:{lines[i]}"
+                itself = left[i] == right[i] and outcome[i] != NO_ANSWER
+                self._skip(
+                    Skipped(where, AGAINST_ITSELF, as_text(batch.left[i]))
+                    if itself
+                    else Skipped(where, NO_WINNER)
+                )
+            columns = {name: column[good] for name, column in columns.items()}
+            lines = np.asarray(lines)[good]
+        self._note_unrated(columns["rater"], lines, file.name)
+        file.n_answers += len(lines)
+        for name, column in columns.items():
+            self.columns[name].frombytes(column.tobytes())
+
+    def _note_unrated(self, rater: NDArray[Any], lines: Any, name: str) -> None:
+        room = SKIPPED_KEPT - len(self.unrated)
+        if room > 0 and rater.size and rater.min() < 0:
+            start = len(self.columns["key"])
+            for i in np.flatnonzero(rater < 0)[:room].tolist():
+                self.unrated.append((start + i, f"{name}:{lines[i]}"))
+
+    def _keys(self, keys: Sequence[str | int | float] | None, n: int) -> NDArray[np.int64]:
+        if keys is None:
+            return np.zeros(n, dtype=np.int64)
+        if set(map(type, keys)) != {str}:
+            keys = [as_text(key, "key") for key in keys]
+        hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=n)
+        hashes[hashes == 0] = 1
+        return hashes
+
+    # -- arrays out
+
+    def parts(self, max_skipped: float = 1.0) -> dict[str, dict[str, Any]]:
+        """The fields of `Comparisons`, by value of the tag `by` ("" without one)."""
+        columns: dict[str, NDArray[Any]] = {
+            name: np.frombuffer(column, dtype=np.dtype(column.typecode))
+            for name, column in self.columns.items()
+        }
+        file = np.searchsorted(
+            [log.first_row for log in self.files], np.arange(columns["key"].size), side="right"
+        ) - 1  # fmt: skip
+        keep = self._skip_unrated(columns["rater"], file)
+        self._check_skipped(max_skipped)
+        self._check_tags()
+        latest = newest(columns, file) if self.merge else None
+        n_duplicates = 0 if latest is None else int((keep & ~latest).sum())
+        if latest is not None:
+            keep &= latest
+        kept_rater = ~np.isin(columns["rater"], self._dropped())
+        n_dropped = int((keep & ~kept_rater).sum())
+        keep &= kept_rater
+        self._note_unused_names()
+        if not keep.any():
+            raise DataError(self._why_nothing(n_dropped))
+        whole = {
+            "skipped": tuple(self.log.first),
+            "skip_reasons": MappingProxyType(dict(self.log.reasons)),
+            "n_duplicates": n_duplicates,
+            "n_dropped": n_dropped,
+            "n_filtered": self.n_filtered,
+            "warnings": tuple(self.notes),
+        }
+        found = {}
+        for code, value in enumerate(self.values.names if self.by is not None else ("",)):
+            mine = keep if self.by is None else keep & (columns["part"] == code)
+            if mine.any():
+                n = np.bincount(file[mine], minlength=len(self.files)).tolist()
+                wins = wins_of(columns, mine, self.items.names, self.raters.names)
+                found[value] = wins | whole | {"sources": self._sources(n)}
+        return found
+
+    def _skip_unrated(self, rater: NDArray[Any], file: NDArray[Any]) -> Mask:
+        rated: Mask = rater >= 0
+        if rated.all() or not rated.any():
+            return np.ones(rater.size, dtype=np.bool_)
+        for row, where in self.unrated:
+            skipped = Skipped(where, UNRATED)
+            if self.strict:
+                raise _strict_error(skipped, self.files[file[row]].name)
+            if len(self.log.first) < SKIPPED_KEPT:
+                self.log.first.append(skipped)
+        self.log.reasons[UNRATED] += int((~rated).sum())
+        counts = np.bincount(file[~rated], minlength=len(self.files)).tolist()
+        for log, n in zip(self.files, counts, strict=True):
+            if n:
+                log.n_skipped += n
+                log.n_answers -= n
+                log.reasons[UNRATED] += n
+        return rated
+
+    def _check_skipped(self, max_skipped: float) -> None:
+        for log in self.files:
+            n = log.reasons.total()
+            rows = n + log.n_answers
+            # One row is no pattern: without this, a pilot of fifty answers could not have a gap.
+            if n <= max(max_skipped * rows, max_skipped > 0):
+                continue
+            reason, times = log.reasons.most_common(1)[0]
+            share = n / rows
+            raise FormatError(
+                f"{n:,} of {rows:,} rows ({share:.2%}) had to be skipped, more than the "
+                f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
+                log.name,
+                remedy=f"if adapter {log.adapter!r} is the wrong one, name another; if the rows "
+                f"are rightly left out, allow more (max_skipped={_rounded_up(share)})",
+            )
+
+    def _check_tags(self) -> None:
+        if not self.n_filtered or len(self.columns["key"]):
+            return
+        for tag in (*self.where, *([] if self.by is None else [self.by])):
+            if tag not in self.tags:
+                raise UsageError(f"no row has a tag {tag!r}; {did_you_mean(tag, self.tags)}")
+        wanted = ", ".join(f"{tag}={value}" for tag, value in self.where.items())
+        raise DataError(
+            f"none of the {self.n_filtered:,} answers has {wanted or self.by}; "
+            "look at the values that the file has"
+        )
+
+    def _dropped(self) -> list[int]:
+        known = self.raters.codes.code
+        for name in self.drop_raters:
+            if name not in known:
+                raise UsageError(f"there is no rater {name!r} to drop; {did_you_mean(name, known)}")
+        return [known[name] for name in self.drop_raters]
+
+    def _note_unused_names(self) -> None:
+        for old in self.rename:
+            if old not in self.items:
+                self.notes[f"there is no item {old!r} to rename"] = None
+
+    def _why_nothing(self, n_dropped: int) -> str:
+        if n_dropped:
+            return f"there are no comparisons left: all {n_dropped:,} are of raters to be dropped"
+        if not self.log.reasons:
+            return "there are no comparisons; give at least one row that is not skipped"
+        why = "; ".join(f"{n} × {reason}" for reason, n in self.log.reasons.most_common(3))
+        return (
+            f"there are no comparisons: all {self.log.reasons.total()} rows were skipped ({why}); "
+            "mend the rows or give other data"
+        )
+
+    def _sources(self, n: list[int]) -> tuple[Source, ...]:
+        return tuple(
+            Source(f.name, f.adapter, f.why, count, f.n_skipped, f.sha256)
+            for f, count in zip(self.files, n, strict=True)
+        )
+
+
+def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, Any] | None:
+    """One answer in codes, or None if it compares an item with itself."""
+    for name in (record.left, record.right):
+        if not isinstance(name, str):
+            raise DataError(f"item is {name!r}, not text; give names as str")
+    if record.rater is not None and not isinstance(record.rater, str):
+        raise DataError(f"rater is {record.rater!r}, not text; give names as str")
+    if record.outcome not in _CODE:
+        raise DataError(f"outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}")
+    left, right = items[record.left], items[record.right]
+    if left == right:
+        return None
+    rater = raters[record.rater]
+    if rater < 0 and record.rater is not None:
+        raise DataError(f"rater has an empty name ({record.rater!r}); name it or drop the row")
+    return {
+        "rater": rater,
+        "left": left,
+        "right": right,
+        "outcome": _CODE[record.outcome],
+        "weight": checked_weight(record.weight),
+        "time_s": np.nan if record.time_s is None else record.time_s,
+        "at": np.nan if record.at is None else record.at,
+        "slate": record.slate is not None,
+    }
+
+
+def _codes(codes: RawCodes, column: Sequence[Any], n: int) -> NDArray[np.int32]:
+    return np.fromiter(map(codes.__getitem__, column), dtype=np.int32, count=n)
+
+
+def _place(key: str, name: str) -> str:
+    base = f"{PurePath(name).name}:"
+    return f"{name}:{key.removeprefix(base)}" if key.startswith(base) else f"{name}, key {key!r}"
+
+
+def _strict_error(skipped: Skipped, name: str) -> FormatError:
+    line = skipped.where.removeprefix(f"{name}:")
+    return FormatError(
+        skipped.reason if line.isdigit() else f"{skipped.where}: {skipped.reason}",
+        name if line.isdigit() else None,
+        int(line) if line.isdigit() else None,
+        skipped.value,
+        remedy="mend the row, or read without strict to skip and count such rows",
+    )
+
+
+def _rounded_up(share: float) -> float:
+    return min(1.0, ceil(share * 100) / 100)

@@ -1,0 +1,215 @@
+"""Opening what a user names: files, standard input, gzip and Parquet, with faults that say where.
+
+Whatever a file is packed in, an adapter sees a buffered stream of text in bytes:
+gzip is unpacked, and a Parquet table becomes JSON lines, one a row.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import sys
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_plugin.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+# Enough for the first lines of any table or log; sniffing never reads more.
+HEAD_BYTES = 64 * 1024
+
+STANDARD_INPUT = "-"
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_PARQUET_MAGIC = b"PAR1"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# Rows of a Parquet table turned into text at once.
+_PARQUET_ROWS = 4096
+# A table from a pipe or in gzip is kept in memory up to here, and on disk beyond.
+_SPOOLED = 64 * 1024 * 1024
+
+
+class Opened:
+    """One open file: its stream, its first bytes, and its SHA-256 once it is read."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._raw = _Whole(file)
+        packed = io.BufferedReader(self._raw, HEAD_BYTES)
+        self.stream: io.BufferedReader = _unpacked(packed, name)
+        self.head = self.stream.peek(HEAD_BYTES)[:HEAD_BYTES]
+        _check_head(self.head, name)
+
+    def sha256(self) -> str:
+        """Of all bytes of the file, those that nobody asked for included."""
+        while self._raw.read(1 << 20):
+            pass
+        return self._raw.hash.hexdigest()
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
+    """Open a path, or standard input for `-`."""
+    name = str(path)
+    try:
+        if name == STANDARD_INPUT:
+            yield Opened(sys.stdin.buffer, name)
+        else:
+            with Path(path).open("rb", buffering=0) as file:
+                yield Opened(file, name)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise FormatError(f"cannot be read ({why})", name, remedy="check the path") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"the text is not UTF-8 ({error.reason})", name, remedy="save the file as UTF-8"
+        ) from error
+
+
+def _check_head(head: bytes, name: str) -> None:
+    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
+        raise FormatError("the file is empty", name, remedy="give a file with comparisons")
+    if head.startswith(_UTF16_MARKS):
+        raise FormatError("the text is UTF-16", name, 1, remedy="save it as UTF-8")
+
+
+def _unpacked(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:
+    """The content decides, not the name."""
+    magic = file.peek(4)
+    if magic.startswith(_GZIP_MAGIC):
+        return _unpacked_parquet(io.BufferedReader(_Gzip(file, name), HEAD_BYTES), name)
+    return _unpacked_parquet(file, name)
+
+
+def _unpacked_parquet(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:
+    if not file.peek(4).startswith(_PARQUET_MAGIC):
+        return file
+    return io.BufferedReader(_Lines(_parquet_lines(file, name)), HEAD_BYTES)
+
+
+class _Whole(io.RawIOBase):
+    """Hashes what passes, and fills every buffer: a pipe would hand over a few bytes at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view, n = memoryview(buffer), 0
+        while n < len(view):
+            data = self._file.read(len(view) - n)
+            if not data:
+                break
+            view[n : n + len(data)] = data
+            n += len(data)
+        self.hash.update(view[:n])
+        return n
+
+
+class _Gzip(io.RawIOBase):
+    """A gzip stream whose faults name the file and the last whole line."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._gzip = gzip.GzipFile(fileobj=file)
+        self._name = name
+        self._lines = 0
+        self._fault: FormatError | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # What is there before a broken end is handed over first, so the count of lines is right.
+        if self._fault:
+            raise self._fault
+        n = 0
+        while n < len(buffer):
+            try:
+                data = self._gzip.read1(len(buffer) - n)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                self._fault = FormatError(
+                    f"the gzip data break off or are damaged after line {self._lines} ({error})",
+                    self._name,
+                    self._lines + 1,
+                    remedy="copy or download the file again",
+                )
+                if not n:
+                    raise self._fault from error
+                break
+            if not data:
+                break
+            self._lines += data.count(b"\n")
+            buffer[n : n + len(data)] = data
+            n += len(data)
+        return n
+
+
+class _Lines(io.RawIOBase):
+    """Pieces of bytes as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece)
+        n = min(len(buffer), len(self._rest))
+        buffer[:n] = self._rest[:n]
+        self._rest = self._rest[n:]
+        return n
+
+
+def _parquet_lines(file: io.BufferedReader[Any], name: str) -> Iterator[bytes]:
+    try:
+        # Only here: most files are no tables, and pyarrow is large.
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise UnsupportedError(
+            f"{name} is a Parquet file, and reading it needs pyarrow; "
+            "install it with: pip install 'bbq-plugin[parquet]'"
+        ) from None
+    with SpooledTemporaryFile(_SPOOLED) as table:
+        while piece := file.read(1 << 20):
+            table.write(piece)
+        table.seek(0)
+        row = 0
+        try:
+            for batch in parquet.ParquetFile(table).iter_batches(_PARQUET_ROWS):
+                rows = _plain_times(batch, pa).to_pylist()
+                row += len(rows)
+                yield b"".join(msgspec.json.encode(one) + b"\n" for one in rows)
+        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"not a readable Parquet table ({error})",
+                name,
+                row + 1,
+                remedy="the file may be cut off: copy or download it again",
+            ) from error
+
+
+def _plain_times(batch: Any, pa: Any) -> Any:
+    """Times in nanoseconds need pandas to become Python's; those in microseconds do not."""
+    for i, column in enumerate(batch.schema):
+        if pa.types.is_timestamp(column.type):
+            coarse = pa.timestamp("us", column.type.tz)
+            batch = batch.set_column(i, column.name, batch.column(i).cast(coarse, safe=False))
+    return batch

@@ -1,0 +1,163 @@
+"""The options of an adapter: what its keyword-only parameters say, and text turned into them."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from bbq_plugin.errors import UsageError
+
+if TYPE_CHECKING:
+    from bbq_plugin.registry import Adapter
+
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of an adapter, as `bbq formats` shows it."""
+
+    name: str
+    #: What may stand there: `tie|drop`, `text`, `number`, `list`, `mapping`, …
+    takes: str
+    default: str
+    help: str
+
+
+def options_of(adapter: Adapter) -> tuple[Option, ...]:
+    """The options that an adapter declares, in its own order."""
+    helps = getattr(adapter, "option_help", {})
+    hints = _hints(adapter)
+    return tuple(
+        Option(p.name, _takes(hints.get(p.name, Any)), _default(p.default), helps.get(p.name, ""))
+        for p in _parameters(adapter)
+        if p.kind is p.KEYWORD_ONLY
+    )
+
+
+def coerced(adapter: Adapter, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with text turned into what the parameters are annotated with.
+
+    A value that is not text is passed on as it is: Python's own callers know the type.
+    """
+    parameters = _parameters(adapter)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    allowed = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    hints = _hints(adapter)
+    found = {}
+    for name, value in options.items():
+        # On a command line words are joined by hyphens.
+        known = name if name in allowed else name.replace("-", "_")
+        if known not in allowed and not open_ended:
+            close = difflib.get_close_matches(name, allowed, n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            listed = ", ".join(sorted(allowed)) or "none"
+            raise UsageError(
+                f"adapter {adapter.name!r} has no option {name!r}; {meant}it has: {listed}"
+            )
+        found[known] = _checked(known, value, hints.get(known, Any))
+    return found
+
+
+def _parameters(adapter: Adapter) -> list[inspect.Parameter]:
+    return list(inspect.signature(adapter.read).parameters.values())
+
+
+def _hints(adapter: Adapter) -> dict[str, Any]:
+    try:
+        return get_type_hints(adapter.read)
+    except (NameError, TypeError):
+        # Imported for type checkers only; the options then stay as they are given.
+        return {}
+
+
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    choices = _choices(hint)
+    if choices:
+        if value in choices:
+            return value
+        close = difflib.get_close_matches(str(value), map(str, choices), n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        expected = " or ".join(repr(c) for c in choices)
+        raise UsageError(f"{name} is {value!r}; expected {expected}{meant}")
+    return _parsed(name, value, _plain(hint)) if isinstance(value, str) else value
+
+
+def _parsed(name: str, text: str, kind: Any) -> Any:
+    origin = get_origin(kind) or kind
+    if kind is bool:
+        if text.lower() not in (*_TRUE, *_FALSE):
+            raise UsageError(f"{name} is {text!r}; expected true or false")
+        return text.lower() in _TRUE
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise UsageError(f"{name} is {text!r}; expected a number") from None
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(name, text)
+    if isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _mapping(name: str, text: str) -> dict[str, str]:
+    found = {}
+    for part in text.split(","):
+        key, sign, value = part.partition("=")
+        if not sign:
+            raise UsageError(f"{name} is {text!r}; expected pairs such as 1=left,2=right")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(m for m in get_args(hint) if m is not type(None))
+    return (hint,)
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    members = _members(hint)
+    if all(get_origin(m) is Literal for m in members):
+        return tuple(value for m in members for value in get_args(m)) + (
+            (None,) if type(None) in get_args(hint) else ()
+        )
+    return ()
+
+
+def _plain(hint: Any) -> Any:
+    members = _members(hint)
+    return members[0] if len(members) == 1 else str
+
+
+def _takes(hint: Any) -> str:
+    choices = [c for c in _choices(hint) if c is not None]
+    if choices:
+        return "|".join(map(str, choices))
+    kind = _plain(hint)
+    origin = get_origin(kind) or kind
+    if kind is bool:
+        return "true|false"
+    if kind in (int, float):
+        return "number"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "mapping"
+    if isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str:
+        return "list"
+    return "text"
+
+
+def _default(value: Any) -> str:
+    if value is inspect.Parameter.empty or value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ",".join(f"{k}={v}" for k, v in value.items())
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,130 @@
+"""Coded answers to wins: the newest of each key, names that are used, ties as two halves."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bbq_plugin._coding import median_time_s, sided_left_rate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bbq_plugin.comparisons import Comparisons
+
+    Mask = NDArray[np.bool_]
+
+# Indices into OUTCOMES; what is not below TIE is a tie of some kind.
+RIGHT, TIE = 1, 2
+
+
+def newest(columns: dict[str, NDArray[Any]], file: NDArray[Any]) -> Mask | None:
+    """Which rows are the last word under their key; None if no key comes twice.
+
+    The newest `at` wins, else what comes later. A slate is one answer of many
+    rows: it is taken from one file as a whole. Key 0 stands for no key.
+    """
+    key, slate = columns["key"], columns["slate"] != 0
+    keep = np.ones(key.size, dtype=np.bool_)
+    single = np.flatnonzero(~slate & (key != 0))
+    # Sorting alone tells whether there is anything to do, which is rare.
+    in_order = np.sort(key[single])
+    if (in_order[1:] == in_order[:-1]).any():
+        at = np.nan_to_num(columns["at"][single], nan=-np.inf)
+        order = np.lexsort((single, at, key[single]))
+        last = np.ones(order.size, dtype=np.bool_)
+        last[:-1] = key[single][order][1:] != key[single][order][:-1]
+        keep[single[order[~last]]] = False
+    many = np.flatnonzero(slate)
+    if many.size and file[many].min() != file[many].max():
+        _, group = np.unique(key[many], return_inverse=True)
+        at = np.nan_to_num(columns["at"][many], nan=-np.inf)
+        order = np.lexsort((many, at, group))
+        chosen = np.empty(int(group.max()) + 1, dtype=np.int64)
+        chosen[group[order]] = file[many][order]
+        keep[many] = file[many] == chosen[group]
+    return None if keep.all() else keep
+
+
+def wins_of(
+    columns: dict[str, NDArray[Any]],
+    keep: Mask,
+    items: tuple[str, ...],
+    raters: tuple[str, ...],
+) -> dict[str, Any]:
+    """The arrays and counts of `Comparisons` from those answers that are kept."""
+    if not keep.all():
+        columns = {name: column[keep] for name, column in columns.items()}
+    rater, left, right = columns["rater"], columns["left"], columns["right"]
+    (rater,), raters = _used(raters, rater)
+    (left, right), items = _used(items, left, right)
+    outcome, weight = columns["outcome"], columns["weight"]
+    decided = outcome < TIE
+    sided = decided & (columns["slate"] == 0)
+    timed = ~np.isnan(columns["time_s"])
+    answers = {
+        "n_comparisons": int(outcome.size),
+        "n_ties": int((outcome == TIE).sum()),
+        "n_both_bad": int((outcome > TIE).sum()),
+        "left_rate": sided_left_rate(rater[sided], outcome[sided] != RIGHT, len(raters)),
+        "median_time_s": median_time_s(rater[timed], columns["time_s"][timed], len(raters)),
+        "items": items,
+        "raters": raters,
+        "has_raters": len(raters) > 0,
+    }
+    first = outcome != RIGHT
+    if not decided.all():
+        # A tie is two half wins, one each way, next to each other.
+        row = np.repeat(np.arange(outcome.size), np.where(decided, 1, 2))
+        again = np.zeros(row.size, dtype=np.bool_)
+        again[1:] = row[1:] == row[:-1]
+        weight = np.where(decided, weight, weight / 2)[row]
+        rater, left, right, first = rater[row], left[row], right[row], first[row] & ~again
+    return answers | {
+        "rater": rater,
+        "winner": np.where(first, left, right),
+        "loser": np.where(first, right, left),
+        "weight": weight,
+    }
+
+
+def _used(
+    names: tuple[str, ...], *columns: NDArray[Any]
+) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+    """The codes counted anew over the names that occur; code −1 (nobody) becomes 0."""
+    seen = np.zeros(len(names) + 1, dtype=np.bool_)
+    for column in columns:
+        seen[column] = True
+    seen[-1] = False
+    code = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    code[-1] = 0
+    used = tuple(name for name, is_used in zip(names, seen.tolist(), strict=False) if is_used)
+    return [code[column] for column in columns], used
+
+
+def digest_of(data: Comparisons) -> str:
+    """SHA-256 over the sorted names and the rows sorted by them."""
+    item_order = sorted(range(data.n_items), key=data.items.__getitem__)
+    rater_order = sorted(range(data.n_raters), key=data.raters.__getitem__)
+    item_rank, rater_rank = np.empty(data.n_items, "<i4"), np.zeros(max(1, data.n_raters), "<i4")
+    item_rank[item_order] = np.arange(data.n_items)
+    rater_rank[rater_order] = np.arange(data.n_raters)
+    rows = [
+        rater_rank[data.rater],
+        item_rank[data.winner],
+        item_rank[data.loser],
+        data.weight.astype("<f8"),
+    ]
+    order = np.lexsort(rows[::-1])
+    digest = hashlib.sha256(b"bbq.comparisons/1\0" + (b"rated" if data.has_raters else b"unrated"))
+    for names in (data.items, data.raters):
+        digest.update(b"\0".join(b"%d %s" % (len(t), t) for t in _encoded(sorted(names))) + b"\n")
+    for column in rows:
+        digest.update(column[order].tobytes())
+    return digest.hexdigest()
+
+
+def _encoded(names: list[str]) -> list[bytes]:
+    return [name.encode("utf-8", "surrogatepass") for name in names]
