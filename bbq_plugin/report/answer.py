@@ -1,0 +1,165 @@
+"""The answer in a sentence, honest when there is none.
+
+A sentence is a tuple of words and names; who shows it decides how a name looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbq_plugin.report.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bbq_plugin.insight import Leaderboard
+    from bbq_plugin.insight.leaderboard import ItemRow
+    from bbq_plugin.insight.uncertainty import Floats
+
+__all__ = ["Answer", "Name", "Sentence", "answer", "chance", "name"]
+
+NAMED = 4  # more names than this in a sentence are a list, which the table is
+
+
+class Name(str):
+    """The name of an item or a rater, harmless as plain text."""
+
+    __slots__ = ()
+
+
+Sentence = tuple["str | Name", ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One sentence that answers, and those that say what else is known."""
+
+    headline: Sentence
+    details: tuple[Sentence, ...]
+    settled: bool
+
+    def text(self) -> str:
+        """All of it as plain text."""
+        return " ".join("".join(sentence) for sentence in (self.headline, *self.details))
+
+
+def name(text: str) -> Name:
+    """A name out of the data, made harmless."""
+    return Name(plain(text))
+
+
+def chance(p: float) -> str:
+    """A probability in two digits; nothing estimated is certain."""
+    if p >= 0.995:
+        return "> 0.99"
+    return "< 0.01" if p < 0.005 else f"= {p:.2f}"
+
+
+def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) -> Answer:
+    """Who is best, how sure that is, and what cannot be told apart.
+
+    ``groups`` is the number of groups of items never compared with each other; ``better`` is the
+    board's matrix, for those who have it already.
+    """
+    rows = list(board)
+    if groups > 1:
+        return _no_common_scale(rows, groups)
+    best = rows[0]
+    level = f"{board.level:.3g}" if board.level * 100 % 1 else f"{board.level:.0%}"
+    ahead = np.diagonal(board.better if better is None else better, offset=1)
+    is_open = ahead < (1 + board.level) / 2  # by place: not surely better than the next
+    rivals = [row for row in rows[1:] if row.rank_best == 1]
+    if len(rows) > 2 and all(_unplaced(row, len(rows)) for row in rows):
+        head: Sentence = (
+            f"Nothing is settled: none of the {len(rows)} items can be told apart from the others.",
+        )
+        return Answer(head, (_lead(best, rows),), settled=False)
+    if rivals:
+        tied = _listed([best, *rivals])
+        head = (*tied, f" cannot be told apart at {level}.")
+        return Answer(
+            head, (_lead(best, rows), *_rest(rows, 1 + len(rivals), is_open)), settled=False
+        )
+    if len(rows) == 2:
+        head = (
+            name(best.item),
+            " is better than ",
+            name(rows[1].item),
+            f", P {chance(best.p_best)}.",
+        )
+        return Answer(head, (), settled=True)
+    head = (name(best.item), f" is best, P {chance(best.p_best)}.")
+    return Answer(head, _rest(rows, 1, is_open), settled=True)
+
+
+def _unplaced(row: ItemRow, n: int) -> bool:
+    return row.rank_best == 1 and row.rank_worst == n
+
+
+def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
+    likeliest = max(rows, key=lambda row: row.p_best)
+    if likeliest is best:
+        return (name(best.item), f" is ahead, P(best) {chance(best.p_best)}.")
+    return (
+        name(best.item),
+        f" has the highest rating (P(best) {chance(best.p_best)}), ",
+        name(likeliest.item),
+        f" the highest chance to be the best (P {chance(likeliest.p_best)}).",
+    )
+
+
+def _rest(rows: list[ItemRow], start: int, is_open: NDArray[np.bool_]) -> tuple[Sentence, ...]:
+    """What is known of the items from ``start`` on."""
+    rest = rows[start:]
+    if not rest:
+        return ()
+    if len(rest) == 1:
+        return ((name(rest[0].item), " is last."),)
+    open_pairs = [
+        (a, b) for a, b, doubt in zip(rest, rest[1:], is_open[start:], strict=False) if doubt
+    ]
+    if not open_pairs:
+        return ((f"The order of the other {len(rest)} items is settled.",),)
+    if len(open_pairs) == 1:
+        a, b = open_pairs[0]
+        return ((name(a.item), " and ", name(b.item), " cannot be told apart."),)
+    n = len(rest) - 1
+    if len(open_pairs) == n:
+        return ((f"Below, no two neighbours among the other {len(rest)} can be told apart.",),)
+    return ((f"Below, {len(open_pairs)} of {n} pairs of neighbours cannot be told apart.",),)
+
+
+def _listed(rows: Sequence[ItemRow]) -> Sentence:
+    names: list[str | Name] = []
+    shown = rows if len(rows) <= NAMED else rows[: NAMED - 1]
+    for at, row in enumerate(shown):
+        if at:
+            last = at == len(rows) - 1
+            names.append(" and " if last else ", ")
+        names.append(name(row.item))
+    if len(shown) < len(rows):
+        names.append(f" and {len(rows) - len(shown)} more")
+    return tuple(names)
+
+
+def _no_common_scale(rows: list[ItemRow], groups: int) -> Answer:
+    best, never = rows[0], "that were never compared with each other"
+    head: Sentence = (
+        f"No overall best can be named: the items fall into {groups} groups {never}.",
+    )
+    return Answer(
+        head,
+        (
+            (
+                "Across groups the ratings rest on the prior alone; by it, ",
+                name(best.item),
+                " leads.",
+            ),
+        ),
+        settled=False,
+    )

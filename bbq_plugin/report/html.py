@@ -1,0 +1,180 @@
+"""The report as one HTML file: nothing is fetched, nothing runs, every name is text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import bbq_plugin
+from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.insight.planning import SettlingPlan, settling_plan
+from bbq_plugin.report.answer import answer
+from bbq_plugin.report.charts import MATRIX_POSSIBLE
+from bbq_plugin.report.charts_items import (
+    ITEMS_DRAWN,
+    MATRIX_ITEMS,
+    leaderboard_spec,
+    matrix_spec,
+    percent,
+)
+from bbq_plugin.report.charts_raters import SMALL_HEIGHT, SMALL_WIDTH, Scatter
+from bbq_plugin.report.charts_render import to_svg
+from bbq_plugin.report.charts_style import PAGE
+from bbq_plugin.report.document import all_warnings
+from bbq_plugin.report.text import plain
+
+if TYPE_CHECKING:
+    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.model import Fit
+
+__all__ = ["report_html"]
+
+ROWS_SHOWN = 100  # of the leaderboard's table; more are folded
+PAIRS_SHOWN = 12
+TITLE = "Leaderboard from pairwise comparisons"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart at the widths of a desk and of a phone, with what it shows in words."""
+
+    wide: Any
+    narrow: Any
+    says: str
+
+
+def report_html(
+    data: Comparisons,
+    fit: Fit,
+    board: Leaderboard,
+    raters: RaterReport,
+    *,
+    title: str | None = None,
+    command: str | None = None,
+) -> str:
+    """Everything a fit says, for people: one self-contained page that reads well in print too."""
+    env = _environment()
+    # Only after it is known that the libraries of the extra are there.
+    from bbq_plugin.report.html_quality import data_quality  # noqa: PLC0415
+    from bbq_plugin.report.html_raters import raters_section  # noqa: PLC0415
+
+    better = board.better if len(board) <= MATRIX_POSSIBLE else None
+    quality = data_quality(data)
+    scatter = Scatter.of(raters)
+    style = env.loader.get_source(env, "report.css")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = env.get_template("report.html.j2").render(
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'",
+        title=plain(title or TITLE),
+        command=plain(command) if command else None,
+        data=data,
+        fit=fit,
+        board=board,
+        top=board[:ROWS_SHOWN],
+        others=board[ROWS_SHOWN:],
+        digits=2 if board.scale == "theta" else 0,
+        answer=answer(board, quality.n_groups, better),
+        board_chart=_board_chart(board),
+        items_drawn=min(ITEMS_DRAWN, len(board)),
+        matrix=_matrix(board, better),
+        plan=_plan(fit, board, better),
+        pairs_shown=PAIRS_SHOWN,
+        raters=raters_section(fit, raters, scatter) if len(raters) else None,
+        scatter=_scatter_chart(scatter, raters),
+        quality=quality,
+        warnings=[plain(text) for text in all_warnings(fit, board, raters)],
+        version=bbq_plugin.__version__,
+        digest=data.digest,
+    )
+    return str(page)
+
+
+def _environment() -> Any:
+    try:
+        import jinja2  # noqa: PLC0415 (only this report needs it)
+    except ImportError:
+        raise UnsupportedError(
+            "the HTML report needs jinja2, which is not installed; "
+            "run: pip install 'bbq-plugin[charts]'"
+        ) from None
+    from bbq_plugin.report.html_format import FILTERS, ranks, span  # noqa: PLC0415
+
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("bbq_plugin.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.filters.update(FILTERS)
+    env.globals.update(span=span, ranks=ranks, percent=percent)
+    return env
+
+
+def _board_chart(board: Leaderboard) -> Chart:
+    wide, narrow = (
+        _drawn(leaderboard_spec(board, PAGE, narrow=narrow)) for narrow in (False, True)
+    )
+    return Chart(wide, narrow, "Ratings with intervals, best first; the table below has them all.")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The win probabilities of the best items, as a chart and as numbers."""
+
+    chart: Chart
+    cells: list[list[str]]
+    shown: int
+
+
+def _matrix(board: Leaderboard, better: Any) -> Matrix | None:
+    if better is None:
+        return None
+    shown = min(MATRIX_ITEMS, len(board))
+    svg = _drawn(matrix_spec(board, better, PAGE))
+    cells = [
+        [(percent(float(better[i, j])) if i != j else "") for j in range(shown)]
+        for i in range(shown)
+    ]
+    says = "For each pair, the probability that the row is better than the column."
+    return Matrix(Chart(svg, None, says), cells, shown)
+
+
+def _plan(fit: Fit, board: Leaderboard, better: Any) -> SettlingPlan | None:
+    return None if better is None else settling_plan(fit, board, better)
+
+
+@dataclass(frozen=True)
+class ScatterCharts:
+    """The chart of all raters, and the small one that the pages of raters share."""
+
+    chart: Chart
+    small: Any
+    width: int
+    height: int
+    grouped: bool
+
+
+def _scatter_chart(scatter: Scatter | None, raters: RaterReport) -> ScatterCharts | None:
+    if scatter is None:
+        return None
+    wide, narrow = (_drawn(scatter.spec(PAGE, narrow=narrow)) for narrow in (False, True))
+    says = (
+        f"Quality of {len(raters):,} raters against their agreement with the ranking; "
+        "the table of raters has the numbers."
+    )
+    small = _drawn(scatter.small_spec(PAGE)) if any(r.verdict != "keep" for r in raters) else None
+    return ScatterCharts(Chart(wide, narrow, says), small, SMALL_WIDTH, SMALL_HEIGHT,
+                         scatter.grouped)  # fmt: skip
+
+
+def _drawn(spec: dict[str, Any]) -> Any:
+    """The chart as markup: the renderer's output, cleaned of everything but shapes and text."""
+    from markupsafe import Markup  # noqa: PLC0415 (comes with jinja2)
+
+    return Markup(to_svg(spec))  # noqa: S704

@@ -1,0 +1,137 @@
+"""What the data are like: what was left out, ties, sides, connections, how many of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbq_plugin.model import kernels
+from bbq_plugin.report.answer import Name, Sentence, name
+
+if TYPE_CHECKING:
+    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.insight.uncertainty import Floats
+
+__all__ = ["DataQuality", "PositionBias", "Spread", "data_quality", "position_bias"]
+
+Z95 = 1.959963984540054
+REASONS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Least, median and most of what each item or rater has."""
+
+    least: float
+    median: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Floats) -> Spread:
+        """Of at least one value."""
+        return cls(float(values.min()), float(np.median(values)), float(values.max()))
+
+
+@dataclass(frozen=True)
+class PositionBias:
+    """Share of decided answers that went left, its 95% interval, and what follows."""
+
+    rate: float
+    lower: float
+    upper: float
+    n_raters: int
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        if np.isnan(self.lower):
+            return "one rater only, so no interval"
+        if self.lower <= 0.5 <= self.upper:
+            return "no sign of a position bias"
+        side = "left" if self.rate > 0.5 else "right"
+        return f"answers lean to the {side}: show the items in random order"
+
+
+@dataclass(frozen=True)
+class DataQuality:
+    """Everything that the section on the data shows."""
+
+    skips: list[tuple[str, int]]
+    more_reasons: int
+    n_skipped: int
+    skip_share: float
+    tie_share: float
+    both_bad_share: float
+    bias: PositionBias | None
+    groups: list[Sentence]
+    n_groups: int
+    per_item: Spread
+    per_rater: Spread | None
+    pairs_seen: int
+    pairs_possible: int
+
+
+def data_quality(data: Comparisons) -> DataQuality:
+    """Look at the comparisons themselves, without a model."""
+    t = data.triples
+    ends = np.concatenate((t.winner, t.loser))
+    per_item = np.asarray(np.bincount(ends, np.tile(t.weight, 2), t.n_items), dtype=np.float64)
+    per_rater = np.asarray(np.bincount(t.rater(), t.weight, t.n_raters), dtype=np.float64)
+    group = kernels.groups(t.winner, t.loser, t.n_items)
+    low, high = np.minimum(t.winner, t.loser), np.maximum(t.winner, t.loser)
+    skips = sorted(data.skip_reasons.items(), key=lambda reason: -reason[1])
+    read = data.n_comparisons + data.n_skipped
+    return DataQuality(
+        skips=skips[:REASONS_SHOWN],
+        more_reasons=max(0, len(skips) - REASONS_SHOWN),
+        n_skipped=data.n_skipped,
+        skip_share=data.n_skipped / read,
+        tie_share=data.n_ties / data.n_comparisons,
+        both_bad_share=data.n_both_bad / data.n_comparisons,
+        bias=position_bias(data.left_rate, per_rater),
+        groups=_groups(group, data.items),
+        n_groups=int(np.unique(group).size),
+        per_item=Spread.of(per_item),
+        per_rater=Spread.of(per_rater) if data.has_raters else None,
+        pairs_seen=int(np.unique(low.astype(np.int64) * t.n_items + high).size),
+        pairs_possible=t.n_items * (t.n_items - 1) // 2,
+    )
+
+
+def position_bias(left_rate: Floats | None, answers: Floats) -> PositionBias | None:
+    """The mean of the raters' left rates by their number of answers; None if no side is known.
+
+    The interval treats a rater's answers as one cluster: a habit is a person's, not an answer's.
+    """
+    if left_rate is None:
+        return None
+    known = ~np.isnan(left_rate)
+    rate, weight = left_rate[known], answers[known]
+    if not rate.size or weight.sum() <= 0:
+        return None
+    mean = float(np.average(rate, weights=weight))
+    n = int(rate.size)
+    if n == 1:
+        return PositionBias(mean, float("nan"), float("nan"), n)
+    squares = float(np.sum((weight * (rate - mean)) ** 2))
+    reach = Z95 * sqrt(squares * n / (n - 1)) / float(weight.sum())
+    return PositionBias(mean, max(0.0, mean - reach), min(1.0, mean + reach), n)
+
+
+def _groups(group: Floats, items: tuple[str, ...]) -> list[Sentence]:
+    """Some names of each group, when there is more than one; the largest first."""
+    labels, sizes = np.unique(group, return_counts=True)
+    if labels.size < 2:
+        return []
+    told: list[Sentence] = []
+    for at in np.argsort(-sizes, kind="stable")[:6]:
+        parts: list[str | Name] = []
+        for i in np.flatnonzero(group == labels[at])[:5]:
+            parts += [", " if parts else "", name(items[i])]
+        if sizes[at] > 5:
+            parts.append(f" and {sizes[at] - 5} more")
+        told.append(tuple(parts))
+    return told

@@ -1,0 +1,139 @@
+"""The raters of a report: all of them in a table, and a page for each who is not simply kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbq_plugin.report.html_format import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbq_plugin.insight import RaterReport, RaterRow
+    from bbq_plugin.model import Fit
+    from bbq_plugin.report.charts_raters import Scatter
+
+__all__ = ["Block", "Raters", "Verdict", "raters_section"]
+
+PAGES = 30  # raters with a page of their own; the table has all
+OPEN_ROWS = 60  # a table this long is shown as it is
+BLOCK = 250  # a longer one is folded into parts of this many
+PAIRS_SHOWN = 5
+_SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some raters of the table, under a line that says which."""
+
+    title: str
+    rows: Sequence[RaterRow]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A pair in which the rater went against the ranking more than the ranking expects."""
+
+    better: str
+    worse: str
+    against: float
+    n: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A page about one rater."""
+
+    row: RaterRow
+    p_guesser: float
+    mark: tuple[float, float] | None
+    pairs: list[Disagreement]
+
+
+@dataclass(frozen=True)
+class Raters:
+    """What the section on raters shows."""
+
+    counts: dict[str, int]
+    pages: list[Verdict]
+    without_page: int
+    blocks: list[Block]
+    folded: bool
+    has_sides: bool
+    has_times: bool
+    median_quality: float
+    median_agreement: float
+    median_time_s: float
+
+
+def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Raters:
+    """Sort the raters, the worst first, and prepare the pages."""
+    at = {row.rater: index for index, row in enumerate(raters)}
+    rows = sorted(raters, key=lambda r: (_SEVERITY[r.verdict], isnan(r.quality), r.quality))
+    judged = [row for row in rows if row.verdict != "keep"]
+    pages = [
+        Verdict(
+            row=row,
+            p_guesser=float(raters.p_guesser[at[row.rater]]),
+            mark=scatter.place(row) if scatter else None,
+            pairs=_disagreements(fit, at[row.rater]),
+        )
+        for row in judged[:PAGES]
+    ]
+    return Raters(
+        counts={v: sum(row.verdict == v for row in rows) for v in ("keep", "watch", "exclude")},
+        pages=pages,
+        without_page=len(judged) - len(pages),
+        blocks=_blocks(rows),
+        folded=len(rows) > OPEN_ROWS,
+        has_sides=any(not isnan(row.left_rate) for row in rows),
+        has_times=any(not isnan(row.median_time_s) for row in rows),
+        median_quality=_median([row.quality for row in rows]),
+        median_agreement=_median([row.agreement for row in rows]),
+        median_time_s=_median([row.median_time_s for row in rows]),
+    )
+
+
+def _blocks(rows: list[RaterRow]) -> list[Block]:
+    if len(rows) <= OPEN_ROWS:
+        return [Block("", rows)] if rows else []
+    blocks = []
+    for first in range(0, len(rows), BLOCK):
+        part = rows[first : first + BLOCK]
+        ends = f"quality {number(part[0].quality, 2)} to {number(part[-1].quality, 2)}"
+        verdicts = " and ".join(dict.fromkeys(row.verdict for row in part))
+        title = f"{first + 1:,}–{first + len(part):,}: {verdicts}"
+        blocks.append(Block(title if isnan(part[0].quality) else f"{title}, {ends}", part))
+    return blocks
+
+
+def _median(values: list[float]) -> float:
+    known = [value for value in values if not isnan(value)]
+    return float(np.median(known)) if known else float("nan")
+
+
+def _disagreements(fit: Fit, rater: int) -> list[Disagreement]:
+    """The pairs that speak most against the rater: answers against the ranking beyond chance."""
+    t = fit.data.triples
+    rows = slice(int(t.start[rater]), int(t.start[rater + 1]))
+    totals: dict[tuple[int, int], list[float]] = {}
+    for winner, loser, weight in zip(
+        t.winner[rows].tolist(), t.loser[rows].tolist(), t.weight[rows].tolist(), strict=True
+    ):
+        upset = bool(fit.theta[winner] < fit.theta[loser])
+        pair = (loser, winner) if upset else (winner, loser)
+        total = totals.setdefault(pair, [0.0, 0.0])
+        total[0] += weight if upset else 0.0
+        total[1] += weight
+    found = []
+    for (better, worse), (against, n) in totals.items():
+        expected = n / (1 + float(np.exp(fit.theta[better] - fit.theta[worse])))
+        if against > expected:
+            found.append(Disagreement(fit.items[better], fit.items[worse], against, n, expected))
+    found.sort(key=lambda pair: pair.expected - pair.against)
+    return found[:PAIRS_SHOWN]
