@@ -2,7 +2,7 @@
 
     import bbq_plugin as bbq
     fit = bbq.fit(bbq.read("votes.jsonl"))
-    bbq.leaderboard(fit), bbq.rater_report(fit)
+    bbq.leaderboard(fit), bbq.rater_report(fit), bbq.next_pairs(fit, 50)
 
 Names load when they are first used, so that importing the package costs nothing.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bbq_plugin import errors
     from bbq_plugin.breaking import break_choice, break_ranking
     from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
-    from bbq_plugin.insight import leaderboard, rater_report
+    from bbq_plugin.insight import leaderboard, next_pairs, rater_report
     from bbq_plugin.model import Fit, Priors, fit
     from bbq_plugin.registry import read
     from bbq_plugin.simulation import simulate
@@ -35,6 +35,7 @@ __all__ = [
     "errors",
     "fit",
     "leaderboard",
+    "next_pairs",
     "rater_report",
     "read",
     "simulate",
@@ -50,6 +51,7 @@ _HOME = {
     "break_ranking": "breaking",
     "fit": "model",
     "leaderboard": "insight",
+    "next_pairs": "insight",
     "rater_report": "insight",
     "read": "registry",
     "simulate": "simulation",

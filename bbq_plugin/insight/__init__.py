@@ -1,16 +1,24 @@
-"""From a fit to decisions: the leaderboard and the raters."""
+"""From a fit to decisions: the leaderboard, the raters, what to compare next, how stable it is."""
 
 from bbq_plugin.insight.leaderboard import ItemRow, Leaderboard, leaderboard
+from bbq_plugin.insight.pairs import NextPairs, PairRow, next_pairs
 from bbq_plugin.insight.raters import RaterReport, RaterRow, rater_report
+from bbq_plugin.insight.stability import Stability, StabilityRow, stability
 from bbq_plugin.insight.uncertainty import Uncertainty, uncertainty
 
 __all__ = [
     "ItemRow",
     "Leaderboard",
+    "NextPairs",
+    "PairRow",
     "RaterReport",
     "RaterRow",
+    "Stability",
+    "StabilityRow",
     "Uncertainty",
     "leaderboard",
+    "next_pairs",
     "rater_report",
+    "stability",
     "uncertainty",
 ]
