@@ -1,17 +1,45 @@
-"""From decisions to files: JSON, CSV and tables for people."""
+"""From decisions to files: JSON, CSV, pages and tables for people."""
 
-from bbq_plugin.report.document import SCHEMA, report_dict, report_json
+from bbq_plugin.report.document import (
+    SCHEMA,
+    Origin,
+    groups_dict,
+    pairs_dict,
+    raters_dict,
+    report_dict,
+    report_json,
+    stability_dict,
+    verdict_counts,
+)
 from bbq_plugin.report.files import write_atomically
-from bbq_plugin.report.sheet import leaderboard_csv
-from bbq_plugin.report.tables import leaderboard_table, raters_table, summary_lines
+from bbq_plugin.report.sheet import grouped_csv, leaderboard_csv, rows_csv
+from bbq_plugin.report.tables import (
+    leaderboard_table,
+    origin_lines,
+    pairs_table,
+    raters_table,
+    stability_table,
+    summary_lines,
+)
 
 __all__ = [
     "SCHEMA",
+    "Origin",
+    "grouped_csv",
+    "groups_dict",
     "leaderboard_csv",
     "leaderboard_table",
+    "origin_lines",
+    "pairs_dict",
+    "pairs_table",
+    "raters_dict",
     "raters_table",
     "report_dict",
     "report_json",
+    "rows_csv",
+    "stability_dict",
+    "stability_table",
     "summary_lines",
+    "verdict_counts",
     "write_atomically",
 ]

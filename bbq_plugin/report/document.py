@@ -1,7 +1,10 @@
-"""The report as one JSON document."""
+"""Results as JSON documents, each with its schema, and with what it takes to get them again."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,20 +12,50 @@ import msgspec
 import bbq_plugin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport, Stability
     from bbq_plugin.model import Fit
 
 SCHEMA = "bbq.report/1"
+GROUPS_SCHEMA = "bbq.reports/1"
+RATERS_SCHEMA = "bbq.raters/1"
+PAIRS_SCHEMA = "bbq.pairs/1"
+STABILITY_SCHEMA = "bbq.stability/1"
+
+VERDICTS = ("keep", "watch", "exclude")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a result came about: the command, without secrets, and the seed of what was drawn."""
+
+    command: str | None = None
+    seed: int | None = None
+
+    def fields(self, data: Comparisons) -> dict[str, Any]:
+        """The fields that stand at the head of every document."""
+        return {
+            "version": bbq_plugin.__version__,
+            "command": self.command,
+            "seed": self.seed,
+            "digest": data.digest,
+            "sources": [asdict(source) for source in data.sources],
+        }
 
 
 def report_dict(
-    data: Comparisons, fit: Fit, board: Leaderboard, raters: RaterReport
+    data: Comparisons,
+    fit: Fit,
+    board: Leaderboard,
+    raters: RaterReport,
+    origin: Origin = Origin(),  # noqa: B008 (a frozen value)
 ) -> dict[str, Any]:
     """Collect everything that is known about one fit under the names of the contract."""
     return {
         "schema": SCHEMA,
-        "version": bbq_plugin.__version__,
+        **origin.fields(data),
         "model": fit.model,
         "priors": fit.priors.describe(),
         "scale": board.scale,
@@ -35,6 +68,9 @@ def report_dict(
         "n_raters": data.n_raters,
         "n_skipped": data.n_skipped,
         "skipped": dict(data.skip_reasons),
+        "n_duplicates": data.n_duplicates,
+        "n_dropped": data.n_dropped,
+        "n_filtered": data.n_filtered,
         "converged": fit.converged,
         "log_posterior": fit.log_posterior,
         "items": [dict(row) for row in board],
@@ -43,11 +79,91 @@ def report_dict(
     }
 
 
-def report_json(report: dict[str, Any]) -> str:
-    """Write a report as JSON; a number that is not known (NaN) becomes null."""
+def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin) -> dict[str, Any]:
+    """Collect the documents of a result per value of a tag."""
+    return {
+        "schema": GROUPS_SCHEMA,
+        "version": bbq_plugin.__version__,
+        "command": origin.command,
+        "seed": origin.seed,
+        "by": tag,
+        "reports": dict(reports),
+    }
+
+
+def raters_dict(
+    data: Comparisons,
+    fit: Fit,
+    raters: RaterReport,
+    origin: Origin,
+    *,
+    level: float,
+    false_rate: float,
+    least: int,
+) -> dict[str, Any]:
+    """Collect the exclusion report: the verdicts, and the rules they follow."""
+    return {
+        "schema": RATERS_SCHEMA,
+        **origin.fields(data),
+        "model": fit.model,
+        "priors": fit.priors.describe(),
+        "level": level,
+        "false_rate": false_rate,
+        "least": least,
+        "n_comparisons": data.n_comparisons,
+        "n_raters": data.n_raters,
+        "n_skipped": data.n_skipped,
+        "verdicts": verdict_counts(raters),
+        "raters": [dict(row) for row in raters],
+        "warnings": distinct(data.warnings, fit.warnings, raters.warnings),
+    }
+
+
+def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
+    """Collect the pairs to compare next."""
+    return {
+        "schema": PAIRS_SCHEMA,
+        **origin.fields(data),
+        "model": fit.model,
+        "priors": fit.priors.describe(),
+        "rater_quality": pairs.quality,
+        "n_comparisons": data.n_comparisons,
+        "n_items": data.n_items,
+        "pairs": [dict(row) for row in pairs],
+        "warnings": distinct(data.warnings, fit.warnings, pairs.warnings),
+    }
+
+
+def stability_dict(data: Comparisons, found: Stability, origin: Origin) -> dict[str, Any]:
+    """Collect the stability of the models."""
+    return {
+        "schema": STABILITY_SCHEMA,
+        **origin.fields(data),
+        "resamples": found.resamples,
+        "n_comparisons": data.n_comparisons,
+        "n_items": data.n_items,
+        "n_raters": data.n_raters,
+        "models": [dict(row) for row in found],
+        "warnings": list(data.warnings),
+    }
+
+
+def report_json(report: Mapping[str, Any]) -> str:
+    """Write a document as JSON; a number that is not known (NaN) becomes null."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def all_warnings(fit: Fit, board: Leaderboard, raters: RaterReport) -> list[str]:
     """Every warning once, in the order of the work."""
-    return list(dict.fromkeys([*fit.warnings, *board.warnings, *raters.warnings]))
+    return distinct(fit.data.warnings, fit.warnings, board.warnings, raters.warnings)
+
+
+def distinct(*warnings: Iterable[str]) -> list[str]:
+    """Every warning once, in the order given."""
+    return list(dict.fromkeys(chain(*warnings)))
+
+
+def verdict_counts(raters: RaterReport) -> dict[str, int]:
+    """How many raters have each verdict."""
+    n: Counter[str] = Counter(row.verdict for row in raters)
+    return {verdict: n[verdict] for verdict in VERDICTS}

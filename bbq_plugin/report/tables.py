@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+import bbq_plugin
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport, RaterRow
+    from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport, RaterRow, Stability
     from bbq_plugin.model import Fit
+    from bbq_plugin.report.document import Origin
 
 _UNKNOWN = "–"
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
@@ -94,10 +96,66 @@ def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
         f"{data.n_comparisons:,} comparisons of {data.n_items:,} items, {raters}",
         f"model {fit.model}; priors: {fit.priors}",
     ]
+    return [*lines, *left_out_lines(data)]
+
+
+def left_out_lines(data: Comparisons) -> list[str]:
+    """Say what was not fitted, and why."""
+    lines = []
     if data.n_skipped:
         why = ", ".join(f"{n:,} × {plain(reason)}" for reason, n in data.skip_reasons.items())
         lines.append(f"{data.n_skipped:,} rows skipped: {why}")
+    for n, what in (
+        (data.n_duplicates, "answers left out because the same one came again"),
+        (data.n_dropped, "answers left out with their raters"),
+        (data.n_filtered, "answers left out by their tags"),
+    ):
+        if n:
+            lines.append(f"{n:,} {what}")
     return lines
+
+
+def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
+    """Say what it takes to get the same result again."""
+    lines = [f"bbq {bbq_plugin.__version__}, data {data.digest[:16]}"]
+    if origin.command is not None:
+        lines.append(f"$ {plain(origin.command)}")
+    return lines
+
+
+def pairs_table(pairs: NextPairs) -> Table:
+    """Build the list of what to compare next."""
+    table = Table(title=f"What to compare next (raters of quality {pairs.quality:.2f})")
+    for name in ("", "item a", "item b", "P(a better)", "millibits", "n so far"):
+        text = name.startswith("item")
+        table.add_column(name, justify="left" if text else "right", overflow="fold")
+    for place, row in enumerate(pairs, start=1):
+        table.add_row(
+            f"{place}",
+            Text(plain(row.item_a)),
+            Text(plain(row.item_b)),
+            _chance(row.p_a_better),
+            f"{1000 * row.information_bits:.2f}",
+            f"{row.n:,.0f}",
+        )
+    return table
+
+
+def stability_table(found: Stability) -> Table:
+    """Build the table of the paper: tau and top-1 of each model."""
+    table = Table(title=f"Stability over {found.resamples:,} resamples of the raters")
+    table.add_column("model")
+    for name in ("Kendall's tau", "95% of resamples", "same best item", "seconds"):
+        table.add_column(name, justify="right")
+    for row in found:
+        table.add_row(
+            row.model,
+            f"{row.tau:.4f} ± {row.tau_se:.4f}",
+            _span(row.tau_lower, row.tau_upper, 2),
+            f"{row.top1:.1%}",
+            f"{row.seconds:.2f}",
+        )
+    return table
 
 
 def _rank(rank: int, best: int, worst: int) -> str:

@@ -16,7 +16,11 @@ def plain(text: str) -> str:
 
 
 def cell(value: object) -> object:
-    """Guard a text cell of a CSV file against being taken for a formula."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+    """Guard a text cell of a CSV file against being taken for a formula.
+
+    An apostrophe goes in front of a text that begins, after any apostrophes, with a formula's
+    first character. So taking one apostrophe away from such a text gives back every name exactly.
+    """
+    if isinstance(value, str) and value.lstrip("'").startswith(_FORMULA_STARTS):
         return "'" + value
     return value

@@ -1,0 +1,105 @@
+"""`bbq evaluate`: how stable the models' rankings are on these data."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bbq_plugin.cli import fitting
+from bbq_plugin.cli.output import check_writable, chosen_format, emit, output_options, show
+from bbq_plugin.cli.reading import Input, reading_options
+from bbq_plugin.cli.types import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MODELS = ("bbq", "bayes-bt", "crowd-bt")
+
+
+@click.command()
+@click.option(
+    "--resamples",
+    type=click.IntRange(2),
+    default=200,
+    show_default=True,
+    help="How often raters are drawn anew; the paper has 10000.",
+)
+@click.option(
+    "--model",
+    "models",
+    type=Choice(MODELS),
+    multiple=True,
+    default=MODELS,
+    help="Only this model. Repeatable. Default: all three.",
+)
+@click.option(
+    "--priors",
+    default="paper",
+    show_default=True,
+    help=f"{fitting.PRIORS_HELP} For bbq and bayes-bt; crowd-bt has its own.",
+)
+@output_options({"table": "for people", "json": "all of it", "csv": "one line a model"})
+@reading_options
+def evaluate(
+    source: Input,
+    resamples: int,
+    models: tuple[str, ...],
+    priors: str,
+    output_format: str | None,
+    output: Path | None,
+) -> None:
+    """Measure how stable the models' rankings are.
+
+    The raters of FILES are drawn with replacement, the model is fitted again, and its ranking is
+    compared with that of all data: Kendall's tau, and whether the same item comes first.
+    """
+    from bbq_plugin import report
+
+    chosen = chosen_format(output_format, output, "table", "json", "csv")
+    check_writable(output)
+    origin = source.origin()
+    data = source.read()
+    fits = [
+        fitting.fitted(data, model, None if model == "crowd-bt" else priors)
+        for model in dict.fromkeys(models)
+    ]
+    from bbq_plugin.insight import stability
+
+    with _progress(resamples * len(fits)) as advance:
+        found = stability(fits, resamples, source.seed, advance=advance)
+    if chosen == "json":
+        emit(report.report_json(report.stability_dict(data, found, origin)), output)
+    elif chosen == "csv":
+        emit(report.rows_csv(found), output)
+    else:
+        show(_tables(data, fits[0], found, origin), output)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], object]]:
+    """A bar on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("Resampling", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+def _tables(data: Any, fit: Any, found: Any, origin: Any) -> Any:
+    from rich.text import Text
+
+    from bbq_plugin import report
+
+    yield Text(report.summary_lines(data, fit)[0])
+    yield report.stability_table(found)
+    for line in report.origin_lines(data, origin):
+        yield Text(line, style="dim")

@@ -1,0 +1,227 @@
+"""`bbq fit`: the leaderboard and the raters, on a screen or as a file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bbq_plugin.cli import fitting
+from bbq_plugin.cli.output import (
+    check_writable,
+    chosen_format,
+    emit,
+    output_options,
+    show,
+    tell,
+    working,
+)
+from bbq_plugin.cli.reading import Input, reading_options
+from bbq_plugin.errors import UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.model import Fit
+    from bbq_plugin.report.document import Origin
+
+# More raters than this on a screen are noise; the JSON report has all of them.
+RATERS_SHOWN = 15
+
+
+@dataclass(frozen=True)
+class Result:
+    """One fit with what was made of it."""
+
+    data: Comparisons
+    fit: Fit
+    board: Leaderboard
+    raters: RaterReport
+    origin: Origin
+
+
+@click.command()
+@fitting.options(
+    fitting.model_option,
+    fitting.solver_option,
+    fitting.priors_option,
+    fitting.intervals_option,
+    fitting.level_option,
+    fitting.scale_option,
+)
+@click.option("--by", metavar="TAG", help="One leaderboard for each value of this tag.")
+@output_options(
+    {
+        "table": "for people",
+        "json": "the whole report",
+        "csv": "the leaderboard",
+        "html": "a page to send and print",
+    }
+)
+@click.option(
+    "--charts",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the charts as files, for a paper.",
+)
+@reading_options
+def fit(
+    source: Input,
+    by: str | None,
+    output_format: str | None,
+    output: Path | None,
+    charts: Path | None,
+    **options: Any,
+) -> None:
+    """Fit and print leaderboard and raters.
+
+    FILES are fitted together. They may be patterns; - is standard input.
+    """
+    chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
+    check_writable(output)
+    if chosen == "html" and by is not None and output is None:
+        raise UsageError("with --by a page is written for each value; name it with -o report.html")
+    origin = source.origin()
+    groups = {"": source.read()} if by is None else source.read_by(by)
+    results = {
+        value: _fit_and_judge(data, origin, source.seed, **options)
+        for value, data in groups.items()
+    }
+    if by is None:
+        _print_one(results[""], chosen, output)
+    else:
+        _print_groups(by, results, chosen, output, origin)
+    if charts is not None:
+        for value, result in results.items():
+            _write_charts(charts / file_part(value) if value else charts, result)
+
+
+def _fit_and_judge(
+    data: Comparisons,
+    origin: Origin,
+    seed: int,
+    *,
+    model: Any,
+    solver: Any,
+    priors: str | None,
+    intervals: Any,
+    level: float,
+    scale: Any,
+) -> Result:
+    fitted = fitting.fitted(data, model, priors, solver)
+    with working("Computing intervals"):
+        from bbq_plugin.insight import leaderboard, rater_report
+
+        board = leaderboard(fitted, intervals=intervals, level=level, scale=scale, seed=seed)
+        raters = rater_report(fitted, level=level)
+    return Result(data, fitted, board, raters, origin)
+
+
+def _print_one(result: Result, chosen: str, output: Path | None) -> None:
+    from bbq_plugin import report
+
+    if chosen == "json":
+        emit(report.report_json(_document(result)), output)
+    elif chosen == "csv":
+        emit(report.leaderboard_csv(result.board), output)
+    elif chosen == "html":
+        emit(_page(result), output)
+    else:
+        show(_tables(result), output)
+
+
+def _print_groups(
+    tag: str, results: dict[str, Result], chosen: str, output: Path | None, origin: Origin
+) -> None:
+    from bbq_plugin import report
+
+    if chosen == "json":
+        documents = {value: _document(result) for value, result in results.items()}
+        emit(report.report_json(report.groups_dict(tag, documents, origin)), output)
+    elif chosen == "csv":
+        emit(report.grouped_csv({v: result.board for v, result in results.items()}), output)
+    elif chosen == "html" and output is not None:
+        for value, result in results.items():
+            page = output.with_stem(f"{output.stem}-{file_part(value)}")
+            emit(_page(result, f"{tag}: {value}"), page)
+            tell(f"{tag} = {value} is in {page}")
+    else:
+        parts = (
+            part for value, result in results.items() for part in _tables(result, f"{tag}: {value}")
+        )
+        show(parts, output)
+
+
+def _document(result: Result) -> dict[str, Any]:
+    from bbq_plugin import report
+
+    return report.report_dict(result.data, result.fit, result.board, result.raters, result.origin)
+
+
+def _tables(result: Result, heading: str | None = None) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from bbq_plugin import report
+    from bbq_plugin.report.document import all_warnings
+    from bbq_plugin.report.text import plain
+
+    if heading is not None:
+        yield Text(f"\n{plain(heading)}", style="bold")
+    for line in report.summary_lines(result.data, result.fit):
+        yield Text(line)
+    yield report.leaderboard_table(result.board)
+    if result.fit.rated:
+        yield report.raters_table(result.raters, RATERS_SHOWN)
+    for warning in all_warnings(result.fit, result.board, result.raters):
+        yield Text(f"Warning: {plain(warning)}", style="yellow")
+    for line in report.origin_lines(result.data, result.origin):
+        yield Text(line, style="dim")
+
+
+def _page(result: Result, title: str | None = None) -> str:
+    try:
+        from bbq_plugin.report.html import report_html
+    except ImportError as error:
+        raise _missing("the HTML report", error) from error
+    with working("Drawing"):
+        return report_html(
+            result.data,
+            result.fit,
+            result.board,
+            result.raters,
+            title=title,
+            command=result.origin.command,
+        )
+
+
+def _write_charts(folder: Path, result: Result) -> None:
+    try:
+        from bbq_plugin.report.charts import write_charts
+    except ImportError as error:
+        raise _missing("drawing charts", error) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    with working("Drawing"):
+        write_charts(folder, result.data, result.fit, result.board, result.raters)
+    tell(f"the charts are in {folder}")
+
+
+def _missing(what: str, error: ImportError) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} needs more than is installed ({error}); "
+        "install it with: pip install 'bbq-plugin[charts]'"
+    )
+
+
+def file_part(value: str) -> str:
+    """A tag's value as a part of a file name; what is not plain is replaced and told apart."""
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "_", value)[:40] or "_"
+    if safe == value:
+        return safe
+    return f"{safe}-{blake2b(value.encode('utf-8'), digest_size=3).hexdigest()}"

@@ -1,0 +1,103 @@
+"""Options of a fit, the same for every command that fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bbq_plugin.cli.output import working
+from bbq_plugin.cli.types import Choice, Probability
+from bbq_plugin.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.model import Fit
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+PRIORS_HELP = (
+    "auto: estimated from the data. paper: a=5, b=0.1, alpha=10, beta=2. "
+    "Or four numbers a,b,alpha,beta."
+)
+
+model_option = click.option(
+    "--model",
+    type=Choice(["bbq", "bayes-bt", "crowd-bt"]),
+    default="bbq",
+    show_default=True,
+    help="bbq: Bradley-Terry with rater quality. bayes-bt: the same, raters taken as "
+    "equal. crowd-bt: Chen et al. 2013.",
+)
+solver_option = click.option(
+    "--solver",
+    type=Choice(["auto", "em"]),
+    default="auto",
+    show_default=True,
+    help="auto: accelerated. em: the paper's closed-form steps. Same optimum.",
+)
+priors_option = click.option(
+    "--priors",
+    help=f"{PRIORS_HELP} Default: auto; with --solver em, paper; crowd-bt has its own.",
+)
+level_option = click.option(
+    "--level",
+    type=Probability(),
+    default=0.95,
+    show_default=True,
+    help="Probability that an interval is meant to hold the truth.",
+)
+intervals_option = click.option(
+    "--intervals",
+    type=Choice(["auto", "laplace", "posterior", "bootstrap", "paper"]),
+    default="auto",
+    show_default=True,
+    help="How uncertainty is computed.",
+)
+scale_option = click.option(
+    "--scale",
+    type=Choice(["elo", "paper", "theta"]),
+    default="elo",
+    show_default=True,
+    help="Scale of the ratings; theta is always in the report.",
+)
+
+
+def options(*chosen: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Several options at once, in this order."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(chosen):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def fitted(data: Comparisons, model: Any, priors: str | None, solver: Any = "auto") -> Fit:
+    """Fit, with a sign of life."""
+    chosen = parsed_priors(priors, model, solver)
+    with working("Fitting"):
+        from bbq_plugin.model import fit
+
+        return fit(data, model=model, priors=chosen, solver=solver)
+
+
+def parsed_priors(text: str | None, model: str, solver: str = "auto") -> Any:
+    """From what was typed to what ``fit`` takes."""
+    if text is None:
+        # Neither the closed-form steps nor crowd-bt know of a population to estimate.
+        return "paper" if solver == "em" or model == "crowd-bt" else "auto"
+    if text in ("auto", "paper"):
+        return text
+    try:
+        a, b, alpha, beta = map(float, text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"--priors is {text!r}; expected auto, paper or four numbers a,b,alpha,beta"
+        ) from None
+    from bbq_plugin.model import Priors
+
+    return Priors(a=a, b=b, alpha=alpha, beta=beta)

@@ -1,0 +1,56 @@
+"""The frame around all commands: errors become one line and an exit code, typing errors a hint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bbq_plugin.cli.types import near_miss
+from bbq_plugin.errors import BBQError, UsageError
+
+ARGUMENTS = "bbq_plugin.arguments"
+
+
+class Commands(click.Group):
+    """Turns this package's errors into a line on standard error and an exit code."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep what was typed, for the report; then parse it."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        """In the order of use, not of the alphabet."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one was probably meant."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            hint = near_miss(args[0], self.list_commands(ctx))
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; what the user or the data did wrong is told, not traced."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            raise click.UsageError(_printable(error), ctx) from error
+        except (BBQError, OSError, UnicodeEncodeError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            click.echo(f"Error: {_printable(error)}", err=True)
+            ctx.exit(1)
+
+
+def _printable(error: Exception) -> str:
+    from bbq_plugin.report.text import plain
+
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return plain(f"{error.filename}: {error.strerror}")
+    if isinstance(error, UnicodeEncodeError):
+        return plain(f"a name cannot be written as UTF-8 ({error.object!r}); mend it in the file")
+    return plain(str(error))

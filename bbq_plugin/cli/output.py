@@ -1,0 +1,138 @@
+"""Where results go: standard output or a file; everything else goes to standard error."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from bbq_plugin.cli.types import Choice
+from bbq_plugin.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+    from rich.console import Console, RenderableType
+
+# In a pipe rich would cut tables at 80 columns and lose numbers.
+PIPE_WIDTH = 132
+
+# What the name of an output file says about the format.
+SUFFIXES = {
+    ".txt": "table",
+    ".json": "json",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+}
+
+
+def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
+    """--format, with a word on each, and --output."""
+    words = " ".join(f"{name}: {what}." for name, what in formats.items())
+
+    def decorate(command: Any) -> Any:
+        command = click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            help="File to write instead; its suffix tells the format.",
+        )(command)
+        return click.option(
+            "--format", "output_format", type=Choice(list(formats)), help=f"{words} Default: table."
+        )(command)
+
+    return decorate
+
+
+def chosen_format(output_format: str | None, output: Path | None, *known: str) -> str:
+    """The format that was named, or that the file's suffix stands for."""
+    if output_format is not None:
+        return output_format
+    if output is None:
+        return "table"
+    said = SUFFIXES.get(output.suffix.lower())
+    if said is None or said not in known:
+        suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in known)
+        raise UsageError(
+            f"the suffix of {str(output)!r} tells no format; "
+            f"name one with --format ({', '.join(known)}) or use a suffix of {suffixes}"
+        )
+    return said
+
+
+def check_writable(output: Path | None) -> None:
+    """Refuse a place that cannot be written to before the work and not after it."""
+    if output is None:
+        return
+    if output.is_dir():
+        _refuse(output, "is a folder; name a file in it")
+    if not output.parent.is_dir():
+        _refuse(output, f"there is no folder {str(output.parent)!r}; create it first")
+
+
+def _refuse(path: Path, why: str) -> NoReturn:
+    from bbq_plugin.errors import BBQError
+
+    raise BBQError(f"{path}: {why}")
+
+
+def emit(text: str, output: Path | None) -> None:
+    """Print a result, or write it into a file, as UTF-8 in both cases."""
+    if output is None:
+        click.echo(text.encode("utf-8"), nl=False)
+        return
+    from bbq_plugin.report import write_atomically
+
+    write_atomically(output, text)
+
+
+def show(parts: Iterable[RenderableType], output: Path | None) -> None:
+    """Print tables and lines for people, or write them into a file without colours."""
+    if output is None:
+        _print_all(console(), parts)
+        return
+    import io
+
+    buffer = io.StringIO()
+    _print_all(console(buffer, force_terminal=False, color_system=None), parts)
+    emit(buffer.getvalue(), output)
+
+
+def _print_all(screen: Console, parts: Iterable[RenderableType]) -> None:
+    for part in parts:
+        screen.print(part)
+
+
+def console(file: Any = None, **options: Any) -> Console:
+    """A screen for tables: as wide as the terminal, and wide enough in a pipe."""
+    from rich.console import Console
+
+    if file is None and hasattr(sys.stdout, "reconfigure"):
+        # An old code page has no box characters: a question mark is better than a traceback.
+        sys.stdout.reconfigure(errors="replace")
+    screen = Console(file=file, highlight=False, **options)
+    if not screen.is_terminal and "width" not in options:
+        screen.width = PIPE_WIDTH
+    return screen
+
+
+def tell(*notes: str, what: str = "Note") -> None:
+    """Say something beside the result, on standard error."""
+    from bbq_plugin.report.text import plain
+
+    for note in notes:
+        click.echo(f"{what}: {plain(note)}", err=True)
+
+
+def working(what: str) -> AbstractContextManager[Any]:
+    """A sign of life on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"{what} …")

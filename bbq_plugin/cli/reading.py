@@ -1,0 +1,211 @@
+"""What goes in: the files and how they are read, the same for every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bbq_plugin.cli.output import tell, working
+from bbq_plugin.cli.paths import expanded
+from bbq_plugin.cli.pseudonym_key import pseudonym_key
+from bbq_plugin.cli.types import Choice, KeyValue, Share
+from bbq_plugin.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.report.document import Origin
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_OPTIONS = [
+    click.argument("files", nargs=-1, required=True),
+    click.option("--adapter", help="How to read the files; recognised by their content if absent."),
+    click.option(
+        "-O",
+        "--option",
+        "adapter_options",
+        type=KeyValue(),
+        multiple=True,
+        help="An option of the adapter; 'bbq formats' lists them. Repeatable.",
+    ),
+    click.option("--task", help="What a forced-choice log asked; short for -O task=…."),
+    click.option("--items", help="Where a Label Studio task names its items; for -O items=…."),
+    click.option("--labels", help="What the labels of a Label Studio choice mean; -O labels=…."),
+    click.option(
+        "--both-bad",
+        type=Choice(["tie", "drop"]),
+        help="What a vote 'both are bad' counts as. Default: tie.",
+    ),
+    click.option("--strict", is_flag=True, help="Stop at the first row that cannot be used."),
+    click.option(
+        "--max-skipped",
+        type=Share(),
+        default="1%",
+        show_default=True,
+        help="Stop when more of the rows than this cannot be used.",
+    ),
+    click.option(
+        "--where",
+        type=KeyValue("tag"),
+        multiple=True,
+        help="Only comparisons with this tag. Repeatable: all of them have to match.",
+    ),
+    click.option(
+        "--rename",
+        type=click.Path(path_type=Path),
+        help="File with old and new item names (CSV, TOML or JSON); equal new names merge.",
+    ),
+    click.option("--drop-rater", multiple=True, help="Leave out this rater. Repeatable."),
+    click.option(
+        "--pseudonymise",
+        is_flag=True,
+        help="Replace rater names everywhere by pseudonyms, with the key of BBQ_PSEUDONYM_KEY.",
+    ),
+    click.option(
+        "--pseudonym-key-file",
+        type=click.Path(path_type=Path),
+        help="File with the key of the pseudonyms instead; implies --pseudonymise.",
+    ),
+    click.option("--seed", default=0, show_default=True, help="Seed of whatever is random."),
+]
+
+
+@dataclass(frozen=True)
+class Input:
+    """The files of one command, with everything that was said about reading them."""
+
+    files: tuple[str, ...]
+    adapter: str | None
+    options: dict[str, Any]
+    strict: bool
+    max_skipped: float
+    where: dict[str, str]
+    rename: Path | None
+    drop_rater: tuple[str, ...]
+    key: bytes | None
+    seed: int
+
+    def read(self) -> Comparisons:
+        """Read all files as one set."""
+        from bbq_plugin.registry import read
+
+        with working("Reading"):
+            data = read(expanded(self.files), self.adapter, **self._keywords())
+        return self._named(data)
+
+    def read_by(self, tag: str) -> dict[str, Comparisons]:
+        """Read all files as one set for each value of a tag."""
+        from bbq_plugin.registry import read_by
+
+        with working("Reading"):
+            groups = read_by(expanded(self.files), self.adapter, by=tag, **self._keywords())
+        return {value: self._named(data) for value, data in groups.items()}
+
+    def origin(self) -> Origin:
+        """Describe how the results came about."""
+        from bbq_plugin.cli.provenance import typed_command
+        from bbq_plugin.report.document import Origin
+        from bbq_plugin.report.pseudonyms import pseudonym
+
+        key = self.key
+        hide = None if key is None else lambda name: pseudonym(name, key)
+        return Origin(typed_command(hide), self.seed)
+
+    def _keywords(self) -> dict[str, Any]:
+        from bbq_plugin.cli.renames import read_renames
+
+        return {
+            "strict": self.strict,
+            "max_skipped": self.max_skipped,
+            "where": self.where,
+            "rename": None if self.rename is None else read_renames(self.rename),
+            "drop_raters": self.drop_rater,
+            **self.options,
+        }
+
+    def _named(self, data: Comparisons) -> Comparisons:
+        if self.key is None:
+            return data
+        from bbq_plugin.report.pseudonyms import pseudonymised
+
+        return pseudonymised(data, self.key)
+
+
+def reading_options(command: _Command) -> _Command:
+    """Add files and reading options to a command, which gets them as one ``source``."""
+
+    @wraps(command)
+    def wrapped(
+        files: tuple[str, ...],
+        adapter: str | None,
+        adapter_options: tuple[tuple[str, str], ...],
+        task: str | None,
+        items: str | None,
+        labels: str | None,
+        both_bad: str | None,
+        pseudonymise: bool,  # noqa: FBT001 (click passes by keyword)
+        pseudonym_key_file: Path | None,
+        strict: bool,  # noqa: FBT001
+        max_skipped: float,
+        where: tuple[tuple[str, str], ...],
+        rename: Path | None,
+        drop_rater: tuple[str, ...],
+        seed: int,
+        **rest: Any,
+    ) -> Any:
+        short = {"task": task, "items": items, "labels": labels, "both_bad": both_bad}
+        source = Input(
+            files=files,
+            adapter=adapter,
+            options=_merged(adapter_options, short),
+            strict=strict,
+            max_skipped=max_skipped,
+            where=_once("--where", where),
+            rename=rename,
+            drop_rater=drop_rater,
+            key=_key(pseudonym_key_file, wanted=pseudonymise),
+            seed=_checked_seed(seed),
+        )
+        return command(source, **rest)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value] # click calls it by keyword
+
+
+def _merged(given: tuple[tuple[str, str], ...], short: dict[str, str | None]) -> dict[str, Any]:
+    """Adapter options, each said once; only what was said, for an adapter may not know others."""
+    said = [
+        *((key.replace("-", "_"), value) for key, value in given),
+        *((key, value) for key, value in short.items() if value is not None),
+    ]
+    return _once("the option", said)
+
+
+def _once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key, value in said:
+        if key in out:
+            raise UsageError(f"{what} {key!r} is given twice; say it once")
+        out[key] = value
+    return out
+
+
+def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:
+    if not wanted and key_file is None:
+        return None
+    key, notes = pseudonym_key(key_file)
+    tell(*notes, what="Warning")
+    return key
+
+
+def _checked_seed(seed: int) -> int:
+    if seed < 0:
+        raise UsageError(f"--seed is {seed}; expected 0 or more")
+    return seed

@@ -1,0 +1,130 @@
+"""`bbq simulate` and `bbq demo`: studies with a known truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bbq_plugin.cli.output import check_writable, console, emit, tell, working
+from bbq_plugin.cli.types import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+def _study_options(command: _Command) -> _Command:
+    share = click.FloatRange(0, 1)
+    options = [
+        click.option("--items", default=8, show_default=True, help="Number of items."),
+        click.option("--raters", default=40, show_default=True, help="Number of raters."),
+        click.option("--comparisons", default=1520, show_default=True, help="Number of answers."),
+        click.option("--guessers", type=share, default=0.0, help="Share of raters who guess."),
+        click.option(
+            "--inverted", type=share, default=0.0, help="Share of raters who answer upside down."
+        ),
+        click.option(
+            "--left-bias",
+            type=share,
+            default=0.0,
+            help="Share of guessed answers that go left whatever is shown.",
+        ),
+        click.option(
+            "--ties", type=share, default=0.0, help="Probability that two equal items tie."
+        ),
+        click.option("--slate", default=2, show_default=True, help="Items shown at once."),
+        click.option(
+            "--answer",
+            type=Choice(["best", "rank"]),
+            default="best",
+            show_default=True,
+            help="What is said of a slate: the best item, or a full ranking.",
+        ),
+        click.option(
+            "--quality",
+            nargs=2,
+            type=float,
+            default=(10.0, 2.0),
+            show_default=True,
+            help="Beta distribution of the honest raters' quality.",
+        ),
+        click.option("--shape", default=5.0, show_default=True, help="Gamma shape of the skills."),
+        click.option("--spread", type=float, help="Normal skills with this sd in nats instead."),
+        click.option(
+            "--median-votes", type=float, help="Log-normal votes a rater, with this median."
+        ),
+        click.option("--seed", default=0, show_default=True, help="Seed of the study."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_study_options
+@click.option(
+    "--format",
+    "file_format",
+    type=Choice(["arena", "afc", "comparisons"]),
+    default="arena",
+    show_default=True,
+    help="arena: JSON lines. afc: a forced-choice log (CSV). comparisons: weighted wins (CSV).",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the answers.")
+@click.option(
+    "--truth",
+    type=click.Path(path_type=Path),
+    help="File for the truth; beside OUTPUT as .truth.json if not given.",
+)
+def simulate(file_format: Any, output: Path | None, truth: Path | None, **design: Any) -> None:
+    """Write a study with known truth."""
+    import io
+
+    from bbq_plugin.simulation import simulate as draw
+    from bbq_plugin.simulation.files import write_study, write_truth
+
+    check_writable(output)
+    check_writable(truth)
+    with working("Simulating"):
+        study = draw(**design)
+    answers = io.StringIO()
+    write_study(study, answers, file_format)
+    emit(answers.getvalue(), output)
+    if output is not None:
+        truth = truth or output.with_suffix(".truth.json")
+    if truth is not None:
+        known = io.StringIO()
+        write_truth(study.truth, known)
+        emit(known.getvalue(), truth)
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.option("--seed", default=0, show_default=True, help="Seed of the study.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Also draw the screen into this file.")
+def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
+    """Show all of it on a simulated study.
+
+    A study with bad raters is drawn, fitted, and compared with its truth. The votes and the truth
+    stay in FOLDER if it is given.
+    """
+    from tempfile import TemporaryDirectory
+
+    from bbq_plugin.report.demo import run_demo
+
+    check_writable(svg)
+    screen = console(record=svg is not None, **({"width": 110} if svg else {}))
+    if folder is None:
+        with TemporaryDirectory(prefix="bbq-demo-") as temporary:
+            run_demo(Path(temporary), seed, screen)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        run_demo(folder, seed, screen)
+        tell(f"the files are in {folder}")
+    if svg is not None:
+        from bbq_plugin.report.screen import screen_svg
+
+        emit(screen_svg(screen, "bbq demo"), svg)
