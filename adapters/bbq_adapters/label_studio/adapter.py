@@ -1,0 +1,262 @@
+"""The adapter: recognises an export, reads it task by task, says what becomes of each answer."""
+
+from __future__ import annotations
+
+from itertools import chain
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from bbq_adapters.label_studio import tables
+from bbq_adapters.label_studio.answers import NO_NAMES, LeftOutError, Reader, Said
+from bbq_adapters.label_studio.names import Keys, described, tags_of
+from bbq_adapters.label_studio.options import GroundTruth, Within, checked
+from bbq_adapters.label_studio.plan import make_plan
+from bbq_adapters.label_studio.scanner import BOM, objects
+from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
+from bbq_plugin.breaking import Weights
+from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.errors import FormatError
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bbq_adapters.label_studio.options import Meaning, Options
+    from bbq_adapters.label_studio.plan import Plan
+    from bbq_adapters.label_studio.tasks import Answer, Task
+
+# Enough tasks with answers to tell controls and names by; no more are held than this.
+_SAMPLE = 100
+_MOST_HELD = 10_000
+
+_PEEK = 4096
+
+
+class LabelStudioAdapter:
+    """Reads exports of Label Studio projects that compare or rank."""
+
+    name = "label-studio"
+
+    option_help: Mapping[str, str] = MappingProxyType(
+        {
+            "items": "the keys of the task data that name the items (model_left,model_right), "
+            "or the list that shows them (images, images.model)",
+            "control": "the control to read where several compare; for Ratings one an item",
+            "labels": "what the labels of Choices mean: left, right, tie, both_bad, skip or a "
+            "place (A is better=left,B is better=right,same=tie)",
+            "buckets": "the buckets of a Ranker that count, best first; _ is what was not placed",
+            "within": "whether the order inside a bucket counts",
+            "weights": "how much the pairs of a ranking weigh: as the ranking tells, or 1 each",
+            "ground_truth": "whether ground truth annotations are used, skipped, or all there is",
+            "project": "the project's id for the keys where the export has none (CSV, JSON_MIN)",
+        }
+    )
+
+    def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
+        """Recognise tasks with annotations, JSON_MIN rows, or the columns of CSV and TSV."""
+        text = head.removeprefix(BOM).lstrip()
+        if text.startswith(b"["):
+            return _sniffed_json(text)
+        header, separator = tables.columns(text.split(b"\n", 1)[0])
+        if not set(tables.COLUMNS) <= set(header):
+            return None
+        kind = "TSV" if separator == "\t" else "CSV"
+        return f"a {kind} header with annotation_id, annotator and lead_time"
+
+    def read(
+        self,
+        stream: io.BufferedReader,
+        name: str,
+        *,
+        items: str | Sequence[str] | None = None,
+        control: str | Sequence[str] | None = None,
+        labels: str | Mapping[str, Meaning] | None = None,
+        buckets: str | Sequence[str] | None = None,
+        within: Within = "ranked",
+        weights: Weights = "information",
+        ground_truth: GroundTruth = "use",
+        project: str | int | None = None,
+    ) -> Iterator[Comparison | Skipped]:
+        """Yield the records of one export; `option_help` says what the options are for."""
+        options = checked(
+            items=items,
+            control=control,
+            labels=labels,
+            buckets=buckets,
+            within=within,
+            weights=weights,
+            ground_truth=ground_truth,
+            project=project,
+        )
+        return _records(_tasks(stream, name, options), options, name)
+
+
+def _sniffed_json(text: bytes) -> str | None:
+    if not text[1:].lstrip().startswith(b"{"):
+        return None
+    # A task without annotations may fill the whole head, but it lists its drafts.
+    if b'"annotations"' in text and (b'"completed_by"' in text or b'"drafts"' in text):
+        return "a JSON array of tasks with annotations"
+    if all(b'"%s"' % key.encode() in text for key in tables.COLUMNS):
+        return "a JSON array of rows with annotation_id and annotator (JSON_MIN)"
+    return None
+
+
+def _tasks(stream: io.BufferedReader, name: str, options: Options) -> Iterator[Task]:
+    if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
+        _need_no_flags(options, name)
+        return flat_tasks(tables.rows(stream, name), name, options.project)
+    found = objects(stream, name)
+    first = next(found, None)
+    if first is None:
+        return iter(())
+    line, raw = first
+    rest = chain([first], found)
+    if not is_flat(raw, name, line):
+        return full_tasks(rest, name)
+    _need_no_flags(options, name)
+    return flat_tasks(json_min_rows(rest, name), name, options.project)
+
+
+def _need_no_flags(options: Options, name: str) -> None:
+    if options.ground_truth != "use":
+        raise FormatError(
+            f"ground_truth is {options.ground_truth!r}, but this export does not say which "
+            "annotations are ground truth",
+            name,
+            1,
+            value=options.ground_truth,
+            remedy="export the project as JSON",
+        )
+
+
+def _records(tasks: Iterator[Task], options: Options, name: str) -> Iterator[Comparison | Skipped]:
+    held, sample = _first(tasks)
+    plan = make_plan(sample, options, name)
+    reading = _Reading(plan, options, name)
+    for task in chain(held, tasks):
+        yield from reading.records(task)
+    reading.check_names(sample)
+
+
+def _first(tasks: Iterator[Task]) -> tuple[list[Task], list[Task]]:
+    """The tasks that have to be seen before one can be read, and those of them with answers."""
+    held: list[Task] = []
+    sample: list[Task] = []
+    for task in tasks:
+        held.append(task)
+        if any(answer.results and not answer.cancelled for answer in task.answers):
+            sample.append(task)
+        if len(sample) >= _SAMPLE or len(held) >= _MOST_HELD:
+            break
+    return held, sample
+
+
+class _Reading:
+    """One pass over the tasks of a file."""
+
+    def __init__(self, plan: Plan | None, options: Options, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._plan = plan
+        self._reader = Reader(plan, options, name) if plan else None
+        source = plan.source if plan else None
+        keys = () if source is None else source.keys if isinstance(source, Keys) else (source.key,)
+        self._no_tags = {*keys, *(plan.controls if plan else ())}
+        self._named = 0
+        self._nameless = 0
+
+    def records(self, task: Task) -> Iterator[Comparison | Skipped]:
+        for _ in range(task.drafts):
+            yield Skipped(task.where, "a draft, never submitted", expected=True)
+        if not task.answers:
+            if not task.drafts:
+                yield Skipped(task.where, "a task without annotations", expected=True)
+            return
+        said: list[tuple[Answer, Said]] = []
+        for answer in task.answers:
+            try:
+                said.append((answer, self._said(task, answer)))
+            except LeftOutError as why:
+                self._nameless += why.reason == NO_NAMES
+                yield Skipped(answer.where, why.reason, why.value, why.expected)
+        tags = tags_of(task.data, self._no_tags) if said else None
+        for number, (answer, one) in enumerate(said):
+            reason = _superseded(number, said)
+            if reason:
+                yield Skipped(answer.where, reason, expected=True)
+                continue
+            self._named += 1
+            yield from _comparisons(task, answer, one, tags)
+
+    def _said(self, task: Task, answer: Answer) -> Said:
+        if answer.cancelled:
+            raise LeftOutError("skipped by the rater (was_cancelled)", expected=True)
+        if answer.ground_truth and self._options.ground_truth == "skip":
+            raise LeftOutError("ground truth, skipped as asked", expected=True)
+        if not answer.ground_truth and self._options.ground_truth == "only":
+            raise LeftOutError("not ground truth, skipped as asked", expected=True)
+        if answer.by_machine:
+            raise LeftOutError("made from a prediction, not by a person", expected=True)
+        if not answer.results or self._reader is None:
+            raise LeftOutError("the result is empty", expected=True)
+        said = self._reader(task, answer)
+        if answer.id is None:
+            raise LeftOutError("the annotation has no id")
+        if answer.rater is None:
+            raise LeftOutError("the rater's account was deleted")
+        return said
+
+    def check_names(self, sample: Sequence[Task]) -> None:
+        """Refuse a file of which no task names its items: the keys are the wrong ones."""
+        if self._nameless and not self._named and sample and self._plan:
+            raise FormatError(
+                f"no task names its items; {described(sample)}",
+                self._name,
+                sample[0].line,
+                value=sorted(self._no_tags - set(self._plan.controls)),
+                remedy="say which keys do with the option items=KEY,KEY",
+            )
+
+
+def _superseded(number: int, said: list[tuple[Answer, Said]]) -> str | None:
+    """Why this answer of a task does not count beside the others of the same task."""
+    answer, one = said[number]
+    for other_number, (other, same) in enumerate(said):
+        if other_number == number:
+            continue
+        if other.rater == answer.rater and _later(other, other_number) > _later(answer, number):
+            return "replaced by the rater's later answer to the same task"
+        copied = answer.parent is not None and other.id == answer.parent
+        if copied and same == one and other.rater != answer.rater:
+            return "an unchanged copy of another rater's annotation"
+    return None
+
+
+def _later(answer: Answer, number: int) -> tuple[float, float, int]:
+    unknown = float("-inf")
+    return (
+        unknown if answer.updated is None else answer.updated,
+        unknown if answer.at is None else answer.at,
+        number,
+    )
+
+
+def _comparisons(
+    task: Task, answer: Answer, said: Said, tags: dict[str, str] | None
+) -> Iterator[Comparison]:
+    key = f"ls:{task.project or ''}:{answer.id}"
+    slate = key if said.broken else None
+    for number, (left, right, outcome, weight) in enumerate(said.pairs):
+        yield Comparison(
+            f"{key}:{number}" if said.broken else key,
+            answer.rater,
+            left,
+            right,
+            outcome,
+            weight,
+            slate,
+            answer.at,
+            answer.time_s,
+            tags,
+        )

@@ -1,0 +1,258 @@
+"""Where the names of the items stand in a task's data: as told, or found beyond doubt."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bbq_adapters.label_studio import words
+from bbq_plugin.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bbq_adapters.label_studio.tasks import Task
+
+_LONGEST_NAME = 120
+_LONGEST_TAG = 60
+_MOST_TAGS = 30
+_SHOWN_KEYS = 25
+_MISSING = object()
+
+# How an entry of a list is known to the control that shows it: a Ranker takes the id,
+# Choices take the alias, else the value.
+_IDENTITIES = ("id", "alias", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The items stand under keys of their own, in the order in which they are shown."""
+
+    keys: tuple[str, ...]
+
+    def names(self, data: dict[str, Any]) -> list[str] | None:
+        """The items' names, or None if one is missing."""
+        found = [name_of(lookup(data, key)) for key in self.keys]
+        names = [name for name in found if name is not None]
+        return names if len(names) == len(found) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The items are the entries of a list; `field` names them, else what identifies them."""
+
+    key: str
+    field: str | None = None
+
+    def names(self, data: dict[str, Any]) -> list[str] | None:
+        """The items' names, or None if one is missing."""
+        shown = list(self.by_identity(data).values())
+        names = [name for name in shown if name is not None]
+        return names if names and len(names) == len(shown) else None
+
+    def by_identity(self, data: dict[str, Any]) -> dict[str, str | None]:
+        """The names of the entries by what the control calls them."""
+        return {
+            own: name_of(entry.get(self.field)) if self.field and isinstance(entry, dict) else own
+            for entry in entries(lookup(data, self.key))
+            if (own := identity(entry)) is not None
+        }
+
+
+Source = Keys | Listed
+
+
+def entries(value: Any) -> Iterator[Any]:
+    """The entries of a list, and those nested in them as `children`."""
+    if not isinstance(value, list):
+        return
+    waiting = list(reversed(value))
+    while waiting:
+        entry = waiting.pop()
+        yield entry
+        if isinstance(entry, dict) and isinstance(entry.get("children"), list):
+            waiting.extend(reversed(entry["children"]))
+
+
+def identity(entry: Any) -> str | None:
+    """What the control calls an entry of its list."""
+    if isinstance(entry, dict):
+        return next((own for key in _IDENTITIES if (own := name_of(entry.get(key)))), None)
+    return name_of(entry)
+
+
+def name_of(value: Any) -> str | None:
+    """A name as text, or None for what is none."""
+    if isinstance(value, str):
+        return value if value.strip() else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return str(int(value)) if float(value).is_integer() else str(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def lookup(data: Any, path: str) -> Any:
+    """The value under a key, or under keys and indices joined by dots; None if there is none."""
+    found = _descend(data, path)
+    return None if found is _MISSING else found
+
+
+def has(data: Any, path: str) -> bool:
+    """Whether there is such a key."""
+    return _descend(data, path) is not _MISSING
+
+
+def _descend(data: Any, path: str) -> Any:
+    if isinstance(data, dict):
+        if path in data:
+            return data[path]
+        head, dot, rest = path.partition(".")
+        return _descend(data[head], rest) if dot and head in data else _MISSING
+    if isinstance(data, list):
+        head, dot, rest = path.partition(".")
+        if head.isascii() and head.isdigit() and len(head) < 6 and int(head) < len(data):
+            return _descend(data[int(head)], rest) if dot else data[int(head)]
+    return _MISSING
+
+
+def told_keys(paths: tuple[str, ...], sample: Sequence[Task], file: str) -> Source:
+    """The source that the option `items` names, checked against the data."""
+    if len(paths) == 1:
+        return told_list(paths[0], sample, file)
+    for path in paths:
+        if not any(has(task.data, path) for task in sample):
+            raise _no_such_key(path, sample, file)
+    return Keys(paths)
+
+
+def told_list(path: str, sample: Sequence[Task], file: str) -> Listed:
+    """A list, or a field of its entries: `images` or `images.model`."""
+    if any(isinstance(lookup(task.data, path), list) for task in sample):
+        return Listed(path)
+    key, dot, field = path.rpartition(".")
+    if dot and any(
+        isinstance(entry, dict) and field in entry
+        for task in sample
+        for entry in entries(lookup(task.data, key))
+    ):
+        return Listed(key, field)
+    raise _no_such_key(path, sample, file)
+
+
+def _no_such_key(path: str, sample: Sequence[Task], file: str) -> FormatError:
+    keys = sorted({key for task in sample for key in task.data})
+    close = difflib.get_close_matches(path, keys, n=1)
+    return FormatError(
+        f"no task has the key {path!r} that the option items names; {described(sample)}",
+        file,
+        sample[0].line,
+        value=path,
+        remedy=f"did you mean {close[0]!r}?" if close else "name keys that the tasks have",
+    )
+
+
+def found_keys(sample: Sequence[Task], most: int | None, file: str) -> Source:
+    """The keys that name the items, or a refusal that lists the keys.
+
+    A group of keys qualifies if they differ only in a side (model1, model2), one of
+    their words says that they name something, and every task has short texts there.
+    `most` is how many items the control shows, None if it may be any number.
+    """
+    keys = list(dict.fromkeys(key for task in sample for key in task.data))
+    good: list[Source] = [
+        Keys(family)
+        for family in words.families(keys)
+        if most in (None, len(family))
+        and all(words.names_an_item(key) for key in family)
+        and _all_short(Keys(family), sample)
+    ]
+    good += [
+        Listed(key)
+        for key in keys
+        if words.names_an_item(key)
+        and _is_plain_list(key, most, sample)
+        and _all_short(Listed(key), sample)
+    ]
+    if len(good) == 1:
+        return good[0]
+    what = "no keys clearly hold" if not good else "several groups of keys could hold"
+    raise FormatError(
+        f"{what} the names of the items; {described(sample)}",
+        file,
+        sample[0].line,
+        value=keys[:_SHOWN_KEYS],
+        remedy=f"say which with the option items={_example(good, keys, most)}"
+        + ("" if good else ", or add the names to the tasks where they are missing"),
+    )
+
+
+def _all_short(source: Source, sample: Sequence[Task]) -> bool:
+    """Whether most tasks have names there, and none has anything else."""
+    found = [names for task in sample if (names := source.names(task.data))]
+    return len(found) * 2 > len(sample) and all(_is_short(n) for names in found for n in names)
+
+
+def _is_short(name: str) -> bool:
+    return len(name) <= _LONGEST_NAME and "\n" not in name and "://" not in name
+
+
+def _is_plain_list(key: str, most: int | None, sample: Sequence[Task]) -> bool:
+    lists = [task.data[key] for task in sample if key in task.data]
+    return all(
+        isinstance(one, list)
+        and len(one) >= 2
+        and most in (None, len(one))
+        and all(isinstance(entry, str) for entry in one)
+        for one in lists
+    )
+
+
+def _example(good: list[Source], keys: list[str], most: int | None) -> str:
+    if good:
+        return " or items=".join(_typed(source) for source in good[:3])
+    group = [family for family in words.families(keys) if most in (None, len(family))]
+    return ",".join(group[0] if group else ("KEY",) * (most or 2))
+
+
+def _typed(source: Source) -> str:
+    return ",".join(source.keys) if isinstance(source, Keys) else source.key
+
+
+def described(sample: Sequence[Task]) -> str:
+    """The keys of the tasks with a value each, for a message."""
+    seen: dict[str, Any] = {}
+    for task in sample:
+        for key, value in task.data.items():
+            seen.setdefault(key, value)
+    shown = [f"{key!r} (e.g. {_brief(value)})" for key, value in list(seen.items())[:_SHOWN_KEYS]]
+    rest = ", …" if len(seen) > _SHOWN_KEYS else ""
+    return f"the task data have {', '.join(shown)}{rest}" if shown else "the tasks have no data"
+
+
+def _brief(value: Any, longest: int = 40) -> str:
+    if isinstance(value, list):
+        inside = _brief(value[0], longest) if value else ""
+        return f"a list of {len(value)}" + (f": {inside}" if inside else "")
+    if isinstance(value, dict):
+        return "an object with " + ", ".join(repr(key)[:longest] for key in list(value)[:6])
+    return (
+        repr(value[:longest] + "…")
+        if isinstance(value, str) and len(value) > longest
+        else (repr(name_of(value)) if name_of(value) is not None else type(value).__name__)
+    )
+
+
+def tags_of(data: dict[str, Any], without: Iterable[str]) -> dict[str, str] | None:
+    """What the data say about the comparison as a whole: short values, of no single side."""
+    left_out = words.side_keys(tuple(data)).union(without)
+    tags: dict[str, str] = {}
+    for key, value in data.items():
+        if key in left_out or len(tags) == _MOST_TAGS:
+            continue
+        text = ("true" if value else "false") if isinstance(value, bool) else name_of(value)
+        if text is not None and len(text) <= _LONGEST_TAG and "\n" not in text:
+            tags[key] = text
+    return tags or None

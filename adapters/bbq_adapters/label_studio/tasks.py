@@ -1,0 +1,342 @@
+"""One shape for what JSON exports, snapshots, JSON_MIN and tables say about a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_plugin.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: The types of result that can compare, and the key of their value.
+VALUE_KEYS = {"pairwise": "selected", "choices": "choices", "ranker": "ranker", "rating": "rating"}
+_KINDS = {key: kind for kind, key in VALUE_KEYS.items()}
+
+#: What the flat exports add to the task's data.
+FLAT_FIELDS = frozenset(
+    ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
+)
+
+# Tables rename a key of the data like this if a control has the same name.
+_RENAMED = "_data_"
+
+# The flat exports write Python's None as text where the rater's account was deleted.
+_NOBODY = "None"
+
+
+@dataclass(slots=True)
+class Result:
+    """What one control of an annotation holds. `kind` is "" where the export does not say."""
+
+    control: str
+    kind: str
+    value: Any
+    to_name: str = ""
+
+
+@dataclass(slots=True)
+class Answer:
+    """One annotation."""
+
+    id: str | None
+    where: str
+    rater: str | None
+    results: list[Result]
+    at: float | None = None
+    updated: float | None = None
+    time_s: float | None = None
+    cancelled: bool = False
+    ground_truth: bool | None = None
+    parent: str | None = None
+    by_machine: bool = False
+
+    def of(self, control: str) -> list[Result]:
+        """The results of one control."""
+        return [result for result in self.results if result.control == control]
+
+
+@dataclass(slots=True)
+class Task:
+    """One task: what was shown, and what was answered."""
+
+    line: int
+    where: str
+    project: str | None
+    data: dict[str, Any]
+    answers: list[Answer]
+    drafts: int = 0
+    #: In the flat exports the data hold the answers too, and no type says which.
+    flat: bool = False
+
+    #: Keys of data that a table had to rename because a control has the same name.
+    renamed: frozenset[str] = frozenset()
+
+    def shown_beside(self, control: str) -> dict[str, Any]:
+        """The data without this control's own answer."""
+        if not self.flat or control in self.renamed:
+            return self.data
+        return {key: value for key, value in self.data.items() if key != control}
+
+
+class _Annotation(msgspec.Struct, gc=False):
+    id: Any = None
+    completed_by: Any = None
+    result: Any = None
+    was_cancelled: Any = False
+    ground_truth: Any = False
+    created_at: Any = None
+    updated_at: Any = None
+    lead_time: Any = None
+    project: Any = None
+    parent_annotation: Any = None
+    parent_prediction: Any = None
+
+
+class _Task(msgspec.Struct, gc=False):
+    annotations: list[_Annotation]
+    data: dict[str, Any]
+    id: Any = None
+    project: Any = None
+    drafts: Any = None
+
+
+def is_flat(raw: bytes, name: str, line: int) -> bool:
+    """Whether this first object of a JSON file is a JSON_MIN row and not a task."""
+    keys = decoded(raw, dict[str, msgspec.Raw], name, line)
+    if "annotation_id" in keys and "annotator" in keys:
+        return True
+    if "annotations" in keys and "data" in keys:
+        return False
+    raise FormatError(
+        "this is not a task of Label Studio: it has neither annotations and data (JSON) "
+        "nor annotation_id and annotator (JSON_MIN)",
+        name,
+        line,
+        value=sorted(keys)[:20],
+        remedy="export the project as JSON",
+    )
+
+
+def decoded(raw: bytes, kind: Any, name: str, line: int) -> Any:
+    """Decode one object, or say what is wrong with it."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        problem = f"the task has an unexpected shape: {error}"
+    except msgspec.DecodeError as error:
+        problem = f"not valid JSON ({error})"
+    except UnicodeError:
+        problem = "the text is not UTF-8"
+    except RecursionError:
+        problem = "the JSON is nested too deeply"
+    raise FormatError(
+        problem,
+        name,
+        line,
+        value=raw[:80].decode("utf-8", "replace"),
+        remedy="export the project again; the file may be damaged",
+    )
+
+
+def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[Task]:
+    """Tasks of a JSON export or a snapshot."""
+    for line, raw in found:
+        task: _Task = decoded(raw, _Task, name, line)
+        place = f"{name}:{line}: task {_shown(task.id)}"
+        project = identifier(task.project)
+        yield Task(
+            line,
+            place,
+            project or next((p for a in task.annotations if (p := identifier(a.project))), None),
+            task.data,
+            [_answer(annotation, place) for annotation in task.annotations],
+            drafts=len(task.drafts) if isinstance(task.drafts, list) else 0,
+        )
+
+
+def _answer(annotation: _Annotation, place: str) -> Answer:
+    results = annotation.result if isinstance(annotation.result, list) else []
+    time_s = seconds(annotation.lead_time)
+    return Answer(
+        identifier(annotation.id),
+        f"{place}, annotation {_shown(annotation.id)}",
+        _person(annotation.completed_by),
+        [result for item in results if (result := _result(item))],
+        epoch(annotation.created_at),
+        epoch(annotation.updated_at),
+        time_s,
+        bool(annotation.was_cancelled),
+        bool(annotation.ground_truth),
+        identifier(annotation.parent_annotation),
+        # Submitting in the browser always sends the time it took; turning predictions into
+        # annotations in bulk never does, and nobody looked at those.
+        annotation.parent_prediction is not None and time_s is None,
+    )
+
+
+def _result(item: Any) -> Result | None:
+    if not isinstance(item, dict):
+        return None
+    control, kind, value = item.get("from_name"), item.get("type"), item.get("value")
+    if not isinstance(control, str) or not isinstance(kind, str):
+        return None
+    to_name = item.get("to_name")
+    key = VALUE_KEYS.get(kind, "")
+    inside = value.get(key) if isinstance(value, dict) else None
+    return Result(control, kind, inside, to_name if isinstance(to_name, str) else "")
+
+
+def flat_tasks(
+    found: Iterable[tuple[int, dict[str, Any]]], name: str, project: str | None
+) -> Iterator[Task]:
+    """Tasks of JSON_MIN, CSV or TSV: the rows of one task stand together."""
+    alone = iter(range(1 << 62))
+
+    def task_id(numbered: tuple[int, dict[str, Any]]) -> Any:
+        own = identifier(numbered[1].get("id"))
+        return own if own is not None else next(alone)
+
+    for own, group in groupby(found, task_id):
+        rows = list(group)
+        line, first = rows[0]
+        shown = _shown(own if isinstance(own, str) else None)
+        answers = [_flat_answer(row, f"{name}:{at}: task {shown}") for at, row in rows]
+        yield Task(
+            line,
+            f"{name}:{line}: task {shown}",
+            project,
+            _flat_data(first, [row for _, row in rows]),
+            [answer for answer in answers if answer is not None],
+            flat=True,
+            renamed=frozenset(
+                key.removeprefix(_RENAMED) for key in first if key.startswith(_RENAMED)
+            ),
+        )
+
+
+def _flat_data(first: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What differs between the rows of a task is an answer, not the task's data."""
+    data = {
+        key: value
+        for key, value in first.items()
+        if key not in FLAT_FIELDS and all(row.get(key) == value for row in rows)
+    }
+    for key in [key for key in data if key.startswith(_RENAMED)]:
+        data[key.removeprefix(_RENAMED)] = data.pop(key)
+    return data
+
+
+def json_min_rows(
+    found: Iterable[tuple[int, bytes]], name: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of a JSON_MIN export, without the nulls."""
+    for line, raw in found:
+        row: dict[str, Any] = decoded(raw, dict[str, Any], name, line)
+        if "annotation_id" not in row:
+            raise FormatError(
+                "the row has no annotation_id, while the first one has",
+                name,
+                line,
+                value=sorted(row)[:20],
+                remedy="export the project again as JSON_MIN or JSON",
+            )
+        yield line, {key: value for key, value in row.items() if value is not None}
+
+
+def _flat_answer(row: dict[str, Any], place: str) -> Answer | None:
+    own = identifier(row.get("annotation_id"))
+    if own is None:
+        return None
+    rater = _person(row.get("annotator"))
+    return Answer(
+        own,
+        f"{place}, annotation {_shown(own)}",
+        None if rater == _NOBODY else rater,
+        [
+            result
+            for key, value in row.items()
+            if key not in FLAT_FIELDS and not key.startswith(_RENAMED)
+            for result in _flat_results(key, value)
+        ],
+        epoch(row.get("created_at")),
+        epoch(row.get("updated_at")),
+        seconds(row.get("lead_time")),
+    )
+
+
+def _flat_results(control: str, value: Any) -> Iterator[Result]:
+    """A control's cell: `[{"selected": "left"}]`, `{"choices": [...]}`, or one choice.
+
+    One choice is a text, or a list of texts if it is nested in others.
+    """
+    if isinstance(value, str) or (
+        isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+    ):
+        yield Result(control, "", [value])
+        return
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, dict):
+            continue
+        known = [key for key in item if key in _KINDS]
+        if len(known) == 1:
+            yield Result(control, _KINDS[known[0]], item[known[0]])
+
+
+def identifier(value: Any) -> str | None:
+    """An id as text, or None for what cannot be one."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return _digits(value)
+    if isinstance(value, float) and value.is_integer():
+        return _digits(int(value))
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _digits(value: int) -> str | None:
+    try:
+        return str(value)
+    except ValueError:  # Python writes out no number of thousands of digits
+        return None
+
+
+def _person(value: Any) -> str | None:
+    """The rater's id; of an object too, so that JSON exports and snapshots agree."""
+    if isinstance(value, dict):
+        own = identifier(value.get("id"))
+        return own if own is not None else identifier(value.get("email"))
+    return identifier(value)
+
+
+def seconds(value: Any) -> float | None:
+    """A duration, from a number or its text."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if isfinite(number) and number >= 0 else None
+
+
+def epoch(value: Any) -> float | None:
+    """Seconds since 1970 of a time as Label Studio writes it."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shown(own: Any) -> str:
+    known = identifier(own)
+    return "without id" if known is None else known[:40]
