@@ -172,11 +172,24 @@ class Gatherer:
     def _add_batch(self, batch: Batch) -> None:
         n = len(batch.lines)
         file = self.files[-1]
-        left, right = _codes(self.items, batch.left, n), _codes(self.items, batch.right, n)
+        try:
+            left, right = _codes(self.items, batch.left, n), _codes(self.items, batch.right, n)
+            rater = np.full(n, -1, np.int32)
+            if batch.rater is not None:
+                rater = _codes(self.raters, batch.rater, n)
+            usable = not any(word in self.items for word in batch.reserved)
+        except DataError:
+            if batch.records is None:
+                raise
+            usable = False
+        if not usable and batch.records:
+            for record in batch.records():
+                self.add(record)
+            return
         outcome = np.frombuffer(batch.outcome, dtype=np.uint8)
         good = (left != right) & (outcome != NO_ANSWER)
         columns: dict[str, NDArray[Any]] = {
-            "rater": _codes(self.raters, batch.rater, n),
+            "rater": rater,
             "left": left,
             "right": right,
             "outcome": outcome.astype(np.int8),

@@ -14,7 +14,7 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -41,7 +41,7 @@ _SPOOLED = 64 * 1024 * 1024
 class Opened:
     """One open file: its stream, its first bytes, and its SHA-256 once it is read."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
+    def __init__(self, file: io.BufferedReader[Any] | io.FileIO, name: str) -> None:
         self._raw = _Whole(file)
         packed = io.BufferedReader(self._raw, HEAD_BYTES)
         self.stream: io.BufferedReader = _unpacked(packed, name)
@@ -61,7 +61,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
     name = str(path)
     try:
         if name == STANDARD_INPUT:
-            yield Opened(sys.stdin.buffer, name)
+            yield Opened(cast("io.BufferedReader[Any]", sys.stdin.buffer), name)
         else:
             with Path(path).open("rb", buffering=0) as file:
                 yield Opened(file, name)
@@ -98,7 +98,7 @@ def _unpacked_parquet(file: io.BufferedReader[Any], name: str) -> io.BufferedRea
 class _Whole(io.RawIOBase):
     """Hashes what passes, and fills every buffer: a pipe would hand over a few bytes at a time."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: io.BufferedReader[Any] | io.FileIO) -> None:
         self._file = file
         self.hash = hashlib.sha256()
 
@@ -107,12 +107,8 @@ class _Whole(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         view, n = memoryview(buffer), 0
-        while n < len(view):
-            data = self._file.read(len(view) - n)
-            if not data:
-                break
-            view[n : n + len(data)] = data
-            n += len(data)
+        while n < len(view) and (more := self._file.readinto(view[n:])):
+            n += more
         self.hash.update(view[:n])
         return n
 
@@ -120,7 +116,7 @@ class _Whole(io.RawIOBase):
 class _Gzip(io.RawIOBase):
     """A gzip stream whose faults name the file and the last whole line."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
+    def __init__(self, file: io.BufferedReader[Any] | io.FileIO, name: str) -> None:
         self._gzip = gzip.GzipFile(fileobj=file)
         self._name = name
         self._lines = 0

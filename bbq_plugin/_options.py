@@ -69,11 +69,29 @@ def _parameters(adapter: Adapter) -> list[inspect.Parameter]:
 
 
 def _hints(adapter: Adapter) -> dict[str, Any]:
-    try:
-        return get_type_hints(adapter.read)
-    except (NameError, TypeError):
-        # Imported for type checkers only; the options then stay as they are given.
-        return {}
+    """The annotations, where a name that only type checkers import stands for anything."""
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(adapter.read, localns=unknown)
+        except NameError as error:
+            if error.name is None or error.name in unknown:
+                return {}
+            unknown[error.name] = _Anything
+        except (AttributeError, TypeError):
+            return {}
+
+
+class _AnyAttribute(type):
+    def __getattr__(cls, name: str) -> type:
+        return cls
+
+    def __getitem__(cls, parameters: object) -> type:
+        return cls
+
+
+class _Anything(metaclass=_AnyAttribute):
+    """Stands for a type that cannot be looked up."""
 
 
 def _checked(name: str, value: Any, hint: Any) -> Any:

@@ -29,7 +29,7 @@ from bbq_plugin._coding import (
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -92,7 +92,8 @@ class Batch:
 
     #: The line of each row, for messages.
     lines: Sequence[int]
-    rater: Sequence[str | int | float | None]
+    #: None: nobody is named.
+    rater: Sequence[str | int | float | None] | None
     left: Sequence[str | int | float]
     right: Sequence[str | int | float]
     #: One byte a row, an index into OUTCOMES.
@@ -100,6 +101,10 @@ class Batch:
     #: None: the rows have no names of their own, and are never merged with others.
     keys: Sequence[str | int | float] | None = None
     at: Sequence[float | None] | None = None
+    #: Names that no item of a batch can have, because they mean something else.
+    reserved: frozenset[str] = frozenset()
+    #: The same rows as single records, for a batch with a name that cannot be one.
+    records: Callable[[], Iterator[Comparison | Skipped | Note]] | None = None
 
 
 Record = Comparison | Skipped | Note

@@ -1,319 +1,177 @@
-"""Arena-style votes: JSONL or CSV with `model_a`, `model_b`, `winner` and perhaps a rater.
+"""Arena-style votes: two items, a winner and perhaps a rater, in the shapes that people publish.
 
-- `winner` is model_a, model_b, tie, both_bad (or `tie (bothbad)`), or the winning
-  item's own name. Anything else is an error, never a tie; null is an unanswered row.
-- The rater is the first of RATER_FIELDS that a row fills. If no row has one, the
-  raters are unknown; if only some have one, the others are skipped and counted.
-- The key is `id` or `key`. `question_id` alone is not unique (many judges see one
-  question), so it is joined with turn, rater and items. Without either the key is
-  `file:line`, which holds as long as the file only grows at its end.
+- The shape is that of the first row (`arena_shapes.SHAPES`); docs/formats.md has the table.
+- An outcome that nobody knows is an error, never a tie; null is an unanswered row.
+- The rater is the first of RATER_FIELDS that a row fills. A session is taken when there
+  is nobody else, and said to be one.
+- The key is `key`, or `id` where that is known to name a vote; else `id`, `uid`, or
+  `question_id` with the turn, joined with rater and items, because many judges may see
+  one question. Without any the key is `file:line`.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
 from itertools import chain
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from bbq_plugin.comparisons import Comparison, Outcome, Skipped
-from bbq_plugin.errors import FormatError, UsageError
+from bbq_adapters._fields import (
+    RATER_FIELDS,
+    is_name,
+    line_key,
+    rater,
+    seconds_since_1970,
+    tags,
+    text,
+)
+from bbq_adapters._rows import Place, Row, look, rows
+from bbq_adapters.arena_fast import batches
+from bbq_adapters.arena_shapes import SHAPES, BothBad, Golden, Options, Shape, Vote
+from bbq_plugin.comparisons import Batch, Comparison, Note, Skipped
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
-BothBad = Literal["tie", "drop"]
+__all__ = ["RATER_FIELDS", "ArenaAdapter"]
 
-OUTCOMES: dict[str, Outcome] = {
-    "model_a": "left",
-    "model_b": "right",
-    "tie": "tie",
-    "both_bad": "both_bad",
-    "tie (bothbad)": "both_bad",
-}
+SESSION = "evaluation_session_id"
 
-RATER_FIELDS = (
-    "judge",
-    "judge_hash",
-    "judge_id",
-    "rater",
-    "annotator",
-    "annotator_id",
-    "user_id",
-    "worker",
-    "observer",
-    "participant",
-    "subject",
-    "completed_by",
+_SESSION_NOTE = (
+    f"the raters are sessions ({SESSION}), not people: one person may be several of them, "
+    "so a verdict on a rater is one on a session"
 )
-
-# Whole conversations may stand in a column that is not read here.
-_LONGEST_CSV_FIELD = 1 << 27
-
-_BOM = b"\xef\xbb\xbf"
-_BOM_AND_BLANKS = 64
-
-_Name = str | int | float
-
-
-class _Row(msgspec.Struct, gc=False):
-    """The fields that are read; all others are passed over undecoded."""
-
-    model_a: _Name
-    model_b: _Name
-    winner: _Name | None
-    id: _Name | None = None
-    key: _Name | None = None
-    question_id: _Name | None = None
-    turn: _Name | None = None
-    tstamp: float | None = None
-    judge: _Name | list[_Name] | None = None
-    judge_hash: _Name | None = None
-    judge_id: _Name | None = None
-    rater: _Name | None = None
-    annotator: _Name | None = None
-    annotator_id: _Name | None = None
-    user_id: _Name | None = None
-    worker: _Name | None = None
-    observer: _Name | None = None
-    participant: _Name | None = None
-    subject: _Name | None = None
-    completed_by: _Name | None = None
-
-
-_COLUMNS = _Row.__struct_fields__
-_REQUIRED = ("model_a", "model_b", "winner")
+_ADDRESS_NOTE = (
+    "the raters are hashed network addresses: several people may share one, and who knows how "
+    "the hash is made can guess addresses; give salt=SECRET to prevent that"
+)
+_KEY_FIELDS = ("id", "key")
 
 
 class ArenaAdapter:
-    """Reads Arena-style votes."""
+    """Votes on two items: Chatbot Arena, MT-Bench, Arena-Hard, AlpacaEval, evalica, crowd-kit."""
 
     name = "arena"
+    option_help = {  # noqa: RUF012 - read by the registry, written by nobody
+        "both_bad": "what a vote 'both are bad' counts as",
+        "golden": "CLIC: questions whose answer is known, used like others, left out, or alone",
+        "strong": "Arena-Hard: weight of A>>B; its authors count it as 3 votes",
+        "baseline": "Arena-Hard: the item that all others were compared with",
+        "salt": "FastChat logs: a secret mixed into the hash of network addresses",
+    }
 
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
-        """Recognise JSON lines or a CSV header by `model_a` and `model_b`."""
-        text = head.removeprefix(_BOM).lstrip()
-        if text.startswith(b"{"):
-            found = b'"model_a"' in text and b'"model_b"' in text
-            return "JSON lines with model_a and model_b" if found else None
-        columns = next(csv.reader([text.split(b"\n", 1)[0].decode("utf-8", "replace")]), [])
-        found = {"model_a", "model_b"} <= {column.strip() for column in columns}
-        return "a CSV header with model_a and model_b" if found else None
+        """By its fields: `model_a` and `model_b`, or those of one of the other shapes."""
+        found = look(head)
+        kind = "JSON" if found.kind == "json" else "a table"
+        for shape in SHAPES:
+            if found.fields.issuperset(shape.fields):
+                return f"{kind} with {', '.join(shape.fields)} ({shape.title})"
+        # Without a winner it is still this kind of file, and the error will say what is missing.
+        if {"model_a", "model_b"} <= found.fields:
+            return f"{kind} with model_a, model_b"
+        return None
 
     def read(
-        self, stream: io.BufferedReader, name: str, *, both_bad: BothBad = "tie"
-    ) -> Iterator[Comparison | Skipped]:
-        """Yield one record a vote. `both_bad="drop"` skips those votes instead of tying them."""
-        if both_bad not in get_args(BothBad):
-            raise UsageError(f"both_bad is {both_bad!r}; expected 'tie' or 'drop'")
-        is_json = stream.peek(_BOM_AND_BLANKS).removeprefix(_BOM).lstrip().startswith(b"{")
-        rows = _json_rows(stream, name) if is_json else _csv_rows(stream, name)
-        return _all_or_none_rated(_records(rows, name, both_bad), name)
+        self,
+        stream: io.BufferedReader,
+        name: str,
+        *,
+        both_bad: BothBad = "tie",
+        golden: Golden = "use",
+        strong: float = 1.0,
+        baseline: str | None = None,
+        salt: str = "",
+    ) -> Iterator[Comparison | Skipped | Note]:
+        """Yield the votes of a file with their tags."""
+        options = Options(both_bad, golden, strong, baseline, salt)
+        return _records(rows(stream, name), options)
 
-
-def _json_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, _Row]]:
-    decode = msgspec.json.Decoder(_Row).decode
-    for number, line in enumerate(stream, 1):
-        text = line.removeprefix(_BOM) if number == 1 else line
-        if text.isspace():
-            continue
-        try:
-            yield number, decode(text)
-        except msgspec.ValidationError as error:
-            raise FormatError(
-                str(error),
-                name,
-                number,
-                remedy=f"every line needs the fields {', '.join(_REQUIRED)}, as text",
-            ) from error
-        except msgspec.DecodeError as error:
-            raise FormatError(
-                f"not valid JSON ({error})",
-                name,
-                number,
-                value=text[:80],
-                remedy="every line is one whole JSON object; the line may be cut off",
-            ) from error
-        except UnicodeDecodeError as error:
-            raise _not_utf8(name, number, error) from error
-
-
-def _csv_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, _Row]]:
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CSV_FIELD))
-    # Line by line and not through a TextIOWrapper: that one would close the caller's stream.
-    lines = chain([stream.readline().removeprefix(_BOM)], stream)
-    reader = csv.reader((line.decode("utf-8") for line in lines), strict=True)
-    try:
-        header = [column.strip() for column in next(reader, [])]
-        missing = [column for column in _REQUIRED if column not in header]
-        if missing:
-            raise FormatError(
-                f"there is no column {', '.join(missing)}",
-                name,
-                1,
-                value=header,
-                remedy=f"the header has {', '.join(header) or 'nothing'}",
-            )
-        places = [(column, header.index(column)) for column in _COLUMNS if column in header]
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise FormatError(
-                    f"has {len(cells)} columns where the header has {len(header)}",
-                    name,
-                    reader.line_num,
-                    remedy="put text with commas into double quotes",
-                )
-            yield reader.line_num, _csv_row({c: cells[i] for c, i in places}, name, reader.line_num)
-    except csv.Error as error:
-        raise FormatError(
-            f"not valid CSV ({error})", name, reader.line_num, remedy="mend the quotes of this line"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise _not_utf8(name, reader.line_num + 1, error) from error
-
-
-def _csv_row(cells: dict[str, str], name: str, line: int) -> _Row:
-    # CSV has no null: an empty cell is one, except in the columns that name the items.
-    values: dict[str, Any] = {
-        c: v if v or c in ("model_a", "model_b") else None for c, v in cells.items()
-    }
-    if values.get("tstamp") is not None:
-        try:
-            values["tstamp"] = float(values["tstamp"])
-        except ValueError:
-            raise FormatError(
-                f"tstamp is {values['tstamp']!r}",
-                name,
-                line,
-                value=values["tstamp"],
-                remedy="expected seconds since 1970, or nothing",
-            ) from None
-    return _Row(**values)
-
-
-def _not_utf8(name: str, line: int, error: UnicodeDecodeError) -> FormatError:
-    return FormatError(
-        f"the text is not UTF-8 ({error.reason})", name, line, remedy="save the file as UTF-8"
-    )
+    def read_batches(
+        self,
+        stream: io.BufferedReader,
+        name: str,
+        *,
+        both_bad: BothBad = "tie",
+        golden: Golden = "use",
+        strong: float = 1.0,
+        baseline: str | None = None,
+        salt: str = "",
+    ) -> Iterator[Comparison | Skipped | Note | Batch]:
+        """Yield the same votes without tags, JSON lines of the common shape as batches."""
+        options = Options(both_bad, golden, strong, baseline, salt)
+        if both_bad == "drop":
+            return _records(rows(stream, name), options)
+        return batches(stream, name, lambda found: _records(found, options))
 
 
 def _records(
-    rows: Iterator[tuple[int, _Row]], name: str, both_bad: BothBad
-) -> Iterator[tuple[int, Comparison | Skipped]]:
-    """Rows to records, each with its line."""
-    stem = PurePath(name).name
-    for line, row in rows:
-        left, right = _text(row.model_a), _text(row.model_b)
-        if not left.strip() or not right.strip():
-            raise FormatError(
-                "an item has an empty name", name, line, remedy="name it or drop the line"
+    found: Iterator[tuple[Place, Row]], options: Options
+) -> Iterator[Comparison | Skipped | Note]:
+    first = next(found, None)
+    if first is None:
+        return
+    shape = _shape(first[1])
+    used = {*shape.fields, *shape.used, *RATER_FIELDS, *_KEY_FIELDS, SESSION}
+    noted = False
+    for place, row in chain([first], found):
+        for vote in shape.votes(row, place, options):
+            if isinstance(vote, Skipped):
+                yield vote
+                continue
+            if vote.outcome == "both_bad" and options.both_bad == "drop":
+                yield Skipped(str(place), "both bad, dropped as asked", expected=True)
+                continue
+            who = vote.rater or rater(row)
+            if who is None and (who := rater(row, (SESSION,))) and not noted:
+                noted = True
+                yield Note(_SESSION_NOTE)
+            if vote.rater and not noted and not options.salt:
+                noted = vote.rater.startswith("ip-")
+                if noted:
+                    yield Note(_ADDRESS_NOTE)
+            key = _key(row, shape, vote, who, place)
+            yield Comparison(
+                key,
+                who,
+                vote.left,
+                vote.right,
+                vote.outcome,
+                vote.weight,
+                slate=None if vote.sided else key,
+                at=_moment(row, place),
+                tags=tags(row, used),
             )
-        if row.winner is None:
-            yield line, Skipped(f"{name}:{line}", "no winner recorded")
-            continue
-        if left == right:
-            yield line, Skipped(f"{name}:{line}", "an item against itself", left)
-            continue
-        outcome = _outcome(_text(row.winner), left, right, name, line)
-        if outcome == "both_bad" and both_bad == "drop":
-            yield line, Skipped(f"{name}:{line}", "both bad, dropped as asked")
-            continue
-        rater = _rater(row)
-        key = _key(row, rater, left, right) or f"{stem}:{line}"
-        yield line, Comparison(key, rater, left, right, outcome, at=row.tstamp)
 
 
-def _outcome(winner: str, left: str, right: str, name: str, line: int) -> Outcome:
-    said = OUTCOMES.get(winner)
-    named: Outcome | None = "left" if winner == left else "right" if winner == right else None
-    if named is None:
-        if said is None:
-            raise _unknown_outcome(winner, left, right, name, line)
-        return said
-    if said not in (None, named):
-        raise FormatError(
-            f"winner is {winner!r}, which is both an outcome and the name of an item",
-            name,
-            line,
-            value=winner,
-            remedy="rename the item",
+def _shape(row: Row) -> Shape:
+    for shape in SHAPES:
+        if row.keys() >= set(shape.fields):
+            return shape
+    # None fits: the plain one says what is missing.
+    return next(shape for shape in SHAPES if shape.title == "votes")
+
+
+def _key(row: Row, shape: Shape, vote: Vote, who: str | None, place: Place) -> str:
+    part = f"/{vote.part}" if vote.part else ""
+    for field in ("key", "id") if shape.votes_have_ids else ("key",):
+        if is_name(own := row.get(field)) and text(own):
+            return text(own) + part
+    if vote.key is not None:
+        return vote.key
+    for fields in (("id",), ("uid",), ("question_id", "turn")):
+        found = [text(row[f]) for f in fields if is_name(row.get(f))]
+        if found and is_name(row.get(fields[0])):
+            return "/".join([*found, who or "", vote.left, vote.right])
+    return line_key(place) + part
+
+
+def _moment(row: Row, place: Place) -> float | None:
+    value = row.get("tstamp")
+    if value is None:
+        return seconds_since_1970(row.get("timestamp"))
+    found = seconds_since_1970(value)
+    if found is None:
+        raise place.error(
+            f"tstamp is {str(value)[:60]!r}", value, "expected seconds since 1970, or nothing"
         )
-    return named
-
-
-def _unknown_outcome(winner: str, left: str, right: str, name: str, line: int) -> FormatError:
-    by_lower = {word.lower(): word for word in (left, right, *OUTCOMES)}
-    close = difflib.get_close_matches(winner.lower(), by_lower, n=1)
-    return FormatError(
-        f"winner is {winner!r}; expected model_a, model_b, tie or both_bad "
-        "(or one of the two item names)",
-        name,
-        line,
-        value=winner,
-        remedy=f"did you mean {by_lower[close[0]]!r}?" if close else "mend or drop the line",
-    )
-
-
-def _rater(row: _Row) -> str | None:
-    for field in RATER_FIELDS:
-        value = getattr(row, field)
-        if value is None:
-            continue
-        # MT-Bench's judge may be a list such as ["gpt-4", "pair-v2"]: together they are one rater.
-        rater = ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
-        if rater.strip():
-            return rater
-    return None
-
-
-def _key(row: _Row, rater: str | None, left: str, right: str) -> str | None:
-    own = row.id if row.id is not None else row.key
-    if own is not None:
-        return _text(own)
-    if row.question_id is None:
-        return None
-    parts = [_text(row.question_id)] + ([] if row.turn is None else [_text(row.turn)])
-    return "/".join([*parts, rater or "", left, right])
-
-
-def _text(value: _Name) -> str:
-    if type(value) is str:
-        return value
-    # pandas writes whole numbers of a column with gaps as 12.0.
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _all_or_none_rated(
-    found: Iterator[tuple[int, Comparison | Skipped]], name: str
-) -> Iterator[Comparison | Skipped]:
-    """Skip unrated rows of a file that has rated ones.
-
-    The rows before the first rated one have to wait: only the end of the file
-    shows that nobody is named in it.
-    """
-
-    def unrated(line: int) -> Skipped:
-        return Skipped(f"{name}:{line}", "no rater in this row, while others have one")
-
-    waiting: list[tuple[int, Comparison]] = []
-    rated = False
-    for line, record in found:
-        if isinstance(record, Skipped):
-            yield record
-        elif record.rater is None and not rated:
-            waiting.append((line, record))
-        elif record.rater is None:
-            yield unrated(line)
-        else:
-            if not rated:
-                rated = True
-                yield from (unrated(place) for place, _ in waiting)
-                waiting.clear()
-            yield record
-    yield from (record for _, record in waiting)
+    return found

@@ -98,7 +98,7 @@ def test_unrated_rows_among_rated_ones_are_skipped_wherever_they_stand(tmp_path:
     votes = [vote(id=1, judge=None), vote(), vote(id=3, judge="")]
     data = read(jsonl(tmp_path, *votes), max_skipped=1)
     assert data.n_comparisons == 1
-    assert [s.where.rsplit(":", 1)[1] for s in data.skipped] == ["1", "3"]
+    assert [s.where.rsplit(" ", 1)[1] for s in data.skipped] == ["'1'", "'3'"]
     assert set(data.skip_reasons) == {"no rater in this row, while others have one"}
 
 
@@ -163,11 +163,11 @@ def test_marks_line_ends_and_compression_make_no_difference(tmp_path: Path, suff
     ("content", "message"),
     [
         (b'{"model_a": "a", "model_b": "b", "winner": "tie"}\n{"model_a": "a", "mo', ":2: not val"),
-        (b'{"model_a": "a", "model_b": "b"}\n', ":1: .*missing required field `winner`"),
-        (b'{"model_a": "a", "model_b": "b", "winner": {}}\n', r":1: .*got `object`.*\$\.winner"),
+        (b'{"model_a": "a", "model_b": "b"}\n', ":1: there is no field winner"),
+        (b'{"model_a": "a", "model_b": "b", "winner": {}}\n', ":1: winner is {}; expected"),
         (b'{"model_a": "\xe4", "model_b": "b", "winner": "tie"}\n', ":1: .*UTF-8"),
         (b'{"model_a": "a", "model_b": " ", "winner": "tie"}\n', ":1: an item has an empty name"),
-        (b"model_a,model_b,judge\na,b,c\n", ":1: there is no column winner.*header has model_a"),
+        (b"model_a,model_b,judge\na,b,c\n", ":2: there is no field winner; the row has model_a"),
         (b"model_a,model_b,winner\na,b,tie\na,b\n", ":3: has 2 columns where the header has 3"),
         (b"model_a,model_b,winner\n,b,tie\n", ":2: an item has an empty name"),
         (b'model_a,model_b,winner\na,b,"tie\n', ":2: not valid CSV"),
