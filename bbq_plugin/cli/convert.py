@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import check_writable, tell, working
 from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.cli.types import Choice
@@ -17,7 +18,7 @@ from bbq_plugin.errors import UsageError
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--layout",
     type=Choice(["bbq", "evalica", "crowd-kit", "choix"]),
@@ -62,6 +63,7 @@ def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -
                 click.echo(plain(line))
         else:
             notes = write_comparisons(data, sys.stdout.buffer, chosen, layout)
+            sys.stdout.buffer.flush()
     tell(*notes)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli import fitting
-from bbq_plugin.cli.output import check_writable, chosen_format, emit, output_options, show
+from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.output import chosen_format, emit, output_options, show
 from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.cli.types import Choice
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 MODELS = ("bbq", "bayes-bt", "crowd-bt")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--resamples",
     type=click.IntRange(2),
@@ -60,7 +61,6 @@ def evaluate(
     from bbq_plugin import report
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
-    check_writable(output)
     origin = source.origin()
     data = source.read()
     fits = [

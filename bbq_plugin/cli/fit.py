@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli import fitting
+from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import (
-    check_writable,
     chosen_format,
     emit,
     output_options,
     show,
     tell,
+    width_of,
     working,
 )
 from bbq_plugin.cli.reading import Input, reading_options
@@ -48,7 +49,7 @@ class Result:
     origin: Origin
 
 
-@click.command()
+@click.command(cls=Command)
 @fitting.options(
     fitting.model_option,
     fitting.solver_option,
@@ -85,7 +86,6 @@ def fit(
     FILES are fitted together. They may be patterns; - is standard input.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
-    check_writable(output)
     if chosen == "html" and by is not None and output is None:
         raise UsageError("with --by a page is written for each value; name it with -o report.html")
     origin = source.origin()
@@ -134,7 +134,7 @@ def _print_one(result: Result, chosen: str, output: Path | None) -> None:
     elif chosen == "html":
         emit(_page(result), output)
     else:
-        show(_tables(result), output)
+        show(_tables(result, width_of(output)), output)
 
 
 def _print_groups(
@@ -154,7 +154,9 @@ def _print_groups(
             tell(f"{tag} = {value} is in {page}")
     else:
         parts = (
-            part for value, result in results.items() for part in _tables(result, f"{tag}: {value}")
+            part
+            for value, result in results.items()
+            for part in _tables(result, width_of(output), f"{tag}: {value}")
         )
         show(parts, output)
 
@@ -165,7 +167,7 @@ def _document(result: Result) -> dict[str, Any]:
     return report.report_dict(result.data, result.fit, result.board, result.raters, result.origin)
 
 
-def _tables(result: Result, heading: str | None = None) -> Iterator[RenderableType]:
+def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from bbq_plugin import report
@@ -176,9 +178,11 @@ def _tables(result: Result, heading: str | None = None) -> Iterator[RenderableTy
         yield Text(f"\n{plain(heading)}", style="bold")
     for line in report.summary_lines(result.data, result.fit):
         yield Text(line)
-    yield report.leaderboard_table(result.board)
+    yield report.leaderboard_table(result.board, width=width)
     if result.fit.rated:
-        yield report.raters_table(result.raters, RATERS_SHOWN)
+        yield report.raters_table(result.raters, RATERS_SHOWN, width=width)
+        for line in report.reason_lines(result.raters, RATERS_SHOWN, width=width):
+            yield Text(line)
     for warning in all_warnings(result.fit, result.board, result.raters):
         yield Text(f"Warning: {plain(warning)}", style="yellow")
     for line in report.origin_lines(result.data, result.origin):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, show
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 SCHEMA = "bbq.formats/1"
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("adapter", required=False)
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the schema bbq.formats/1.")
 def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click passes by keyword)

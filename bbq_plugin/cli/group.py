@@ -6,10 +6,22 @@ from typing import Any
 
 import click
 
+from bbq_plugin.cli.output import leave_pipe
 from bbq_plugin.cli.types import near_miss
 from bbq_plugin.errors import BBQError, UsageError
 
 ARGUMENTS = "bbq_plugin.arguments"
+
+
+class Command(click.Command):
+    """A command whose wrong use is told together with its own usage line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            raise click.UsageError(_printable(error), ctx) from error
 
 
 class Commands(click.Group):
@@ -37,11 +49,11 @@ class Commands(click.Group):
         """Run a command; what the user or the data did wrong is told, not traced."""
         try:
             return super().invoke(ctx)
-        except UsageError as error:
-            raise click.UsageError(_printable(error), ctx) from error
         except (BBQError, OSError, UnicodeEncodeError) as error:
             if isinstance(error, BrokenPipeError):
-                raise
+                # Whoever reads has seen enough, as in `bbq fit votes.jsonl | head -1`.
+                leave_pipe()
+                ctx.exit(0)
             click.echo(f"Error: {_printable(error)}", err=True)
             ctx.exit(1)
 
@@ -49,8 +61,9 @@ class Commands(click.Group):
 def _printable(error: Exception) -> str:
     from bbq_plugin.report.text import plain
 
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return plain(f"{error.filename}: {error.strerror}")
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return plain(f"{where}{error.strerror}")
     if isinstance(error, UnicodeEncodeError):
         return plain(f"a name cannot be written as UTF-8 ({error.object!r}); mend it in the file")
     return plain(str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -50,7 +51,11 @@ def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
 
 
 def chosen_format(output_format: str | None, output: Path | None, *known: str) -> str:
-    """The format that was named, or that the file's suffix stands for."""
+    """The format that was named, or that the file's suffix stands for.
+
+    A file that cannot be written is refused here, before the work and not after it.
+    """
+    check_writable(output)
     if output_format is not None:
         return output_format
     if output is None:
@@ -66,7 +71,7 @@ def chosen_format(output_format: str | None, output: Path | None, *known: str) -
 
 
 def check_writable(output: Path | None) -> None:
-    """Refuse a place that cannot be written to before the work and not after it."""
+    """Refuse a place where no file can be."""
     if output is None:
         return
     if output.is_dir():
@@ -103,6 +108,11 @@ def show(parts: Iterable[RenderableType], output: Path | None) -> None:
     emit(buffer.getvalue(), output)
 
 
+def width_of(output: Path | None) -> int:
+    """How many columns there are for tables."""
+    return PIPE_WIDTH if output is not None else console().width
+
+
 def _print_all(screen: Console, parts: Iterable[RenderableType]) -> None:
     for part in parts:
         screen.print(part)
@@ -112,13 +122,26 @@ def console(file: Any = None, **options: Any) -> Console:
     """A screen for tables: as wide as the terminal, and wide enough in a pipe."""
     from rich.console import Console
 
+    class Screen(Console):
+        """Whoever closes the pipe has seen enough: no error."""
+
+        def on_broken_pipe(self) -> None:
+            leave_pipe()
+            raise SystemExit(0)
+
     if file is None and hasattr(sys.stdout, "reconfigure"):
         # An old code page has no box characters: a question mark is better than a traceback.
         sys.stdout.reconfigure(errors="replace")
-    screen = Console(file=file, highlight=False, **options)
+    screen = Screen(file=file, highlight=False, **options)
     if not screen.is_terminal and "width" not in options:
         screen.width = PIPE_WIDTH
     return screen
+
+
+def leave_pipe() -> None:
+    """Send what is still to come nowhere, so that nothing complains at the end."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, sys.stdout.fileno())
 
 
 def tell(*notes: str, what: str = "Note") -> None:

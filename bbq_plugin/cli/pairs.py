@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli import fitting
-from bbq_plugin.cli.output import check_writable, chosen_format, emit, output_options, show, working
+from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(cls=Command)
 @fitting.options(fitting.model_option, fitting.priors_option)
 @click.option(
     "-n",
@@ -45,7 +46,6 @@ def pairs(
     from bbq_plugin import report
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
-    check_writable(output)
     origin = source.origin()
     data = source.read()
     fit = fitting.fitted(data, model, priors)
@@ -58,10 +58,10 @@ def pairs(
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
     else:
-        show(_tables(data, fit, found, origin), output)
+        show(_tables(data, fit, found, origin, width_of(output)), output)
 
 
-def _tables(data: Any, fit: Any, found: Any, origin: Any) -> Any:
+def _tables(data: Any, fit: Any, found: Any, origin: Any, width: int) -> Any:
     from rich.text import Text
 
     from bbq_plugin import report
@@ -69,7 +69,7 @@ def _tables(data: Any, fit: Any, found: Any, origin: Any) -> Any:
 
     for line in report.summary_lines(data, fit):
         yield Text(line)
-    yield report.pairs_table(found)
+    yield report.pairs_table(found, width=width)
     for warning in dict.fromkeys([*data.warnings, *fit.warnings, *found.warnings]):
         yield Text(f"Warning: {plain(warning)}", style="yellow")
     for line in report.origin_lines(data, origin):

@@ -13,7 +13,7 @@ from bbq_plugin.cli.group import ARGUMENTS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SECRET = re.compile(r"secret|token|passw|api_?key|credential|auth", re.IGNORECASE)
+_SECRET = re.compile(r"secret|token|passw|api_?key|credential|auth|salt", re.IGNORECASE)
 _HIDDEN = "***"
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli import fitting
-from bbq_plugin.cli.output import check_writable, chosen_format, emit, output_options, show, working
+from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.cli.types import Probability
 from bbq_plugin.errors import UnsupportedError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(cls=Command)
 @fitting.options(fitting.priors_option, fitting.level_option)
 @click.option(
     "--false-rate",
@@ -51,7 +52,6 @@ def raters(
     from bbq_plugin import report
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
-    check_writable(output)
     origin = source.origin()
     data = source.read()
     if not data.has_raters:
@@ -69,10 +69,10 @@ def raters(
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
     else:
-        show(_tables(data, fit, found, origin), output)
+        show(_tables(data, fit, found, origin, width_of(output)), output)
 
 
-def _tables(data: Any, fit: Any, found: Any, origin: Any) -> Any:
+def _tables(data: Any, fit: Any, found: Any, origin: Any, width: int) -> Any:
     from rich.text import Text
 
     from bbq_plugin import report
@@ -82,7 +82,9 @@ def _tables(data: Any, fit: Any, found: Any, origin: Any) -> Any:
         yield Text(line)
     counts = report.verdict_counts(found)
     yield Text(", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()), style="bold")
-    yield report.raters_table(found)
+    yield report.raters_table(found, width=width)
+    for line in report.reason_lines(found, width=width):
+        yield Text(line)
     for warning in dict.fromkeys([*data.warnings, *fit.warnings, *found.warnings]):
         yield Text(f"Warning: {plain(warning)}", style="yellow")
     for line in report.origin_lines(data, origin):

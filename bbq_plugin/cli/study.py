@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
 from bbq_plugin.cli.types import Choice
 
@@ -63,7 +64,7 @@ def _study_options(command: _Command) -> _Command:
     return command
 
 
-@click.command()
+@click.command(cls=Command)
 @_study_options
 @click.option(
     "--format",
@@ -101,7 +102,7 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
         emit(known.getvalue(), truth)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--seed", default=0, show_default=True, help="Seed of the study.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Also draw the screen into this file.")

@@ -18,6 +18,7 @@ from bbq_plugin.report.tables import (
     origin_lines,
     pairs_table,
     raters_table,
+    reason_lines,
     stability_table,
     summary_lines,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "pairs_table",
     "raters_dict",
     "raters_table",
+    "reason_lines",
     "report_dict",
     "report_json",
     "rows_csv",

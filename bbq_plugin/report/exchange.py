@@ -135,14 +135,14 @@ _LAYOUTS: dict[str, Callable[[Comparisons], _Written]] = {
 
 
 def _ties(data: Comparisons) -> NDArray[np.bool_]:
-    """Rows that with the next one make a tie: the same pair the other way, of the same weight.
+    """Rows that with the next one make a tie: half a win, and half a win the other way.
 
-    By the data contract two such wins are a tie, whatever they were recorded as.
+    By the data contract that is a tie, whatever it was recorded as.
     """
     rater, won, lost, weight = data.rater, data.winner, data.loser, data.weight
     tie = np.zeros(won.size, dtype=np.bool_)
     tie[:-1] = (won[:-1] == lost[1:]) & (lost[:-1] == won[1:])
-    tie[:-1] &= (rater[:-1] == rater[1:]) & (weight[:-1] == weight[1:])
+    tie[:-1] &= (rater[:-1] == rater[1:]) & (weight[:-1] == 0.5) & (weight[1:] == 0.5)
     # A run such as a>b, b>a, a>b has one tie only: a row is used once.
     for i in np.flatnonzero(tie[:-1] & tie[1:]).tolist():
         if tie[i]:

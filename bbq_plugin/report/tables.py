@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.table import Table
 from rich.text import Text
@@ -12,43 +12,51 @@ import bbq_plugin
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport, RaterRow, Stability
+    from bbq_plugin.insight import (
+        ItemRow,
+        Leaderboard,
+        NextPairs,
+        PairRow,
+        RaterReport,
+        RaterRow,
+        Stability,
+    )
     from bbq_plugin.model import Fit
     from bbq_plugin.report.document import Origin
+
+_Row = TypeVar("_Row")
+_Column = tuple[str, "Callable[[_Row], Text]"]
+
+# Narrower than this, the columns that matter less are left out; a table cut up is no table.
+_ROOMY, _WIDE = 80, 110
 
 _UNKNOWN = "–"
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
 
-def leaderboard_table(board: Leaderboard, true_rating: Mapping[str, float] | None = None) -> Table:
+def leaderboard_table(
+    board: Leaderboard, true_rating: Mapping[str, float] | None = None, *, width: int = _WIDE
+) -> Table:
     """Build the leaderboard; beside each rating the true one, where it is known."""
-    table = Table(title=f"Leaderboard ({board.scale}, {board.level:.0%} {board.intervals})")
-    table.add_column("rank", justify="right")
-    table.add_column("item", overflow="fold")
-    table.add_column("rating", justify="right", style="bold")
-    table.add_column("interval", justify="right")
-    if true_rating is not None:
-        table.add_column("truth", justify="right", style="cyan")
-    table.add_column("P(best)", justify="right")
-    table.add_column("n", justify="right")
-    table.add_column("wins", justify="right")
     digits = 2 if board.scale == "theta" else 0
-    for row in board:
-        cells: list[str | Text] = [
-            _rank(row.rank, row.rank_best, row.rank_worst),
-            Text(plain(row.item)),
-            _number(row.rating, digits),
-            _span(row.rating_lower, row.rating_upper, digits),
-        ]
-        if true_rating is not None:
-            truth = true_rating[row.item]
-            missed = not row.rating_lower <= truth <= row.rating_upper
-            cells.append(Text(_number(truth, digits), style="red" if missed else "cyan"))
-        table.add_row(*cells, _chance(row.p_best), f"{row.n:,.0f}", f"{row.wins:,.1f}")
-    return table
+    columns: list[_Column[ItemRow]] = [
+        ("rank", lambda row: _right(_rank(row.rank, row.rank_best, row.rank_worst))),
+        ("item", lambda row: Text(plain(row.item))),
+        ("rating", lambda row: _right(_number(row.rating, digits), "bold")),
+        ("interval", lambda row: _right(_span(row.rating_lower, row.rating_upper, digits))),
+    ]
+    if true_rating is not None:
+        columns.append(("truth", lambda row: _truth(row, true_rating[row.item], digits)))
+    if width >= _ROOMY - 20:
+        columns.append(("P(best)", lambda row: _right(_chance(row.p_best))))
+    if width >= _ROOMY:
+        columns.append(("n", lambda row: _right(f"{row.n:,.0f}")))
+        columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
+    title = f"Leaderboard ({board.scale}, {board.level:.0%} {board.intervals})"
+    return _table(title, columns, board, folding="item")
 
 
 def raters_table(
@@ -57,36 +65,53 @@ def raters_table(
     *,
     kinds: Mapping[str, str] | None = None,
     reasons: bool = True,
+    width: int = _WIDE,
 ) -> Table:
-    """Build the rater report, lowest quality first; beside it what each one truly is, if known."""
-    # NaN compares with nothing, so raters of unknown quality are sent to the end by hand.
-    rows = sorted(raters, key=lambda row: (isnan(row.quality), row.quality))
+    """Build the rater report, lowest quality first; beside it what each one truly is, if known.
+
+    Reasons have a column where there is room; `reason_lines` are for where there is none.
+    """
+    rows = worst_first(raters)
     shown = rows if limit is None else rows[:limit]
-    columns: list[tuple[str, Callable[[RaterRow], Text]]] = [
+    columns: list[_Column[RaterRow]] = [
         ("rater", lambda row: Text(plain(row.rater))),
         ("n", lambda row: _right(f"{row.n:,.0f}")),
         ("quality", lambda row: _right(_number(row.quality, 2), "bold")),
-        ("interval", lambda row: _right(_span(row.quality_lower, row.quality_upper, 2))),
-        ("agree", lambda row: _right(_share(row.agreement))),
     ]
+    if width >= _ROOMY:
+        columns.append(
+            ("interval", lambda row: _right(_span(row.quality_lower, row.quality_upper, 2)))
+        )
+    if width >= _ROOMY - 20:
+        columns.append(("agree", lambda row: _right(_share(row.agreement))))
     # Not every tool records sides and times; a column of dashes says nothing.
-    if any(_known(row.left_rate) for row in rows):
+    if width >= _ROOMY and any(_known(row.left_rate) for row in rows):
         columns.append(("left", lambda row: _right(_share(row.left_rate))))
-    if any(_known(row.median_time_s) for row in rows):
+    if width >= _ROOMY and any(_known(row.median_time_s) for row in rows):
         columns.append(("seconds", lambda row: _right(_number(row.median_time_s, 1))))
     columns.append(("verdict", lambda row: Text(row.verdict, _VERDICT_STYLE[row.verdict])))
     if kinds is not None:
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
-    if reasons and any(row.reasons for row in shown):
+    if reasons and width >= _WIDE and any(row.reasons for row in shown):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    table = Table(title="Raters, lowest quality first")
-    for name, _ in columns:
-        table.add_column(name, overflow="fold")
-    for row in shown:
-        table.add_row(*(show(row) for _, show in columns))
+    table = _table("Raters, lowest quality first", columns, shown, folding="rater")
     if len(rows) > len(shown):
         table.caption = f"and {len(rows) - len(shown):,} more; --format json has all of them"
     return table
+
+
+def reason_lines(raters: RaterReport, limit: int | None = None, *, width: int = _WIDE) -> list[str]:
+    """Say why, where the table has no room for it."""
+    if width >= _WIDE:
+        return []
+    rows = worst_first(raters)[:limit]
+    return [f"{plain(row.rater)}: {plain('; '.join(row.reasons))}" for row in rows if row.reasons]
+
+
+def worst_first(raters: RaterReport) -> list[RaterRow]:
+    """Sort by quality; who has none comes last."""
+    # NaN compares with nothing, so raters of unknown quality are sent to the end by hand.
+    return sorted(raters, key=lambda row: (isnan(row.quality), row.quality))
 
 
 def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
@@ -123,30 +148,26 @@ def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
     return lines
 
 
-def pairs_table(pairs: NextPairs) -> Table:
+def pairs_table(pairs: NextPairs, *, width: int = _WIDE) -> Table:
     """Build the list of what to compare next."""
-    table = Table(title=f"What to compare next (raters of quality {pairs.quality:.2f})")
-    for name in ("", "item a", "item b", "P(a better)", "millibits", "n so far"):
-        text = name.startswith("item")
-        table.add_column(name, justify="left" if text else "right", overflow="fold")
-    for place, row in enumerate(pairs, start=1):
-        table.add_row(
-            f"{place}",
-            Text(plain(row.item_a)),
-            Text(plain(row.item_b)),
-            _chance(row.p_a_better),
-            f"{1000 * row.information_bits:.2f}",
-            f"{row.n:,.0f}",
-        )
-    return table
+    columns: list[_Column[PairRow]] = [
+        ("item a", lambda row: Text(plain(row.item_a))),
+        ("item b", lambda row: Text(plain(row.item_b))),
+        ("P(a better)", lambda row: _right(_chance(row.p_a_better))),
+    ]
+    if width >= _ROOMY - 20:
+        columns.append(("millibits", lambda row: _right(f"{1000 * row.information_bits:.2f}")))
+        columns.append(("n so far", lambda row: _right(f"{row.n:,.0f}")))
+    title = f"What to compare next (raters of quality {pairs.quality:.2f})"
+    return _table(title, columns, pairs, folding="item a")
 
 
 def stability_table(found: Stability) -> Table:
     """Build the table of the paper: tau and top-1 of each model."""
     table = Table(title=f"Stability over {found.resamples:,} resamples of the raters")
-    table.add_column("model")
+    table.add_column("model", no_wrap=True)
     for name in ("Kendall's tau", "95% of resamples", "same best item", "seconds"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for row in found:
         table.add_row(
             row.model,
@@ -156,6 +177,23 @@ def stability_table(found: Stability) -> Table:
             f"{row.seconds:.2f}",
         )
     return table
+
+
+def _table(
+    title: str, columns: list[_Column[_Row]], rows: Iterable[_Row], *, folding: str
+) -> Table:
+    """Build a table in which names and reasons fold and numbers stay whole."""
+    table = Table(title=title)
+    for name, _ in columns:
+        table.add_column(name, overflow="fold", no_wrap=name not in (folding, "item b", "reasons"))
+    for row in rows:
+        table.add_row(*(show(row) for _, show in columns))
+    return table
+
+
+def _truth(row: ItemRow, truth: float, digits: int) -> Text:
+    missed = not row.rating_lower <= truth <= row.rating_upper
+    return _right(_number(truth, digits), "red" if missed else "cyan")
 
 
 def _rank(rank: int, best: int, worst: int) -> str:
