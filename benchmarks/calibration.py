@@ -25,7 +25,7 @@ from common import (
     within,
 )
 
-from bbq_plugin import fit, simulate
+from bbq_plugin import Priors, fit, simulate
 
 STUDIES, QUICK_STUDIES = 40, 2
 ITEMS, RATERS, COMPARISONS = 27, 1977, 105_220
@@ -40,10 +40,11 @@ def study(seed: int) -> dict[str, dict[str, float]]:
         spread=0.6, median_votes=30, seed=seed,
     )  # fmt: skip
     data, truth = drawn.arrays(), drawn.truth.theta
-    result = {}
+    result: dict[str, dict[str, float]] = {}
     for source in SOURCES:
         begin = time.perf_counter()
         found = fit(data, priors=source)
+        assert isinstance(found.priors, Priors)
         mean, cov = found.laplace.mean, found.covariance()
         seconds = time.perf_counter() - begin
         i, j = np.triu_indices(ITEMS, 1)
@@ -52,9 +53,9 @@ def study(seed: int) -> dict[str, dict[str, float]]:
         result[source] = {
             "slope": float(np.polyfit(truth, found.theta, 1)[0]),
             "coverage": float(np.mean(miss <= LEVEL_Z)),
-            "guessers": found.priors.describe().get("guessers", 0.0),
-            "alpha": found.priors.describe()["alpha"],
-            "beta": found.priors.describe()["beta"],
+            "guessers": found.priors.guessers,
+            "alpha": found.priors.alpha,
+            "beta": found.priors.beta,
             "quality": float(found.quality.mean()),
             "true_quality": float(drawn.truth.quality.mean()),
             "seconds": seconds,

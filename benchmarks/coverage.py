@@ -69,7 +69,7 @@ def main() -> None:
         report.check_share(what, coverage, error, BARS.get(kind))
     header = ["interval", "coverage ± s.e.", "mean width, nats"]
     report.tables.append(Table(f"{n:,} studies, {n * 28:,} differences", header, rows))
-    with figure(report, "coverage", height=2.6) as axes:
+    with figure(report, "coverage", width=8.0, height=3.0) as axes:
         for place, kind in enumerate(reversed(KINDS)):
             value = report.values[kind]
             axes.errorbar(
@@ -77,7 +77,7 @@ def main() -> None:
             )
         axes.axvline(100 * LEVEL, color="black", linewidth=1, linestyle="--")
         axes.set_yticks(range(len(KINDS)), [KINDS[kind] for kind in reversed(KINDS)])
-        axes.set_xlabel("differences inside their nominal 95% interval, % (± 2 s.e.)")
+        axes.set_xlabel("differences inside their 95% interval, % (± 2 s.e.)")
         axes.set_ylabel("interval")
     report.finish()
 

@@ -47,23 +47,16 @@ def verdict(ok: bool | None) -> str:  # noqa: FBT001 (three values, straight fro
 
 def section(result: dict[str, Any]) -> str:
     """One benchmark."""
-    _, _, rest = result["about"].partition("\n")
-    parts = [f"## {result['title']}", f"`make bench-{result['name']}`"]
-    parts.append(result["about"].strip() if not rest.strip() else _paragraphs(result["about"]))
+    parts = [f"## {result['title']}", f"`make bench-{result['name']}`", result["about"].strip()]
     checks = [[c["what"], c["measured"], c["bar"], verdict(c["ok"])] for c in result["checks"]]
     parts.append(table(["what", "measured", "bar", ""], checks))
     for other in result["tables"]:
         parts += [f"{other['caption']}:", table(other["header"], other["rows"])]
     parts += [f"![{result['title']}]({figure})" for figure in result["figures"]]
-    parts += [f"- {note}" for note in result["notes"]]
+    parts += result["notes"]
     where = ", ".join(f"{key} {value}" for key, value in result["environment"].items())
     parts.append(f"<sub>{where}; {result['seconds']:.0f} s in all</sub>")
     return "\n\n".join(parts)
-
-
-def _paragraphs(about: str) -> str:
-    """The script's own description."""
-    return about.strip()
 
 
 def summary(results: list[dict[str, Any]]) -> str:

@@ -38,7 +38,7 @@ class Counts:
         K = data.n_items
         key = (data.rater.astype(np.int64) * K + data.winner) * K + data.loser
         distinct, place = np.unique(key, return_inverse=True)
-        weight = np.bincount(place, data.weight)
+        weight = np.bincount(place, data.weight).astype(np.float64)
         return cls(
             distinct // (K * K), distinct // K % K, distinct % K, weight, max(1, data.n_raters), K
         )

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 def centred(theta: Floats) -> Floats:
     """Only differences mean something here."""
-    return theta - theta.mean()
+    return np.asarray(theta - theta.mean())
 
 
 def by_choix(data: Comparisons) -> dict[str, Floats]:
@@ -56,7 +56,7 @@ def by_evalica(data: Comparisons) -> dict[str, Floats]:
             data.loser.tolist(),
             winners,
             weights=data.weight.tolist(),
-            solver=solver,  # type: ignore[arg-type] # a literal
+            solver=solver,
             tolerance=1e-12,
             limit=100_000,
         )
