@@ -71,8 +71,9 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
         return _no_common_scale(rows, groups)
     best = rows[0]
     level = f"{board.level:.3g}" if board.level * 100 % 1 else f"{board.level:.0%}"
-    ahead = np.diagonal(board.better if better is None else better, offset=1)
-    is_open = ahead < (1 + board.level) / 2  # by place: not surely better than the next
+    sure = (1 + board.level) / 2
+    better = board.better if better is None else better
+    is_open = (better < sure) & (better > 1 - sure)
     rivals = [row for row in rows[1:] if row.rank_best == 1]
     if len(rows) > 2 and all(_unplaced(row, len(rows)) for row in rows):
         head: Sentence = (
@@ -114,24 +115,40 @@ def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
 
 
 def _rest(rows: list[ItemRow], start: int, is_open: NDArray[np.bool_]) -> tuple[Sentence, ...]:
-    """What is known of the items from ``start`` on."""
+    """What is known of the items from ``start`` on; ``is_open`` is by pair of places."""
     rest = rows[start:]
     if not rest:
         return ()
     if len(rest) == 1:
         return ((name(rest[0].item), " is last."),)
-    open_pairs = [
-        (a, b) for a, b, doubt in zip(rest, rest[1:], is_open[start:], strict=False) if doubt
-    ]
-    if not open_pairs:
+    doubt = [bool(is_open[at, at + 1]) for at in range(start, len(rows) - 1)]
+    if not any(doubt):
         return ((f"The order of the other {len(rest)} items is settled.",),)
-    if len(open_pairs) == 1:
-        a, b = open_pairs[0]
-        return ((name(a.item), " and ", name(b.item), " cannot be told apart."),)
-    n = len(rest) - 1
-    if len(open_pairs) == n:
+    runs = _runs(doubt, start)
+    named = [run for run in runs if is_open[np.ix_(run, run)][np.triu_indices(len(run), 1)].all()]
+    if len(runs) <= 2 and named == runs:
+        told = [_listed([rows[at] for at in run]) for run in runs]
+        return ((*told[0], " cannot be told apart", *_nor(told[1:]), "."),)
+    if all(doubt):
         return ((f"Below, no two neighbours among the other {len(rest)} can be told apart.",),)
-    return ((f"Below, {len(open_pairs)} of {n} pairs of neighbours cannot be told apart.",),)
+    return ((f"Below, {sum(doubt)} of {len(doubt)} pairs of neighbours cannot be told apart.",),)
+
+
+def _nor(told: list[Sentence]) -> Sentence:
+    return (", nor can ", *told[0]) if told else ()
+
+
+def _runs(doubt: list[bool], start: int) -> list[list[int]]:
+    """Places that hang together by open pairs of neighbours."""
+    runs: list[list[int]] = []
+    for at, open_pair in enumerate(doubt, start):
+        if not open_pair:
+            continue
+        if runs and runs[-1][-1] == at:
+            runs[-1].append(at + 1)
+        else:
+            runs.append([at, at + 1])
+    return runs
 
 
 def _listed(rows: Sequence[ItemRow]) -> Sentence:

@@ -29,7 +29,7 @@ def chart_specs(
     """Vega-Lite specifications of all charts, by file name."""
     specs = {"leaderboard": leaderboard_spec(board, palette, narrow=False)}
     if len(board) <= MATRIX_POSSIBLE:
-        specs["win-probability"] = matrix_spec(board, board.better, palette)
+        specs["win-probability"] = matrix_spec(board, board.better, palette, narrow=False)
     scatter = Scatter.of(raters)
     if scatter is not None:
         specs["raters"] = scatter.spec(palette, narrow=False)

@@ -5,12 +5,11 @@ Names never become field names or expressions: they are values, made harmless by
 
 from __future__ import annotations
 
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin.report.charts_style import MATRIX_STEPS, Palette, finished
+from bbq_plugin.report.charts_style import FONT_SIZE, MATRIX_STEPS, Palette, finished, text_width
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
@@ -31,6 +30,10 @@ __all__ = [
 
 ITEMS_DRAWN = 60  # rows of the leaderboard's chart; the table has all items
 MATRIX_ITEMS = 40
+
+# Pixels: the room that the page has for a chart at a desk and on a phone, and how it is shared.
+WIDE, NARROW = 790, 335
+RANKS, BETWEEN, GAP, EDGE = 170, 32, 10, 18
 MATRIX_NUMBERS = 16  # beyond, the squares are too small to hold a number
 
 _SCALE_TITLE = {
@@ -75,10 +78,11 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
         },
     }
     names = {"field": "item", "type": "ordinal", "sort": None, "title": None}
-    axis = _name_axis(labels, 120 if narrow else 260)
+    axis, room = _name_axis(labels, 130 if narrow else 270)
+    height = {"step": 28 if len(shown) <= 20 else 23}
     ratings = {
-        "width": 190 if narrow else 380,
-        "height": {"step": 26},
+        "width": (NARROW if narrow else WIDE - RANKS - BETWEEN) - EDGE - room,
+        "height": height,
         "encoding": {"y": {**names, "axis": axis}, "color": colour},
         "layer": [
             {
@@ -103,8 +107,8 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
     if narrow:
         return finished(ratings, rows, palette)
     ranks = {
-        "width": 170,
-        "height": {"step": 26},
+        "width": RANKS,
+        "height": height,
         "mark": {"type": "bar", "height": 10, "cornerRadius": 5, "opacity": 0.75},
         "encoding": {
             "y": {**names, "axis": {"labels": False, "title": None}},
@@ -119,13 +123,14 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
             "x2": {"field": "worst"},
         },
     }
-    both = {"hconcat": [ratings, ranks], "spacing": 28, "resolve": {"scale": {"y": "shared"}}}
+    both = {"hconcat": [ratings, ranks], "spacing": BETWEEN, "resolve": {"scale": {"y": "shared"}}}
     return finished(both, rows, palette)
 
 
 def _rank_ticks(n: int) -> list[int]:
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if n / s <= 8)
-    return sorted({1, *range(step, n + 1, step)})
+    # Steps of two from the first rank: 1 and 2 would run into each other.
+    return [*range(1, n + 1, step)] if step <= 2 else [1, *range(step, n + 1, step)]
 
 
 def matrix_limits(level: float) -> list[float]:
@@ -136,12 +141,12 @@ def matrix_limits(level: float) -> list[float]:
 
 
 def matrix_spec(
-    board: Leaderboard, better: NDArray[np.float64], palette: Palette
+    board: Leaderboard, better: NDArray[np.float64], palette: Palette, *, narrow: bool
 ) -> dict[str, Any]:
     """P(row is better than column), in steps of colour, the best items first."""
     shown = board[:MATRIX_ITEMS]
     limits = matrix_limits(board.level)
-    labels = [label(row, 26) for row in shown]
+    labels = [label(row, 14 if narrow else 26) for row in shown]
     ranks = [str(row.rank) for row in shown]
     numbers = len(shown) <= MATRIX_NUMBERS
     rows = [
@@ -156,7 +161,10 @@ def matrix_spec(
         if i != j
     ]
     steps = [f"s{k}" for k in range(MATRIX_STEPS)]
-    size = max(14, min(44, 600 // len(shown)))
+    axis, room = _name_axis(labels, 100 if narrow else 220)
+    room = (NARROW if narrow else WIDE - EDGE) - room
+    least = 13 if not numbers else 27 if narrow else 30
+    size = max(least, min(52, int(room / len(shown))))
 
     def colours(prefix: str) -> dict[str, Any]:
         return {
@@ -171,7 +179,7 @@ def matrix_spec(
 
     layers: list[dict[str, Any]] = [{"mark": {"type": "rect"}, "encoding": {"color": colours("m")}}]
     if numbers:
-        text = {"type": "text", "fontSize": 12 if size > 36 else 11, "baseline": "middle"}
+        text = {"type": "text", "fontSize": 13 if size > 38 else 11, "baseline": "middle"}
         layers.append(
             {
                 "mark": text,
@@ -190,18 +198,20 @@ def matrix_spec(
                 "type": "ordinal",
                 "sort": labels,
                 "title": None,
-                "axis": _name_axis(labels, 220),
+                "axis": {**axis, "labelFontSize": max(9, min(FONT_SIZE, size - 4))},
                 "scale": {"paddingInner": 0.06},
             },
             "x": {
                 "field": "column",
                 "type": "ordinal",
                 "sort": ranks,
-                "title": "… is better than the item of rank",
+                "title": "… better than rank" if narrow else "… is better than the item of rank",
                 "axis": {
                     "orient": "top",
                     "labelAngle": 0,
-                    "labelFontSize": 12 if size > 20 else 9,
+                    "titleAnchor": "start",
+                    "labelFontSize": FONT_SIZE if size > 24 else 9,
+                    "labelOverlap": False,
                 },
                 "scale": {"paddingInner": 0.06},
             },
@@ -219,12 +229,8 @@ def percent(p: float) -> str:
     return ">99" if p >= 0.995 else f"{100 * p:.0f}"
 
 
-def _name_axis(labels: list[str], most: float) -> dict[str, Any]:
-    """Names flush left, ranks below each other; what is too wide is cut by the renderer."""
-    width = min(most, 8 + max(_width(text) for text in labels))
-    return {"labelAlign": "left", "labelPadding": width + 6, "labelLimit": width}
-
-
-def _width(text: str) -> float:
-    """Pixels at 12 px, on the generous side."""
-    return sum(13.0 if unicodedata.east_asian_width(c) in "WF" else 7.2 for c in text)
+def _name_axis(labels: list[str], most: float) -> tuple[dict[str, Any], float]:
+    """Names flush left, ranks below each other, and the room for them; too wide ones are cut."""
+    width = min(most, max(text_width(text) for text in labels))
+    axis = {"labelAlign": "left", "labelPadding": width + GAP, "labelLimit": width}
+    return axis, width + GAP

@@ -67,7 +67,7 @@ class Scatter:
 
     def spec(self, palette: Palette, *, narrow: bool) -> dict[str, Any]:
         """The chart of the page, or of a paper."""
-        width, height = (250, 240) if narrow else (560, 340)
+        width, height = (285, 250) if narrow else (720, 380)
         return finished(self._layers(palette, width, height, ticks=4 if narrow else 6), self.dots,
                         palette)  # fmt: skip
 
@@ -88,7 +88,9 @@ class Scatter:
     ) -> dict[str, Any]:
         present = [v for v in VERDICTS if any(dot["verdict"] == v for dot in self.dots)]
         legend = {"orient": "top", "title": None, "symbolOpacity": 1, "symbolSize": 90}
-        verdict = {"field": "verdict", "type": "nominal", "legend": None if small else legend}
+        verdict: dict[str, Any] = {"field": "verdict", "type": "nominal", "legend": None}
+        if len(present) > 1 and not small:
+            verdict["legend"] = legend
         across = {"domain": [self.least_agreement, 1], "nice": False, "zero": False}
         dots = {
             "mark": {"type": "point", "filled": True, "opacity": 0.75, "strokeWidth": 0},
@@ -107,7 +109,7 @@ class Scatter:
                     "title": None if small else "rater quality q",
                     "axis": {"tickCount": 3 if small else 5},
                 },
-                "size": self._size(small=small),
+                "size": self._size(palette, small=small),
                 "color": {
                     **verdict,
                     "scale": {"domain": present, "range": [palette[v] for v in present]},
@@ -132,18 +134,24 @@ class Scatter:
         }  # fmt: skip
         return {"width": width, "height": height, "layer": [chance, dots]}
 
-    def _size(self, *, small: bool) -> dict[str, Any]:
+    def _size(self, palette: Palette, *, small: bool) -> dict[str, Any]:
         if not self.grouped:
             return {"value": 28 if small else 70 if len(self.dots) <= 150 else 44}
         most = max(dot["count"] for dot in self.dots)
+        counts = sorted({1, (most + 1) // 2, most})
+        legend = {
+            "title": "raters",
+            "values": counts,
+            "format": "d",
+            "symbolFillColor": palette["muted"],
+            "symbolStrokeColor": "transparent",
+        }
         return {
             "field": "count",
             "type": "quantitative",
-            # Area, from a dot for one rater up, so that the eye may count.
-            "scale": {"domain": [0, most], "range": [6, 120 if small else 420]},
-            "legend": None
-            if small
-            else {"title": "raters", "tickCount": 3, "orient": "right", "format": "d"},
+            # By area, but so that a single rater can still be seen.
+            "scale": {"domain": [1, most], "range": [12, 100] if small else [20, 420]},
+            "legend": None if small else legend,
         }
 
 

@@ -6,10 +6,11 @@ are told apart by every common kind of colour vision, and verdicts also differ i
 
 from __future__ import annotations
 
+import unicodedata
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FILE", "MATRIX_STEPS", "PAGE", "Palette", "finished"]
+__all__ = ["FILE", "FONT_SIZE", "MATRIX_STEPS", "PAGE", "Palette", "finished", "text_width"]
 
 Palette = MappingProxyType[str, str]
 
@@ -49,6 +50,26 @@ PAGE: Palette = MappingProxyType({role: f"var(--{role})" for role in _VALUES})
 # Widths of letters are measured when a chart is laid out; these fonts are alike in width.
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
+FONT_SIZE = 13
+
+# Shares of the font size; what is not here is a small letter or wider than most.
+_NARROW, _BROAD = frozenset(" .,:;|!'()[]{}/ijlftrI-·"), frozenset("mwMW@%—…")
+
+
+def text_width(text: str) -> float:
+    """Pixels that a text takes, on the generous side: no font is at hand to measure with."""
+    ems = 0.0
+    for letter in text:
+        if unicodedata.east_asian_width(letter) in "WF":
+            ems += 1.05
+        elif letter in _NARROW:
+            ems += 0.34
+        elif letter in _BROAD:
+            ems += 0.96
+        else:
+            ems += 0.7 if letter.isupper() or not letter.isascii() else 0.57
+    return FONT_SIZE * ems
+
 
 def _config(palette: Palette) -> dict[str, Any]:
     """The look that all charts share."""
@@ -59,9 +80,9 @@ def _config(palette: Palette) -> dict[str, Any]:
         "view": {"stroke": None},
         "axis": {
             "labelColor": palette["ink"],
-            "labelFontSize": 12,
+            "labelFontSize": FONT_SIZE,
             "titleColor": palette["muted"],
-            "titleFontSize": 12,
+            "titleFontSize": FONT_SIZE,
             "titleFontWeight": "normal",
             "titlePadding": 8,
             "gridColor": palette["rule"],
@@ -70,18 +91,13 @@ def _config(palette: Palette) -> dict[str, Any]:
             "ticks": False,
             "labelPadding": 6,
         },
+        "axisX": {"labelOverlap": "greedy", "labelSeparation": 8},
         "legend": {
             "labelColor": palette["ink"],
-            "labelFontSize": 12,
+            "labelFontSize": FONT_SIZE,
             "titleColor": palette["muted"],
-            "titleFontSize": 12,
+            "titleFontSize": FONT_SIZE,
             "titleFontWeight": "normal",
-        },
-        "title": {
-            "color": palette["muted"],
-            "fontSize": 12,
-            "fontWeight": "normal",
-            "anchor": "start",
         },
     }
 
@@ -90,4 +106,5 @@ def finished(
     spec: dict[str, Any], rows: list[dict[str, Any]], palette: Palette, **more: Any
 ) -> dict[str, Any]:
     """A complete specification: what is drawn, its data, the look."""
-    return {**spec, "data": {"values": rows}, "config": _config(palette), **more}
+    look = {"config": _config(palette), "padding": {"left": 0, "top": 2, "right": 2, "bottom": 5}}
+    return {**spec, "data": {"values": rows}, **look, **more}

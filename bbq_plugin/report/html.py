@@ -34,6 +34,7 @@ __all__ = ["report_html"]
 
 ROWS_SHOWN = 100  # of the leaderboard's table; more are folded
 PAIRS_SHOWN = 12
+FILES_SHOWN = 10
 TITLE = "Leaderboard from pairwise comparisons"
 
 
@@ -84,6 +85,7 @@ def report_html(
         matrix=_matrix(board, better),
         plan=_plan(fit, board, better),
         pairs_shown=PAIRS_SHOWN,
+        files_shown=FILES_SHOWN,
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
         scatter=_scatter_chart(scatter, raters),
         quality=quality,
@@ -136,13 +138,15 @@ def _matrix(board: Leaderboard, better: Any) -> Matrix | None:
     if better is None:
         return None
     shown = min(MATRIX_ITEMS, len(board))
-    svg = _drawn(matrix_spec(board, better, PAGE))
+    wide, narrow = (
+        _drawn(matrix_spec(board, better, PAGE, narrow=narrow)) for narrow in (False, True)
+    )
     cells = [
         [(percent(float(better[i, j])) if i != j else "") for j in range(shown)]
         for i in range(shown)
     ]
     says = "For each pair, the probability that the row is better than the column."
-    return Matrix(Chart(svg, None, says), cells, shown)
+    return Matrix(Chart(wide, narrow, says), cells, shown)
 
 
 def _plan(fit: Fit, board: Leaderboard, better: Any) -> SettlingPlan | None:

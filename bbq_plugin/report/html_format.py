@@ -82,7 +82,21 @@ def show_sentence(sentence: Sentence) -> Markup:
     )
 
 
+def odds(p: float) -> str:
+    """A probability in three digits; nothing estimated is certain."""
+    if p >= 0.9995:
+        return "> 0.999"
+    return "< 0.001" if p < 0.0005 else number(p, 3)
+
+
+def capital(text: str) -> str:
+    """A sentence begins with a capital; the rest stays as it is."""
+    return text[:1].upper() + text[1:]
+
+
 FILTERS = {
+    "odds": odds,
+    "capital": capital,
     "number": number,
     "count": count,
     "needed": needed,

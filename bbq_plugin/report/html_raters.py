@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Raters", "Verdict", "raters_section"]
 
-PAGES = 30  # raters with a page of their own; the table has all
+PAGES = 20  # raters with a page of their own; the table has all
 OPEN_ROWS = 60  # a table this long is shown as it is
 BLOCK = 250  # a longer one is folded into parts of this many
 PAIRS_SHOWN = 5
@@ -64,6 +64,8 @@ class Raters:
     without_page: int
     blocks: list[Block]
     folded: bool
+    has_verdicts: bool
+    has_intervals: bool
     has_sides: bool
     has_times: bool
     median_quality: float
@@ -91,6 +93,8 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
         without_page=len(judged) - len(pages),
         blocks=_blocks(rows),
         folded=len(rows) > OPEN_ROWS,
+        has_verdicts=any(not isnan(p) for p in raters.p_guesser),
+        has_intervals=any(not isnan(row.quality_lower) for row in rows),
         has_sides=any(not isnan(row.left_rate) for row in rows),
         has_times=any(not isnan(row.median_time_s) for row in rows),
         median_quality=_median([row.quality for row in rows]),
@@ -106,9 +110,9 @@ def _blocks(rows: list[RaterRow]) -> list[Block]:
     for first in range(0, len(rows), BLOCK):
         part = rows[first : first + BLOCK]
         ends = f"quality {number(part[0].quality, 2)} to {number(part[-1].quality, 2)}"
-        verdicts = " and ".join(dict.fromkeys(row.verdict for row in part))
+        verdicts = ", ".join(dict.fromkeys(row.verdict for row in part))
         title = f"{first + 1:,}–{first + len(part):,}: {verdicts}"
-        blocks.append(Block(title if isnan(part[0].quality) else f"{title}, {ends}", part))
+        blocks.append(Block(title if isnan(part[0].quality) else f"{title}; {ends}", part))
     return blocks
 
 
