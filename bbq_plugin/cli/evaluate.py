@@ -13,6 +13,7 @@ from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import chosen_format, emit, output_options, show
 from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.cli.types import Choice
+from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +64,8 @@ def evaluate(
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     origin = source.origin()
     data = source.read()
+    if not data.has_raters:
+        raise UnsupportedError("the raters are drawn anew, and these data name no raters")
     fits = [
         fitting.fitted(data, model, None if model == "crowd-bt" else priors)
         for model in dict.fromkeys(models)
