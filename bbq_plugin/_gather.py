@@ -132,7 +132,7 @@ class Gatherer:
 
     def _add_comparison(self, record: Comparison) -> None:
         if self.where or self.by is not None:
-            self.tags.update(record.tags or ())
+            self.tags.update(list(record.tags or ()))
         if not self._matches(record.tags):
             return
         answer = coded(record, self.items, self.raters)

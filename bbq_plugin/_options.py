@@ -70,7 +70,7 @@ def _parameters(adapter: Adapter) -> list[inspect.Parameter]:
 
 def _hints(adapter: Adapter) -> dict[str, Any]:
     """The annotations, where a name that only type checkers import stands for anything."""
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, Any] = {"Mapping": Mapping, "Sequence": Sequence}
     while True:
         try:
             return get_type_hints(adapter.read, localns=unknown)

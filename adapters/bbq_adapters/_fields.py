@@ -126,7 +126,7 @@ def tags(row: Row, used: Collection[str]) -> dict[str, str] | None:
 
 def line_key(place: Place) -> str:
     """A key for a row without one: it holds as long as the file only grows at its end."""
-    return f"{PurePath(place.name).name}:{place.line}"
+    return f"{PurePath(place.name).name}:{place.element or place.line}"
 
 
 def known_columns(wanted: Iterable[str], row: Row) -> None:

@@ -40,13 +40,17 @@ class Place:
 
     name: str
     line: int
+    #: The number of the element of an array, which may all stand on one line.
+    element: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.line}"
+        number = "" if self.element is None else f" (element {self.element})"
+        return f"{self.name}:{self.line}{number}"
 
     def error(self, problem: str, value: object = None, remedy: str | None = None) -> FormatError:
         """An error about this row."""
-        return FormatError(problem, self.name, self.line, value, remedy)
+        number = "" if self.element is None else f"element {self.element}: "
+        return FormatError(number + problem, self.name, self.line, value, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +162,17 @@ def _not_utf8(place: Place, error: UnicodeDecodeError) -> FormatError:
 
 
 def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[Place, Row]]:
-    """The objects of one JSON array, however long it is."""
-    text = _Text(stream, name)
-    text.take("[", "an array starts with [")
-    while text.peek() != "]":
-        yield text.place(), _object(text.value(), text.place())
-        if text.peek() != "]":
-            text.take(",", "a comma stands between two elements, and ] at the end")
-    text.take("]", "an array ends with ]")
-    if text.peek():
-        raise text.place().error(
-            "there is more after the end of the array",
-            remedy="give one array, or one object a line",
-        )
+    """The objects of a JSON array, however long, or of several (JATOS writes one a participant)."""
+    text, number = _Text(stream, name), 0
+    while text.peek():
+        text.take("[", "an array starts with [")
+        while text.peek() != "]":
+            number += 1
+            place = Place(name, text.place().line, number)
+            yield place, _object(text.value(), place)
+            if text.peek() != "]":
+                text.take(",", "a comma stands between two elements, and ] at the end")
+        text.take("]", "an array ends with ]")
 
 
 class _Text:
