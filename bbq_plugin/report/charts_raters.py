@@ -100,7 +100,7 @@ class Scatter:
                     "type": "quantitative",
                     "scale": across,
                     "title": "agreement with the ranking",
-                    "axis": {"format": "%", "tickCount": ticks},
+                    "axis": {"format": "%", "tickCount": ticks, "labelFlush": True},
                 },
                 "y": {
                     "field": "quality",

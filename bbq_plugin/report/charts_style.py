@@ -91,7 +91,7 @@ def _config(palette: Palette) -> dict[str, Any]:
             "ticks": False,
             "labelPadding": 6,
         },
-        "axisX": {"labelOverlap": "greedy", "labelSeparation": 8},
+        "axisX": {"labelOverlap": "greedy", "labelSeparation": 8, "labelFlush": False},
         "legend": {
             "labelColor": palette["ink"],
             "labelFontSize": FONT_SIZE,

@@ -1,0 +1,58 @@
+"""Studies with every kind of result, and names that mean harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import bbq_plugin as bbq
+from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
+from bbq_plugin.report.html import report_html
+
+if TYPE_CHECKING:
+    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.simulation import Study
+
+HOSTILE = (
+    "<script>window.pwned=1</script>",
+    '"><img src=x onerror=window.pwned=1>',
+    "' onmouseover='window.pwned=1",
+    "</style><style>*{display:none}",
+    "</title></svg><svg onload=window.pwned=1>",
+    "{{ 7 * 7 }}{% raw %}",
+    "\u202egnp.exe\u2066",
+    "a\x00b\x1b[31mc\nd",
+    "&lt;b&gt;]]><!--",
+    "W" * 300,
+    "https://example.invalid/track.png",
+    "مرحبا",
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    data: Comparisons
+    fit: bbq.Fit
+    board: Leaderboard
+    raters: RaterReport
+
+    def html(self, **options: Any) -> str:
+        return report_html(self.data, self.fit, self.board, self.raters, **options)
+
+
+def result_of(data: Comparisons, **options: Any) -> Result:
+    fit = bbq.fit(data, **options)
+    return Result(data, fit, bbq.leaderboard(fit), bbq.rater_report(fit))
+
+
+def renamed(study: Study, items: tuple[str, ...], raters: tuple[str, ...]) -> Comparisons:
+    """The study under other names, with times and rows left out for reasons of the same kind."""
+    item = dict(zip(study.truth.items, items, strict=True))
+    rater = dict(zip(study.truth.raters, raters, strict=True))
+    records: list[Comparison | Skipped] = [Skipped("votes:1", name) for name in items]
+    for c in study.comparisons():
+        who = rater[str(c.rater)]
+        records.append(
+            Comparison(c.key, who, item[c.left], item[c.right], c.outcome, c.weight, time_s=2.5)
+        )
+    return Comparisons.from_comparisons(records)
