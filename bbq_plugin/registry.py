@@ -138,7 +138,7 @@ def read(
     """
     gatherer = Gatherer(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
     _gather(gatherer, paths, adapter, options)
-    (fields,) = gatherer.parts(_share(max_skipped)).values()
+    (fields,) = _parts(gatherer, max_skipped).values()
     return Comparisons(**fields)
 
 
@@ -161,7 +161,7 @@ def read_by(
     """
     gatherer = Gatherer(strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters)
     _gather(gatherer, paths, adapter, options)
-    parts = gatherer.parts(_share(max_skipped))
+    parts = _parts(gatherer, max_skipped)
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 
@@ -212,10 +212,15 @@ def _distinct(paths: Path | Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _share(max_skipped: float) -> float:
+def _parts(gatherer: Gatherer, max_skipped: float) -> dict[str, dict[str, Any]]:
     if not 0 <= max_skipped <= 1:
         raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
-    return max_skipped
+    try:
+        return gatherer.parts(max_skipped)
+    except FormatError:
+        raise
+    except DataError as error:
+        raise FormatError(str(error), ", ".join(log.name for log in gatherer.files)) from error
 
 
 def _named(adapter: str | Adapter) -> Adapter:

@@ -169,7 +169,7 @@ def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[Place, R
         while text.peek() != "]":
             number += 1
             place = Place(name, text.place().line, number)
-            yield place, _object(text.value(), place)
+            yield place, _object(text.value(place), place)
             if text.peek() != "]":
                 text.take(",", "a comma stands between two elements, and ] at the end")
         text.take("]", "an array ends with ]")
@@ -217,7 +217,7 @@ class _Text:
             )
         self._at += 1
 
-    def value(self) -> object:
+    def value(self, place: Place) -> object:
         self.peek()
         size = _PIECE
         while True:
@@ -225,13 +225,13 @@ class _Text:
                 found, end = self._scan(self._text, self._at)
             except json.JSONDecodeError as error:
                 if self._ended:
-                    raise self.place().error(
+                    raise place.error(
                         f"not valid JSON ({error.msg})",
                         self._text[self._at : self._at + 80],
                         "the file may be cut off: export it again",
                     ) from error
             except (RecursionError, ValueError) as error:
-                raise self.place().error(
+                raise place.error(
                     f"not usable JSON ({error})", remedy="mend or drop this element"
                 ) from error
             else:

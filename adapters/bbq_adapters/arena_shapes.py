@@ -120,11 +120,11 @@ def _unknown(
 ) -> Exception:
     by_lower = {known.lower(): known for known in (left, right, *words)}
     close = difflib.get_close_matches(str(word).lower()[:100], by_lower, n=1)
-    *most, last = [known for known in words if known != "tie (bothbad)"]
+    *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
+    listed = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
     shown = repr(word)
     return place.error(
-        f"{field} is {shown if len(shown) < 80 else shown[:80] + '…'}; "
-        f"expected {', '.join(most)} or {last} (or one of the two item names)",
+        f"{field} is {shown if len(shown) < 80 else shown[:80] + '…'}; expected {listed}",
         word,
         f"did you mean {by_lower[close[0]]!r}?" if close else "mend or drop the line",
     )
@@ -146,7 +146,7 @@ def _pair_reader(
 
 def _fastchat(row: Row, place: Place, options: Options) -> Votes:
     kind = row.get("type")
-    if kind not in _FASTCHAT:
+    if not isinstance(kind, str) or kind not in _FASTCHAT:
         shown = kind if isinstance(kind, str) and len(kind) < 40 else "unknown"
         yield Skipped(str(place), f"not a vote (type {shown})", expected=True)
         return
@@ -240,7 +240,7 @@ def _arena_hard(row: Row, place: Place, options: Options) -> Votes:
             "the row does not say which baseline the model was compared with",
             remedy="name it with the option baseline=NAME",
         )
-    baseline, games = text(base), row["games"]
+    baseline, games = text(base), row.get("games")
     if not isinstance(games, list) or len(games) not in (1, 2):
         raise place.error("games is not a list of one or two games", remedy="mend or drop the line")
     for i, game in enumerate(games, 1):
@@ -248,7 +248,7 @@ def _arena_hard(row: Row, place: Place, options: Options) -> Votes:
         if score is None:
             yield Skipped(f"{place}", f"game {i} has no score")
             continue
-        if score not in _GAMES:
+        if not isinstance(score, str) or score not in _GAMES:
             raise place.error(
                 f"the score of game {i} is {str(score)[:60]!r}", score, "expected A>B, A>>B, A=B, …"
             )
@@ -263,6 +263,8 @@ def _arena_hard(row: Row, place: Place, options: Options) -> Votes:
 
 def _alpaca(row: Row, place: Place, options: Options) -> Votes:  # noqa: ARG001 - one signature
     a, b = item(row, "generator_1", place), item(row, "generator_2", place)
+    if "preference" not in row:
+        raise missing(row, "preference", place)
     value = row["preference"]
     if a == b:
         yield Skipped(str(place), "an item against itself", a)
