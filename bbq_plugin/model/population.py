@@ -29,18 +29,18 @@ from bbq_plugin.model.solve import solve_newton
 __all__ = ["Population", "estimate_priors", "few_raters", "log_hyperprior", "priors_of"]
 
 # eta = (log a[, log(alpha - 1), log(beta - 1)[, logit guessers]]); centres are the paper's values,
-# and a tenth of guessers. One unit is a factor of e.
+# and a tenth of guessers. One unit is a factor of e. The numbers of the Beta have Student tails: a
+# small study, which cannot tell, stays near the paper's raters, and a large one is free to leave.
 CENTRE = np.array([np.log(5.0), np.log(9.0), 0.0, np.log(1 / 9)])
-WIDTH = np.array([1.0, 0.6, 0.6, 1.0])
+WIDTH = np.array([1.0, 0.25, 0.25, 1.0])
+FREEDOM = np.array([np.inf, 3.0, 3.0, np.inf])  # degrees of; infinity is a Gaussian
 NUDGE = 0.1
 THETA_TOLERANCE = 1e-4  # Newton's last step is then far below it
 LONGEST = 1.0
 ENOUGH = 0.02  # of a unit of eta: far below what any study can tell
 MOST_STEPS = 25
-COARSE_TRIPLES, MOST_TRIPLES = (
-    25_000,
-    150_000,
-)  # raters with more than this would not move it visibly
+# Triples to find the way by, and to settle on; more raters would not move the estimate visibly.
+COARSE_TRIPLES, MOST_TRIPLES = 25_000, 150_000
 DECISIVE = 8.0  # nats of evidence on a part of the raters that the whole will not overturn
 LARGEST_DENSE = 1024
 RATE = 0.1  # b sets the level of all theta, which no comparison sees: it stays the paper's
@@ -69,10 +69,18 @@ def priors_of(eta: Floats) -> Priors:
 
 def log_hyperprior(eta: Floats) -> float:
     """log h(eta), normalised, so that populations of one and two parts can be compared."""
-    z = (eta - CENTRE[: eta.size]) / WIDTH[: eta.size]
-    return float(
-        -0.5 * z @ z - np.sum(np.log(WIDTH[: eta.size])) - 0.5 * eta.size * np.log(2 * np.pi)
+    n = eta.size
+    z, nu = (eta - CENTRE[:n]) / WIDTH[:n], FREEDOM[:n]
+    tailed = np.isfinite(nu)
+    bell = -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+    safe = np.where(tailed, nu, 1.0)
+    student = (
+        gammaln((safe + 1) / 2)
+        - gammaln(safe / 2)
+        - 0.5 * np.log(safe * np.pi)
+        - (safe + 1) / 2 * np.log1p(z**2 / safe)
     )
+    return float(np.sum(np.where(tailed, student, bell) - np.log(WIDTH[:n])))
 
 
 def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
@@ -181,7 +189,7 @@ def _climb(evidence: Evidence, eta: Floats, curve: Floats | None = None) -> Summ
         if higher is None:
             summit = _look(evidence, summit.eta) if guessed else summit
             roots, axes = eigh(summit.curve)
-            # The hyperprior alone bends M by 1 / WIDTH^2: no direction is flatter than half that.
+            # Differences may see a tail as flat or hollow: nothing is less known than +-1.4 units.
             summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
             return summit
         bend = _learn(bend, summit, higher) if guessed else higher.curve

@@ -72,7 +72,10 @@ def solve_newton(
         size = _size(step.change)
         left = size
         if size <= tol:
-            return Solution(point, trace, size)
+            # The step is known, and with it the distance falls from tol to about its square.
+            last = objective.at(point.theta + step.change, point.quality)
+            last.value = max(last.value, trace[-1])
+            return Solution(last, trace, size)
         gain = 0.5 * float(step.change @ point.gradient)
         rounding = objective.rounding(point.value)
         better = None
@@ -158,7 +161,7 @@ def solve_em(
                 theta, quality = escaped.theta, escaped.quality
             continue
         error = max(_size(step.change), _size(point.quality - quality))
-        if error <= tol:
+        if error <= 0.1 * tol:
             value = objective.em_pass(theta, quality)[0]
             trace.append(max(value, trace[-1]))
             return Solution(replace(point, quality=quality, value=trace[-1]), trace, error)
