@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import bbq_plugin
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight.planning import SettlingPlan, settling_plan
+from bbq_plugin.insight.raters import FALSE_RATE, LEAST
 from bbq_plugin.report.answer import answer
 from bbq_plugin.report.charts import MATRIX_POSSIBLE
 from bbq_plugin.report.charts_items import (
@@ -89,6 +90,8 @@ def report_html(
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
         scatter=_scatter_chart(scatter, raters),
         quality=quality,
+        false_rate=FALSE_RATE,
+        least=LEAST,
         warnings=[plain(text) for text in all_warnings(fit, board, raters)],
         version=bbq_plugin.__version__,
         digest=data.digest,
