@@ -46,7 +46,7 @@ def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, dict[str, 
             value=header[:40],
             remedy="expected a CSV or TSV export as Label Studio writes it",
         )
-    lines = (line.decode("utf-8") for line in chain([first], stream))
+    lines = _Lines(chain([first], stream))
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         next(reader)
@@ -73,7 +73,8 @@ def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, dict[str, 
         raise FormatError(
             f"not valid CSV ({error})",
             name,
-            reader.line_num,
+            max(1, reader.line_num),
+            value=lines.last[:60],
             remedy="export the project again; the file may be cut off or was edited",
         ) from error
     except UnicodeDecodeError as error:
@@ -84,6 +85,21 @@ def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, dict[str, 
             value=error.object[error.start : error.start + 20],
             remedy="save the file as UTF-8",
         ) from error
+
+
+class _Lines:
+    """Lines as text, the last one kept for a message."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.last = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.last = next(self._lines).decode("utf-8")
+        return self.last
 
 
 def _decoded(cell: str) -> Any:

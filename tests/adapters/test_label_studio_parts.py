@@ -1,0 +1,394 @@
+"""The parts of the Label Studio adapter by what a user would notice of each."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, cast
+
+import pytest
+from bbq_adapters.label_studio import LabelStudioAdapter, words
+from bbq_adapters.label_studio.scanner import objects
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.errors import FormatError, UsageError
+
+
+def stream(content: bytes | str) -> io.BufferedReader:
+    raw = content.encode() if isinstance(content, str) else content
+    return cast("io.BufferedReader", io.BufferedReader(cast("io.RawIOBase", io.BytesIO(raw))))
+
+
+def read(tasks: Any, **options: Any) -> list[Comparison | Skipped]:
+    content = tasks if isinstance(tasks, (bytes, str)) else json.dumps(tasks)
+    return list(LabelStudioAdapter().read(stream(content), "e.json", **options))
+
+
+def compared(tasks: Any, **options: Any) -> list[tuple[str, str, str]]:
+    return [
+        (record.left, record.right, record.outcome)
+        for record in read(tasks, **options)
+        if isinstance(record, Comparison)
+    ]
+
+
+def result(kind: str, value: Any, control: str = "c", about: str = "t") -> dict[str, Any]:
+    return {"type": kind, "from_name": control, "to_name": about, "value": value}
+
+
+MODELS = {"model_left": "gpt", "model_right": "llama"}
+
+
+def task(
+    results: list[Any] | None = None, data: Any = None, number: int = 1, **more: Any
+) -> dict[str, Any]:
+    default = [result("pairwise", {"selected": "left"})]
+    annotation = {
+        "id": number,
+        "completed_by": 7,
+        "result": default if results is None else results,
+        **more,
+    }
+    return {
+        "id": number,
+        "project": 3,
+        "data": MODELS if data is None else data,
+        "annotations": [annotation],
+    }
+
+
+# -- the scanner
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=9) | st.integers())))
+def test_the_scanner_finds_what_a_decoder_finds(tree: list[Any]) -> None:
+    for text in (json.dumps(tree), json.dumps(tree, indent=2, ensure_ascii=False)):
+        content = text.encode("utf-8", "surrogatepass")
+        got = [
+            json.loads(raw.decode("utf-8", "surrogatepass"))
+            for _, raw in objects(stream(content), "x")
+        ]
+        assert got == tree
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3_000_000])
+def test_a_task_longer_than_the_window_is_found(size: int) -> None:
+    text = 'x\\"{}' * (size // 5)
+    content = '[{"a": "' + text + '"},\n {"b": [{}, "}"]}]'
+    assert [(line, len(raw)) for line, raw in objects(stream(content), "x")] == [
+        (1, len(text) + 9),
+        (2, 16),
+    ]
+
+
+def test_the_line_of_a_task_is_that_of_its_brace() -> None:
+    assert [line for line, _ in objects(stream('\n[\n{"a":\n1},\n\n{}\n]\n'), "x")] == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('[{"a": 1}', "breaks off before the end"),
+        ('[{"a": 1}, {"b": "', "breaks off inside task 2"),
+        ('[{"a": 1} {}]', "no comma after task 1"),
+        ('[{"a": 1},]', "task 2 of the array is not a JSON object"),
+        ("[1, 2]", "task 1 of the array is not a JSON object"),
+        ("[{}] x", "more text after the end"),
+        ('{"a": 1}', "not a JSON array"),
+    ],
+)
+def test_a_broken_array_is_refused_with_the_place(content: str, problem: str) -> None:
+    with pytest.raises(FormatError, match=problem) as caught:
+        list(objects(stream(content), "e.json"))
+    assert str(caught.value).startswith("e.json:1: ")
+
+
+# -- kinds of files
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_not_matter() -> None:
+    content = json.dumps([task()], indent=1).replace("\n", "\r\n").encode()
+    assert compared(b"\xef\xbb\xbf" + content) == [("gpt", "llama", "left")]
+    table = (
+        b'\xef\xbb\xbf"annotation_id","annotator","created_at","id","lead_time","model1","model2",'
+        b'"pw","updated_at"\r\n1,"2","2026-01-01T00:00:00Z",5,1.5,"gpt","llama",'
+        b'"[{""selected"":""right""}]",""\r\n'
+    )
+    assert compared(table) == [("gpt", "llama", "right")]
+
+
+def test_an_empty_array_has_no_records() -> None:
+    assert read("[]") == []
+
+
+def test_other_json_is_not_recognised_and_not_read() -> None:
+    adapter = LabelStudioAdapter()
+    for head in (b'[{"model_a": "x"}]', b"[1]", b'{"annotations": []}', b"model_a,model_b\n", b""):
+        assert adapter.sniff(head, "x") is None
+    with pytest.raises(FormatError, match=r"not a task of Label Studio.*project as JSON"):
+        read('[{"model_a": "x"}]')
+
+
+def test_a_table_that_was_cut_or_edited_is_refused() -> None:
+    header = "annotation_id,annotator,created_at,lead_time,updated_at,id,model1,model2,pw\n"
+    with pytest.raises(FormatError, match="has 2 columns where the header has 9"):
+        read(header + "1,2\n")
+    with pytest.raises(FormatError, match="there is no column annotation_id"):
+        read("a,b\n1,2\n")
+    with pytest.raises(FormatError, match="not UTF-8"):
+        read(header.encode() + b"1,2,,,,\xff,,,\n")
+
+
+# -- items
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        ({"model1": "x", "model2": "y"}, ("x", "y")),
+        ({"model_b": "y", "model_a": "x"}, ("x", "y")),
+        ({"modelA": "x", "modelB": "y"}, ("x", "y")),
+        ({"right_system": "y", "left_system": "x"}, ("x", "y")),
+        ({"answer1_id": 4, "answer2_id": 5.0}, ("4", "5")),
+        ({"first_method": "x", "second_method": "y", "method": "z"}, ("x", "y")),
+        ({"models": ["x", "y"], "prompt": "?"}, ("x", "y")),
+    ],
+)
+def test_names_are_found_when_unambiguous(data: Any, names: tuple[str, str]) -> None:
+    assert compared([task(data=data)]) == [(*names, "left")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text1": "x", "text2": "y"},
+        {"model1_answer": "x", "model2_answer": "y"},
+        {"model1": "x", "model2": "y", "id1": "p", "id2": "q"},
+        {"model1": "https://example.com/1.png", "model2": "https://example.com/2.png"},
+        {"model1": "a\nb", "model2": "c"},
+        {"model1": "x", "model2": "y", "model3": "z"},
+        {"model": "x", "other": "y"},
+        {},
+    ],
+)
+def test_names_in_doubt_are_refused_with_the_keys(data: Any) -> None:
+    with pytest.raises(FormatError, match="with the option items=") as caught:
+        read([task(data=data)])
+    for key in data:
+        assert repr(key) in str(caught.value)
+
+
+def test_hostile_keys_and_values_are_quoted_in_messages() -> None:
+    with pytest.raises(FormatError) as caught:
+        read([task(data={"a\x1b[31m\n": "b\x1b]0;x\x07" * 50})])
+    assert "\x1b" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 700
+
+
+def test_names_may_be_deep_in_the_data() -> None:
+    data = {"pair": {"left": {"name": "x"}, "right": {"name": "y"}}, "both": ["p", "q"]}
+    assert compared([task(data=data)], items="pair.left.name,pair.right.name") == [
+        ("x", "y", "left")
+    ]
+    assert compared([task(data=data)], items="both.1,both.0") == [("q", "p", "left")]
+    assert compared([task(data=data)], items="both") == [("p", "q", "left")]
+
+
+def test_a_misspelt_key_is_refused_with_the_one_meant() -> None:
+    with pytest.raises(FormatError, match=r"'modle_left'.*did you mean 'model_left'"):
+        read([task()], items="modle_left,model_right")
+    with pytest.raises(FormatError, match="names 3 keys where 2 items are shown"):
+        read([task(data={**MODELS, "x": 1})], items="model_left,model_right,x")
+
+
+def test_a_file_without_any_names_is_refused_at_its_end() -> None:
+    with pytest.raises(FormatError, match="no task names its items"):
+        read([task(data={"m1": None, "m2": "x"})], items="m1,m2")
+
+
+# -- controls
+
+
+def test_two_controls_that_compare_need_a_choice() -> None:
+    both = [
+        result("pairwise", {"selected": "left"}, "help"),
+        result("pairwise", {"selected": "right"}, "harm"),
+    ]
+    with pytest.raises(FormatError, match="'help', 'harm'; say which with the option control=help"):
+        read([task(both)])
+    assert compared([task(both)], control="harm") == [("gpt", "llama", "right")]
+    with pytest.raises(FormatError, match=r"the control 'hrm'.*did you mean 'harm'"):
+        read([task(both)], control="hrm")
+    with pytest.raises(FormatError, match="only if all are Ratings"):
+        read([task(both)], control="help,harm")
+
+
+def test_a_scale_of_numbers_beside_a_pairwise_is_not_taken_for_a_verdict() -> None:
+    results = [
+        result("pairwise", {"selected": "left"}, "pw"),
+        result("choices", {"choices": ["2"]}, "confidence"),
+    ]
+    assert compared([task(results)]) == [("gpt", "llama", "left")]
+
+
+def test_ratings_are_paired_by_what_they_are_about() -> None:
+    results = [
+        result("rating", {"rating": 2}, "quality", "text1"),
+        result("rating", {"rating": 5}, "worth", "text2"),
+    ]
+    assert compared([task(results)]) == [("gpt", "llama", "right")]
+
+
+def test_three_ratings_rank_three_items() -> None:
+    data = {"model1": "a", "model2": "b", "model3": "c"}
+    results = [result("rating", {"rating": r}, f"r{i}") for i, r in ((1, 3), (2, 5), (3, 3))]
+    assert compared([task(results, data)]) == [("b", "a", "left"), ("b", "c", "left")]
+
+
+@pytest.mark.parametrize(
+    ("label", "outcome"),
+    [
+        ("left", "left"),
+        ("A", "left"),
+        ("Response B", "right"),
+        ("I prefer the second answer", "right"),
+        ("Model 1 is much better", "left"),
+        ("Tie", "tie"),
+        ("No preference", "tie"),
+        ("Equally good", "tie"),
+        ("tie (bothbad)", "both_bad"),
+        ("Both are bad", "both_bad"),
+    ],
+)
+def test_well_known_labels(label: str, outcome: str) -> None:
+    assert compared([task([result("choices", {"choices": [label]})])]) == [
+        ("gpt", "llama", outcome)
+    ]
+
+
+@pytest.mark.parametrize(
+    "label", ["A is worse", "not A", "A or B", "neither", "left right", "yes", "", "ñ"]
+)
+def test_labels_that_could_mean_anything_are_not_guessed(label: str) -> None:
+    assert words.meaning(label) is None
+
+
+def test_a_label_that_turns_up_late_is_refused_where_it_stands() -> None:
+    many = [task([result("choices", {"choices": ["left"]})], number=n) for n in range(150)]
+    many.append(task([result("choices", {"choices": ["dunno"]})], number=150))
+    with pytest.raises(FormatError, match=r"'dunno' is not known .*task 150.*labels=dunno=skip"):
+        read(many)
+
+
+def test_entries_with_a_model_beside_the_id_need_a_choice() -> None:
+    data = {"items": [{"id": "t1-1", "model": "gpt"}, {"id": "t1-2", "model": "llama"}]}
+    ranked = [result("ranker", {"ranker": {"c": ["t1-2", "t1-1"]}})]
+    with pytest.raises(FormatError, match=r"items=items\.model or items=items"):
+        read([task(ranked, data)])
+    assert compared([task(ranked, data)], items="items.model") == [("llama", "gpt", "left")]
+    assert compared([task(ranked, data)], items="items") == [("t1-2", "t1-1", "left")]
+
+
+def test_a_ranking_whose_list_is_not_in_the_data_names_the_items_itself() -> None:
+    ranked = [result("ranker", {"ranker": {"c": ["x", "y"]}})]
+    assert compared([task(ranked, {"prompt": "?"})]) == [("x", "y", "left")]
+
+
+# -- annotations
+
+
+def test_the_newest_answer_of_a_rater_to_a_task_counts_whatever_the_order() -> None:
+    old = task(updated_at="2026-01-01T00:00:00Z")["annotations"][0]
+    right = [result("pairwise", {"selected": "right"})]
+    new = task(right, number=2, updated_at="2026-01-02T00:00:00Z")["annotations"][0]
+    for order in ([old, new], [new, old]):
+        both = {**task(), "annotations": order}
+        assert compared([both]) == [("gpt", "llama", "right")]
+
+
+def test_the_same_annotation_twice_in_a_task_counts_once() -> None:
+    one = task()["annotations"][0]
+    assert compared([{**task(), "annotations": [one, one]}]) == [("gpt", "llama", "left")]
+
+
+@pytest.mark.parametrize(
+    ("person", "rater"),
+    [
+        (7, "7"),
+        ({"id": 7, "email": "ann@example.com"}, "7"),
+        ({"email": "ann@example.com"}, "ann@example.com"),
+        ("ann@example.com", "ann@example.com"),
+    ],
+)
+def test_the_same_person_has_one_name_in_all_json_exports(person: Any, rater: str) -> None:
+    (record,) = read([task(completed_by=person)])
+    assert isinstance(record, Comparison)
+    assert record.rater == rater
+
+
+@pytest.mark.parametrize("person", [None, {}, True, [], {"id": None}, ""])
+def test_nobody_is_invented_for_a_deleted_account(person: Any) -> None:
+    (record,) = read([task(completed_by=person)])
+    assert isinstance(record, Skipped)
+    assert record.reason == "the rater's account was deleted"
+
+
+def test_an_accepted_prediction_that_a_person_submitted_counts() -> None:
+    assert compared([task(parent_prediction=1, lead_time=2.5)]) == [("gpt", "llama", "left")]
+    assert compared([task(parent_prediction=1, lead_time=None)]) == []
+
+
+def test_odd_times_are_unknown_and_not_an_error() -> None:
+    odd: tuple[Any, ...] = (-1, "soon", True, 10**400, [], "nan")
+    for time in odd:
+        (record,) = read([task(lead_time=time, created_at=time)])
+        assert isinstance(record, Comparison)
+        assert record.time_s is None
+        assert record.at is None
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"items": "a,,b"}, "items is 'a,,b'"),
+        ({"items": 5}, "items is 5"),
+        ({"control": "a,a"}, "control is 'a,a'; expected different names"),
+        ({"labels": "left"}, "labels is 'left'; expected labels and what they mean"),
+        ({"labels": "A=first"}, "a label means 'first'; expected left, right, tie"),
+        ({"labels": {"A": True}}, "a label means True"),
+        ({"labels": {}}, "labels is {}"),
+        ({"labels": "{broken"}, "labels is '{broken'"),
+        ({"weights": "heavy"}, "weights is 'heavy'; expected 'information' or 'unit'"),
+        ({"within": None}, "within is None"),
+        ({"ground_truth": ["use"]}, "ground_truth is"),
+    ],
+)
+def test_wrong_options_are_refused_with_the_right_ones(
+    options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        LabelStudioAdapter().read(stream("[]"), "x", **options)
+    assert problem in str(caught.value)
+
+
+def test_labels_on_a_command_line() -> None:
+    results = [result("choices", {"choices": ["x = y is best"]})]
+    assert compared([task(results)], labels="x = y is best=right, no=tie") == [
+        ("gpt", "llama", "right")
+    ]
+
+
+def test_places_as_labels() -> None:
+    data = {"model1": "a", "model2": "b", "model3": "c"}
+    results = [result("choices", {"choices": ["rot", "blau"]})]
+    labels = {"rot": 1, "grün": "2", "blau": 3}
+    assert compared([task(results, data)], labels=labels) == [
+        ("a", "b", "left"),
+        ("c", "b", "left"),
+    ]
