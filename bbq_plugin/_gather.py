@@ -7,7 +7,6 @@ a tag, and whether too many rows were left out.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from math import ceil
@@ -26,6 +25,7 @@ from bbq_plugin._coding import (
     checked_weight,
     did_you_mean,
 )
+from bbq_plugin._columns import Columns
 from bbq_plugin._wins import newest, wins_of
 from bbq_plugin.comparisons import NO_ANSWER, OUTCOMES, Batch, Comparison, Note, Skipped, Source
 from bbq_plugin.errors import DataError, FormatError, UsageError
@@ -44,10 +44,6 @@ AGAINST_ITSELF = "an item against itself"
 NO_WINNER = "no winner recorded"
 
 _CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
-_COLUMNS = {
-    "rater": "i", "left": "i", "right": "i", "outcome": "b", "weight": "d", "time_s": "d",
-    "at": "d", "key": "q", "slate": "b", "part": "i",
-}  # fmt: skip
 
 
 @dataclass
@@ -95,7 +91,7 @@ class Gatherer:
         self.files: list[FileLog] = []
         self.unrated: list[tuple[int, str]] = []
         self.n_filtered = 0
-        self.columns = {name: array(kind) for name, kind in _COLUMNS.items()}
+        self.columns = Columns()
 
     # -- rows in
 
@@ -104,7 +100,7 @@ class Gatherer:
         base = PurePath(name).name
         clash = any(PurePath(file.name).name == base for file in self.files)
         apart = len(self.files) if clash else 0
-        self.files.append(FileLog(name, adapter, why, len(self.columns["key"]), apart))
+        self.files.append(FileLog(name, adapter, why, len(self.columns), apart))
         return self.files[-1]
 
     def add(self, record: Record | Batch) -> None:
@@ -142,15 +138,14 @@ class Gatherer:
             self._skip(Skipped(place, AGAINST_ITSELF, record.left))
             return
         if answer["rater"] < 0 and len(self.unrated) < SKIPPED_KEPT:
-            self.unrated.append((len(self.columns["key"]), place))
+            self.unrated.append((len(self.columns), place))
         if record.slate is None or record.slate != file.last_slate:
             file.n_answers += 1
         file.last_slate = record.slate
         # The pairs of one ranking are corrected together, whatever their own keys are.
         answer["key"] = self._key(record.key if record.slate is None else record.slate)
         answer["part"] = self._part(record.tags)
-        for name, column in self.columns.items():
-            column.append(answer[name])
+        self.columns.append(answer)
 
     def _matches(self, tags: Mapping[str, str] | None) -> bool:
         found = tags or {}
@@ -192,14 +187,12 @@ class Gatherer:
             "rater": rater,
             "left": left,
             "right": right,
-            "outcome": outcome.astype(np.int8),
-            "key": self._keys(batch.keys, n),
-            "weight": np.ones(n),
-            "time_s": np.full(n, np.nan),
-            "at": np.full(n, np.nan) if batch.at is None else np.array(batch.at, dtype=np.float64),
-            "slate": np.zeros(n, dtype=np.int8),
-            "part": np.zeros(n, dtype=np.int32),
+            "outcome": outcome,
         }
+        if batch.keys is not None:
+            columns["key"] = _key_hashes(batch.keys, n)
+        if batch.at is not None:
+            columns["at"] = np.array(batch.at, dtype=np.float64)
         lines: Any = batch.lines
         if not good.all():
             for i in np.flatnonzero(~good).tolist():
@@ -212,38 +205,26 @@ class Gatherer:
                 )
             columns = {name: column[good] for name, column in columns.items()}
             lines = np.asarray(lines)[good]
+            if not len(lines):
+                return
         self._note_unrated(columns["rater"], lines, file.name)
         file.n_answers += len(lines)
-        for name, column in columns.items():
-            self.columns[name].frombytes(column.tobytes())
+        self.columns.extend(len(lines), **columns)
 
     def _note_unrated(self, rater: NDArray[Any], lines: Any, name: str) -> None:
         room = SKIPPED_KEPT - len(self.unrated)
         if room > 0 and rater.size and rater.min() < 0:
-            start = len(self.columns["key"])
+            start = len(self.columns)
             for i in np.flatnonzero(rater < 0)[:room].tolist():
                 self.unrated.append((start + i, f"{name}:{lines[i]}"))
-
-    def _keys(self, keys: Sequence[str | int | float] | None, n: int) -> NDArray[np.int64]:
-        if keys is None:
-            return np.zeros(n, dtype=np.int64)
-        if set(map(type, keys)) != {str}:
-            keys = [as_text(key, "key") for key in keys]
-        hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=n)
-        hashes[hashes == 0] = 1
-        return hashes
 
     # -- arrays out
 
     def parts(self, max_skipped: float = 1.0) -> dict[str, dict[str, Any]]:
         """The fields of `Comparisons`, by value of the tag `by` ("" without one)."""
-        columns: dict[str, NDArray[Any]] = {
-            name: np.frombuffer(column, dtype=np.dtype(column.typecode))
-            for name, column in self.columns.items()
-        }
-        file = np.searchsorted(
-            [log.first_row for log in self.files], np.arange(columns["key"].size), side="right"
-        ) - 1  # fmt: skip
+        columns = self.columns.arrays()
+        first = [*(log.first_row for log in self.files), columns["key"].size]
+        file = np.repeat(np.arange(len(self.files)), np.diff(first))
         keep = self._skip_unrated(columns["rater"], file)
         self._check_skipped(max_skipped)
         self._check_tags()
@@ -251,9 +232,10 @@ class Gatherer:
         n_duplicates = 0 if latest is None else int((keep & ~latest).sum())
         if latest is not None:
             keep &= latest
-        kept_rater = ~np.isin(columns["rater"], self._dropped())
-        n_dropped = int((keep & ~kept_rater).sum())
-        keep &= kept_rater
+        n_kept = int(keep.sum())
+        if dropped := self._dropped():
+            keep &= ~np.isin(columns["rater"], dropped)
+        n_dropped = n_kept - int(keep.sum())
         self._note_unused_names()
         if not keep.any():
             raise DataError(self._why_nothing(n_dropped))
@@ -311,7 +293,7 @@ class Gatherer:
             )
 
     def _check_tags(self) -> None:
-        if not self.n_filtered or len(self.columns["key"]):
+        if not self.n_filtered or len(self.columns):
             return
         for tag in (*self.where, *([] if self.by is None else [self.by])):
             if tag not in self.tags:
@@ -381,6 +363,14 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
 
 def _codes(codes: RawCodes, column: Sequence[Any], n: int) -> NDArray[np.int32]:
     return np.fromiter(map(codes.__getitem__, column), dtype=np.int32, count=n)
+
+
+def _key_hashes(keys: Sequence[str | int | float], n: int) -> NDArray[np.int64]:
+    if set(map(type, keys)) != {str}:
+        keys = [as_text(key, "key") for key in keys]
+    hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=n)
+    hashes[hashes == 0] = 1
+    return hashes
 
 
 def _place(key: str, name: str) -> str:

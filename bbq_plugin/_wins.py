@@ -32,10 +32,12 @@ def newest(columns: dict[str, NDArray[Any]], file: NDArray[Any]) -> Mask | None:
     keep = np.ones(key.size, dtype=np.bool_)
     single = np.flatnonzero(~slate & (key != 0))
     # Sorting alone tells whether there is anything to do, which is rare.
-    if _has_twins(key[single]):
+    twins = _has_twins(key[single])
+    if twins:
         for name in ("rater", "left", "right"):
             key = _mixed(key, columns[name])
-    if _has_twins(key[single]):
+        twins = _has_twins(key[single])
+    if twins:
         at = np.nan_to_num(columns["at"][single], nan=-np.inf)
         order = np.lexsort((single, at, key[single]))
         last = np.ones(order.size, dtype=np.bool_)

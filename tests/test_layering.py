@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import from its own level and from those below it.
 LEVELS = (
-    {"errors", "comparisons", "_coding", "_gather", "_wins", "aggregate", "threads"},
+    {"errors", "comparisons", "_coding", "_columns", "_gather", "_wins", "aggregate", "threads"},
     {"breaking", "registry", "_opening", "_options", "simulation"},
     {"model"},
     {"insight"},

@@ -99,12 +99,12 @@ def test_two_adapters_that_claim_a_file_are_named(
 def test_a_file_that_nobody_knows_lists_who_was_asked(tmp_path: Path) -> None:
     path = tmp_path / "poem.txt"
     path.write_text("Roses are red\n")
-    with pytest.raises(FormatError, match=r"poem\.txt: no adapter recognises .*known: arena"):
+    with pytest.raises(FormatError, match=r"poem\.txt: no adapter recognises .*known: .*arena"):
         registry.read(path)
 
 
 def test_an_adapter_that_is_not_installed_is_wrong_usage(votes: Path) -> None:
-    with pytest.raises(UsageError, match="no adapter 'morse'; known: arena"):
+    with pytest.raises(UsageError, match="no adapter 'morse'; known: .*arena"):
         registry.read(votes, "morse")
 
 

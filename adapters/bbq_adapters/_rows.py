@@ -12,6 +12,7 @@ import io
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -61,6 +62,7 @@ class Head:
     fields: frozenset[str]
 
 
+@lru_cache(maxsize=4)  # every adapter looks at the same head
 def look(head: bytes) -> Head:
     """The kind of a file and the fields of its first rows."""
     text = head.removeprefix(BOM).lstrip()
