@@ -333,7 +333,7 @@ def test_a_report_says_how_to_get_it_again(votes: Path) -> None:
     assert found["sources"][0]["adapter"] == "arena"
     table = bbq("fit", votes, "--priors", "paper").stdout
     assert found["digest"][:16] in table
-    assert f"$ bbq fit {votes} --priors paper" in table
+    assert f"again: bbq fit {votes} --priors paper" in table
 
 
 def test_the_digest_does_not_depend_on_the_order_of_lines(tmp_path: Path, votes: Path) -> None:

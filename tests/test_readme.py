@@ -26,7 +26,7 @@ def blocks(language: str) -> list[str]:
 def test_the_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     commands = [
-        shlex.split(line.removeprefix("$ bbq "))
+        shlex.split(line.removeprefix("$ bbq "), comments=True)
         for block in blocks("console")
         for line in block.splitlines()
         if line.startswith("$ bbq ")

@@ -24,12 +24,12 @@ _PEEKED = 64
 
 
 class ComparisonsAdapter:
-    """Reads rows of winner and loser, as `bbq convert` writes them."""
+    """Rows of winner and loser, as `bbq convert` writes them."""
 
     name = "comparisons"
 
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
-        """Recognised by the fields winner and loser, perhaps rater and weight, and no others."""
+        """By `winner` and `loser`, perhaps `rater` and `weight`, and no other columns."""
         fields = look(head).fields
         return "rows of winner and loser" if _NEEDED <= fields <= _KNOWN else None
 

@@ -34,9 +34,13 @@ _OPTIONS = [
         multiple=True,
         help="An option of the adapter; 'bbq formats' lists them. Repeatable.",
     ),
-    click.option("--task", help="What a forced-choice log asked; short for -O task=…."),
-    click.option("--items", help="Where a Label Studio task names its items; for -O items=…."),
-    click.option("--labels", help="What the labels of a Label Studio choice mean; -O labels=…."),
+    click.option("--task", help="What a forced-choice log asked for; short for -O task=…."),
+    click.option(
+        "--items", help="Fields that name the items (Label Studio, forced choice); for -O items=…."
+    ),
+    click.option(
+        "--labels", help="What the labels of a choice mean (Label Studio); for -O labels=…."
+    ),
     click.option(
         "--both-bad",
         type=Choice(["tie", "drop"]),

@@ -33,6 +33,10 @@ _Column = tuple[str, "Callable[[_Row], Text]"]
 # Narrower than this, the columns that matter less are left out; a table cut up is no table.
 _ROOMY, _WIDE = 80, 110
 
+# Columns of words; all others hold numbers, which stay whole.
+_WORDS = ("item", "item a", "item b", "rater", "verdict", "reasons")
+_FOLDING = ("item", "item a", "item b", "rater", "reasons")
+
 _UNKNOWN = "–"
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
@@ -56,7 +60,7 @@ def leaderboard_table(
         columns.append(("n", lambda row: _right(f"{row.n:,.0f}")))
         columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
     title = f"Leaderboard ({board.scale}, {board.level:.0%} {board.intervals})"
-    return _table(title, columns, board, folding="item")
+    return _table(title, columns, board)
 
 
 def raters_table(
@@ -94,7 +98,7 @@ def raters_table(
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
     if reasons and width >= _WIDE and any(row.reasons for row in shown):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    table = _table("Raters, lowest quality first", columns, shown, folding="rater")
+    table = _table("Raters, lowest quality first", columns, shown)
     if len(rows) > len(shown):
         table.caption = f"and {len(rows) - len(shown):,} more; --format json has all of them"
     return table
@@ -144,7 +148,7 @@ def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
     """Say what it takes to get the same result again."""
     lines = [f"bbq {bbq_plugin.__version__}, data {data.digest[:16]}"]
     if origin.command is not None:
-        lines.append(f"$ {plain(origin.command)}")
+        lines.append(f"To get it again: {plain(origin.command)}")
     return lines
 
 
@@ -159,7 +163,7 @@ def pairs_table(pairs: NextPairs, *, width: int = _WIDE) -> Table:
         columns.append(("millibits", lambda row: _right(f"{1000 * row.information_bits:.2f}")))
         columns.append(("n so far", lambda row: _right(f"{row.n:,.0f}")))
     title = f"What to compare next (raters of quality {pairs.quality:.2f})"
-    return _table(title, columns, pairs, folding="item a")
+    return _table(title, columns, pairs)
 
 
 def stability_table(found: Stability) -> Table:
@@ -179,13 +183,16 @@ def stability_table(found: Stability) -> Table:
     return table
 
 
-def _table(
-    title: str, columns: list[_Column[_Row]], rows: Iterable[_Row], *, folding: str
-) -> Table:
+def _table(title: str, columns: list[_Column[_Row]], rows: Iterable[_Row]) -> Table:
     """Build a table in which names and reasons fold and numbers stay whole."""
     table = Table(title=title)
     for name, _ in columns:
-        table.add_column(name, overflow="fold", no_wrap=name not in (folding, "item b", "reasons"))
+        table.add_column(
+            name,
+            justify="left" if name in _WORDS else "right",
+            overflow="fold",
+            no_wrap=name not in _FOLDING,
+        )
     for row in rows:
         table.add_row(*(show(row) for _, show in columns))
     return table
