@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bbq_plugin import errors
     from bbq_plugin.breaking import break_choice, break_ranking
     from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
-    from bbq_plugin.insight import leaderboard, next_pairs, rater_report
+    from bbq_plugin.insight import compare, leaderboard, next_pairs, rater_report
     from bbq_plugin.model import Fit, Priors, fit
     from bbq_plugin.registry import read
     from bbq_plugin.simulation import simulate
@@ -32,6 +32,7 @@ __all__ = [
     "__version__",
     "break_choice",
     "break_ranking",
+    "compare",
     "errors",
     "fit",
     "leaderboard",
@@ -49,6 +50,7 @@ _HOME = {
     "Skipped": "comparisons",
     "break_choice": "breaking",
     "break_ranking": "breaking",
+    "compare": "insight",
     "fit": "model",
     "leaderboard": "insight",
     "next_pairs": "insight",

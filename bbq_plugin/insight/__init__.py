@@ -1,5 +1,6 @@
 """From a fit to decisions: the leaderboard, the raters, what to compare next, how stable it is."""
 
+from bbq_plugin.insight.compare import Difference, compare
 from bbq_plugin.insight.leaderboard import ItemRow, Leaderboard, leaderboard
 from bbq_plugin.insight.pairs import NextPairs, PairRow, next_pairs
 from bbq_plugin.insight.raters import RaterReport, RaterRow, rater_report
@@ -7,6 +8,7 @@ from bbq_plugin.insight.stability import Stability, StabilityRow, stability
 from bbq_plugin.insight.uncertainty import Uncertainty, uncertainty
 
 __all__ = [
+    "Difference",
     "ItemRow",
     "Leaderboard",
     "NextPairs",
@@ -16,6 +18,7 @@ __all__ = [
     "Stability",
     "StabilityRow",
     "Uncertainty",
+    "compare",
     "leaderboard",
     "next_pairs",
     "rater_report",

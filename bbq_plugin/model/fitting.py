@@ -14,7 +14,7 @@ from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model import kernels
 from bbq_plugin.model.bootstrap import resampled
 from bbq_plugin.model.linear import with_level
-from bbq_plugin.model.marginal import theta_density
+from bbq_plugin.model.marginal import ThetaDensity, theta_density
 from bbq_plugin.model.objective import Floats, Joint
 from bbq_plugin.model.population import Population, estimate_priors
 from bbq_plugin.model.priors import CrowdPriors, Priors
@@ -128,6 +128,12 @@ class Fit:
             slope = self.population.slope
             covariance = covariance + slope @ self.population.covariance @ slope.T
         return Laplace(found.theta, covariance)
+
+    def theta_density(self) -> ThetaDensity | None:
+        """The log-density of theta with quality integrated out; crowd-bt has none."""
+        if isinstance(self.priors, CrowdPriors):
+            return None
+        return theta_density(self._triples, self.priors, fixed=not self.rated)
 
     def covariance(self) -> Floats:
         """Of theta, with rater quality integrated out: the inverse curvature of the posterior."""
