@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbq_plugin.model.fitting import LARGEST_COVARIANCE
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from bbq_plugin.insight.leaderboard import ItemRow
     from bbq_plugin.insight.uncertainty import Floats
 
-__all__ = ["Answer", "Name", "Sentence", "answer", "chance", "name"]
+    Bools = NDArray[np.bool_]
+
+__all__ = ["Answer", "Name", "Sentence", "answer", "chance", "level_text", "name"]
 
 NAMED = 4  # more names than this in a sentence are a list, which the table is
 
@@ -60,6 +63,11 @@ def chance(p: float) -> str:
     return "< 0.01" if p < 0.005 else f"= {p:.2f}"
 
 
+def level_text(level: float) -> str:
+    """95%, or 99.9%."""
+    return f"{100 * level:.4g}%"
+
+
 def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) -> Answer:
     """Who is best, how sure that is, and what cannot be told apart.
 
@@ -70,10 +78,7 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
     if groups > 1:
         return _no_common_scale(rows, groups)
     best = rows[0]
-    level = f"{board.level:.3g}" if board.level * 100 % 1 else f"{board.level:.0%}"
-    sure = (1 + board.level) / 2
-    better = board.better if better is None else better
-    is_open = (better < sure) & (better > 1 - sure)
+    is_open = _open_pairs(board, better)
     rivals = [row for row in rows[1:] if row.rank_best == 1]
     if len(rows) > 2 and all(_unplaced(row, len(rows)) for row in rows):
         head: Sentence = (
@@ -82,7 +87,7 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
         return Answer(head, (_lead(best, rows),), settled=False)
     if rivals:
         tied = _listed([best, *rivals])
-        head = (*tied, f" cannot be told apart at {level}.")
+        head = (*tied, f" cannot be told apart at {level_text(board.level)}.")
         return Answer(
             head, (_lead(best, rows), *_rest(rows, 1 + len(rivals), is_open)), settled=False
         )
@@ -96,6 +101,15 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
         return Answer(head, (), settled=True)
     head = (name(best.item), f" is best, P {chance(best.p_best)}.")
     return Answer(head, _rest(rows, 1, is_open), settled=True)
+
+
+def _open_pairs(board: Leaderboard, better: Floats | None) -> Bools | None:
+    """Which pairs are not told apart, by place; None where all pairs are too many to look at."""
+    if better is None and len(board) > LARGEST_COVARIANCE:
+        return None
+    better = board.better if better is None else better
+    sure = (1 + board.level) / 2
+    return np.asarray((better < sure) & (better > 1 - sure))
 
 
 def _unplaced(row: ItemRow, n: int) -> bool:
@@ -114,10 +128,10 @@ def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
     )
 
 
-def _rest(rows: list[ItemRow], start: int, is_open: NDArray[np.bool_]) -> tuple[Sentence, ...]:
+def _rest(rows: list[ItemRow], start: int, is_open: Bools | None) -> tuple[Sentence, ...]:
     """What is known of the items from ``start`` on; ``is_open`` is by pair of places."""
     rest = rows[start:]
-    if not rest:
+    if not rest or is_open is None:
         return ()
     if len(rest) == 1:
         return ((name(rest[0].item), " is last."),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bbq_plugin.model.fitting import LARGEST_COVARIANCE
 from bbq_plugin.report.charts_items import leaderboard_spec, matrix_spec
 from bbq_plugin.report.charts_raters import Scatter
 from bbq_plugin.report.charts_render import to_png, to_svg
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from bbq_plugin.insight import Leaderboard, RaterReport
     from bbq_plugin.model import Fit
 
-__all__ = ["MATRIX_POSSIBLE", "chart_specs", "write_charts"]
-
-# A matrix of all pairs of more items than this would fill the memory for forty rows of it.
-MATRIX_POSSIBLE = 4096
+__all__ = ["chart_specs", "write_charts"]
 
 
 def chart_specs(
@@ -28,7 +26,7 @@ def chart_specs(
 ) -> dict[str, dict[str, Any]]:
     """Vega-Lite specifications of all charts, by file name."""
     specs = {"leaderboard": leaderboard_spec(board, palette, narrow=False)}
-    if len(board) <= MATRIX_POSSIBLE:
+    if len(board) <= LARGEST_COVARIANCE:
         specs["win-probability"] = matrix_spec(board, board.better, palette, narrow=False)
     scatter = Scatter.of(raters)
     if scatter is not None:

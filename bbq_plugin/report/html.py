@@ -11,8 +11,8 @@ import bbq_plugin
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight.planning import SettlingPlan, settling_plan
 from bbq_plugin.insight.raters import FALSE_RATE, LEAST
-from bbq_plugin.report.answer import answer
-from bbq_plugin.report.charts import MATRIX_POSSIBLE
+from bbq_plugin.model.fitting import LARGEST_COVARIANCE
+from bbq_plugin.report.answer import answer, level_text
 from bbq_plugin.report.charts_items import (
     ITEMS_DRAWN,
     MATRIX_ITEMS,
@@ -63,7 +63,8 @@ def report_html(
     from bbq_plugin.report.html_quality import data_quality  # noqa: PLC0415
     from bbq_plugin.report.html_raters import raters_section  # noqa: PLC0415
 
-    better = board.better if len(board) <= MATRIX_POSSIBLE else None
+    # A matrix of all pairs of more items would fill the memory for forty rows of it.
+    better = board.better if len(board) <= LARGEST_COVARIANCE else None
     quality = data_quality(data)
     scatter = Scatter.of(raters)
     style = env.loader.get_source(env, "report.css")[0]
@@ -79,6 +80,7 @@ def report_html(
         board=board,
         top=board[:ROWS_SHOWN],
         others=board[ROWS_SHOWN:],
+        level=level_text(board.level),
         digits=2 if board.scale == "theta" else 0,
         answer=answer(board, quality.n_groups, better),
         board_chart=_board_chart(board),

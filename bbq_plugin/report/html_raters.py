@@ -61,6 +61,7 @@ class Raters:
 
     counts: dict[str, int]
     pages: list[Verdict]
+    page_of: dict[str, int]
     without_page: int
     blocks: list[Block]
     folded: bool
@@ -90,6 +91,7 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
     return Raters(
         counts={v: sum(row.verdict == v for row in rows) for v in ("keep", "watch", "exclude")},
         pages=pages,
+        page_of={page.row.rater: at for at, page in enumerate(pages, 1)},
         without_page=len(judged) - len(pages),
         blocks=_blocks(rows),
         folded=len(rows) > OPEN_ROWS,

@@ -215,3 +215,22 @@ def test_without_the_library_the_error_says_what_to_install(
 def test_reports_as_tables_do_not_wait_for_charts() -> None:
     code = "import sys, bbq_plugin.report\nassert not {'vl_convert', 'jinja2'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_verdict_in_the_table_leads_to_its_page(demo_html: str) -> None:
+    page = Page(demo_html)
+    ids = [attrs["id"] for _, attrs in page.tags if attrs.get("id")]
+    assert len(ids) == len(set(ids))
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and attrs.get("href")]
+    assert "#rater-1" in links
+    assert {str(link).removeprefix("#") for link in links} <= set(ids)
+
+
+def test_more_items_than_a_matrix_can_hold_are_still_reported(
+    demo: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("html", "answer"):
+        monkeypatch.setattr(f"bbq_plugin.report.{module}.LARGEST_COVARIANCE", 4)
+    page = Page(demo.html())
+    assert f"{demo.board[0].item} is best" in page.text
+    assert "pairs" not in {attrs.get("id") for _, attrs in page.tags}
