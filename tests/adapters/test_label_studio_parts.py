@@ -384,6 +384,14 @@ def test_labels_on_a_command_line() -> None:
     ]
 
 
+def test_both_bad_can_be_dropped() -> None:
+    tasks = [task([result("choices", {"choices": ["both bad"]})])]
+    assert compared(tasks) == [("gpt", "llama", "both_bad")]
+    (record,) = read(tasks, both_bad="drop")
+    assert isinstance(record, Skipped)
+    assert record.expected
+
+
 def test_places_as_labels() -> None:
     data = {"model1": "a", "model2": "b", "model3": "c"}
     results = [result("choices", {"choices": ["rot", "blau"]})]

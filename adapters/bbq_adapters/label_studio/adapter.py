@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bbq_adapters.label_studio import tables
 from bbq_adapters.label_studio.answers import NO_NAMES, LeftOutError, Reader, Said
 from bbq_adapters.label_studio.names import Keys, described, tags_of
-from bbq_adapters.label_studio.options import GroundTruth, Within, checked
+from bbq_adapters.label_studio.options import BothBad, GroundTruth, Within, checked
 from bbq_adapters.label_studio.plan import make_plan
 from bbq_adapters.label_studio.scanner import BOM, objects
 from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
@@ -48,6 +48,7 @@ class LabelStudioAdapter:
             "within": "whether the order inside a bucket counts",
             "weights": "how much the pairs of a ranking weigh: as the ranking tells, or 1 each",
             "ground_truth": "whether ground truth annotations are used, skipped, or all there is",
+            "both_bad": "what a label for 'both are bad' counts as",
             "project": "the project's id for the keys where the export has none (CSV, JSON_MIN)",
         }
     )
@@ -75,6 +76,7 @@ class LabelStudioAdapter:
         within: Within = "ranked",
         weights: Weights = "information",
         ground_truth: GroundTruth = "use",
+        both_bad: BothBad = "tie",
         project: str | int | None = None,
     ) -> Iterator[Comparison | Skipped]:
         """Yield the records of one export; `option_help` says what the options are for."""
@@ -86,6 +88,7 @@ class LabelStudioAdapter:
             within=within,
             weights=weights,
             ground_truth=ground_truth,
+            both_bad=both_bad,
             project=project,
         )
         return _records(_tasks(stream, name, options), options, name)

@@ -106,6 +106,8 @@ class Reader:
         if outcomes:
             if len(set(meanings)) > 1:
                 raise LeftOutError("the labels contradict one another", labels)
+            if outcomes[0] == "both_bad" and self._options.both_bad == "drop":
+                raise LeftOutError("both bad, dropped as asked", expected=True)
             return self._pair(self._names(task), "both_bad" if "both_bad" in outcomes else "tie")
         places = sorted({one for one in meanings if isinstance(one, int)})
         shown = self._names(task, places[-1])

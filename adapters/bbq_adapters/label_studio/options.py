@@ -13,6 +13,7 @@ from bbq_plugin.errors import UsageError
 
 GroundTruth = Literal["use", "skip", "only"]
 Within = Literal["ranked", "tied"]
+BothBad = Literal["tie", "drop"]
 
 #: What a label may mean: an outcome, "skip", or the place of an item counted from 1.
 Meaning = str | int
@@ -32,6 +33,7 @@ class Options:
     within: Within = "ranked"
     weights: Weights = "information"
     ground_truth: GroundTruth = "use"
+    both_bad: BothBad = "tie"
     project: str | None = None
 
 
@@ -44,6 +46,7 @@ def checked(
     within: Any,
     weights: Any,
     ground_truth: Any,
+    both_bad: Any,
     project: str | int | None,
 ) -> Options:
     """Options from what `read` was given."""
@@ -55,6 +58,7 @@ def checked(
         within=_one_of(within, "within", get_args(Within)),
         weights=_one_of(weights, "weights", get_args(Weights)),
         ground_truth=_one_of(ground_truth, "ground_truth", get_args(GroundTruth)),
+        both_bad=_one_of(both_bad, "both_bad", get_args(BothBad)),
         project=None if project is None else str(project),
     )
 
