@@ -105,6 +105,22 @@ def test_a_broken_array_is_refused_with_the_place(content: str, problem: str) ->
     assert str(caught.value).startswith("e.json:1: ")
 
 
+@pytest.mark.parametrize("depth", [400, 900, 1100, 100_000])
+@pytest.mark.parametrize("where", ["selected", "model_left", "result"])
+def test_values_nested_too_deeply_are_skipped_or_refused(depth: int, where: str) -> None:
+    deep = "[" * depth + "]" * depth
+    ordinary = json.dumps([task(), task(), task(number=2)])
+    parts = {"selected": '"left"', "model_left": '"gpt"', "result": "[{"}
+    head, mark, tail = ordinary.partition(f'"{where}": {parts[where]}')
+    assert mark
+    broken = deep + ', "x": [{' if where == "result" else deep
+    content = f'{head}"{where}": {broken}{tail}'
+    try:
+        assert all(isinstance(record, (Comparison, Skipped)) for record in read(content))
+    except FormatError as error:
+        assert "deep" in str(error) or "names of the items" in str(error)  # noqa: PT017
+
+
 # -- kinds of files
 
 
@@ -297,7 +313,20 @@ def test_a_ranking_whose_list_is_not_in_the_data_names_the_items_itself() -> Non
     assert compared([task(ranked, {"prompt": "?"})]) == [("x", "y", "left")]
 
 
+def test_a_misspelt_bucket_is_refused_with_the_one_meant() -> None:
+    ranked = [result("ranker", {"ranker": {"good": ["x"], "bad": ["y"], "_": []}})]
+    data = {"items": ["x", "y"]}
+    with pytest.raises(FormatError, match=r"bucket 'goood'.*'bad', 'good'; did you mean 'good'"):
+        read([task(ranked, data)], buckets="goood,bad")
+    assert compared([task(ranked, data)], buckets="bad,good") == [("y", "x", "left")]
+
+
 # -- annotations
+
+
+def test_a_task_with_very_many_annotations_is_read_in_time() -> None:
+    many = [{**task()["annotations"][0], "id": n, "completed_by": n % 5000} for n in range(10_000)]
+    assert len(compared([{**task(), "annotations": many}])) == 5000
 
 
 def test_the_newest_answer_of_a_rater_to_a_task_counts_whatever_the_order() -> None:

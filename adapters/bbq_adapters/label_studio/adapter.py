@@ -91,7 +91,7 @@ class LabelStudioAdapter:
             both_bad=both_bad,
             project=project,
         )
-        return _records(_tasks(stream, name, options), options, name)
+        return _shallow(_records(_tasks(stream, name, options), options, name), name)
 
 
 def _sniffed_json(text: bytes) -> str | None:
@@ -131,6 +131,23 @@ def _need_no_flags(options: Options, name: str) -> None:
             value=options.ground_truth,
             remedy="export the project as JSON",
         )
+
+
+def _shallow(found: Iterator[Comparison | Skipped], name: str) -> Iterator[Comparison | Skipped]:
+    """The same, where values nested a thousand deep, which no project makes, are refused."""
+    place = None
+    try:
+        for record in found:
+            place = record.where if isinstance(record, Skipped) else record.key
+            yield record
+    except RecursionError:
+        raise FormatError(
+            f"the values are nested too deeply (after {place or 'the start'})",
+            name,
+            1,
+            value=place or "",
+            remedy="export the project again; the file may be damaged",
+        ) from None
 
 
 def _records(tasks: Iterator[Task], options: Options, name: str) -> Iterator[Comparison | Skipped]:
@@ -184,10 +201,10 @@ class _Reading:
                 self._nameless += why.reason == NO_NAMES
                 yield Skipped(answer.where, why.reason, why.value, why.expected)
         tags = tags_of(task.data, self._no_tags) if said else None
+        superseded = _superseded(said)
         for number, (answer, one) in enumerate(said):
-            reason = _superseded(number, said)
-            if reason:
-                yield Skipped(answer.where, reason, expected=True)
+            if number in superseded:
+                yield Skipped(answer.where, superseded[number], expected=True)
                 continue
             self._named += 1
             yield from _comparisons(task, answer, one, tags)
@@ -222,18 +239,25 @@ class _Reading:
             )
 
 
-def _superseded(number: int, said: list[tuple[Answer, Said]]) -> str | None:
-    """Why this answer of a task does not count beside the others of the same task."""
-    answer, one = said[number]
-    for other_number, (other, same) in enumerate(said):
-        if other_number == number:
-            continue
-        if other.rater == answer.rater and _later(other, other_number) > _later(answer, number):
-            return "replaced by the rater's later answer to the same task"
-        copied = answer.parent is not None and other.id == answer.parent
-        if copied and same == one and other.rater != answer.rater:
-            return "an unchanged copy of another rater's annotation"
-    return None
+def _superseded(said: list[tuple[Answer, Said]]) -> dict[int, str]:
+    """Which answers of a task do not count beside the others of the same task, and why."""
+    if len(said) < 2:
+        return {}
+    newest: dict[str | None, int] = {}
+    for number, (answer, _) in enumerate(said):
+        best = newest.setdefault(answer.rater, number)
+        if _later(answer, number) > _later(said[best][0], best):
+            newest[answer.rater] = number
+    by_id = {answer.id: (answer, one) for answer, one in said}
+    reasons: dict[int, str] = {}
+    for number, (answer, one) in enumerate(said):
+        if newest[answer.rater] != number:
+            reasons[number] = "replaced by the rater's later answer to the same task"
+        elif answer.parent in by_id:
+            parent, same = by_id[answer.parent]
+            if same == one and parent.rater != answer.rater:
+                reasons[number] = "an unchanged copy of another rater's annotation"
+    return reasons
 
 
 def _later(answer: Answer, number: int) -> tuple[float, float, int]:

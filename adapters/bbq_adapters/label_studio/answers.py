@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import names, words
-from bbq_adapters.label_studio.controls import chosen_labels, ranked_ids
+from bbq_adapters.label_studio.controls import NOT_PLACED, chosen_labels, ranked_ids
 from bbq_adapters.label_studio.plan import meaning
 from bbq_plugin.breaking import break_ranking
 from bbq_plugin.errors import DataError, FormatError
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from bbq_adapters.label_studio.plan import Plan
     from bbq_adapters.label_studio.tasks import Answer, Task
     from bbq_plugin.comparisons import Outcome
-
-#: The bucket of what was not placed anywhere.
-NOT_PLACED = "_"
 
 NO_NAMES = "the task does not name its items"
 

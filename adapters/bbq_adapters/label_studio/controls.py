@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from bbq_adapters.label_studio.tasks import Task
 
+#: The bucket of what was not placed anywhere.
+NOT_PLACED = "_"
+
 #: How many controls or labels a message shows.
 SHOWN = 12
 
@@ -23,6 +26,7 @@ class Control:
     name: str
     kinds: set[str] = field(default_factory=set)
     to_names: set[str] = field(default_factory=set)
+    buckets: set[str] = field(default_factory=set)
     #: The labels of Choices, or the ids of a Ranker, with the data of their task.
     said: list[tuple[list[str], dict[str, Any]]] = field(default_factory=list)
 
@@ -48,6 +52,8 @@ def collected(sample: Sequence[Task]) -> dict[str, Control]:
                 # A flat export shows no type for a single choice: other rows may.
                 if result.kind:
                     control.kinds.add(result.kind)
+                if result.kind == "ranker":
+                    control.buckets.update(ranked_ids(result.value) or ())
                 if result.to_name:
                     control.to_names.add(result.to_name)
                 shown = task.shown_beside(result.control)

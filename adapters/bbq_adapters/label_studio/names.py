@@ -232,17 +232,19 @@ def described(sample: Sequence[Task]) -> str:
     return f"the task data have {', '.join(shown)}{rest}" if shown else "the tasks have no data"
 
 
-def _brief(value: Any, longest: int = 40) -> str:
+def _brief(value: Any) -> str:
     if isinstance(value, list):
-        inside = _brief(value[0], longest) if value else ""
-        return f"a list of {len(value)}" + (f": {inside}" if inside else "")
+        return f"a list of {len(value)}" + (f": {_briefest(value[0])}" if value else "")
+    return _briefest(value)
+
+
+def _briefest(value: Any, longest: int = 40) -> str:
     if isinstance(value, dict):
         return "an object with " + ", ".join(repr(key)[:longest] for key in list(value)[:6])
-    return (
-        repr(value[:longest] + "…")
-        if isinstance(value, str) and len(value) > longest
-        else (repr(name_of(value)) if name_of(value) is not None else type(value).__name__)
-    )
+    name = name_of(value)
+    if name is None:
+        return "a list" if isinstance(value, list) else type(value).__name__
+    return repr(name[:longest] + "…" if len(name) > longest else name)
 
 
 def tags_of(data: dict[str, Any], without: Iterable[str]) -> dict[str, str] | None:

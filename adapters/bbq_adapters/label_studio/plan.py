@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from bbq_adapters.label_studio import names, words
-from bbq_adapters.label_studio.controls import SHOWN, Control, collected, described
+from bbq_adapters.label_studio.controls import NOT_PLACED, SHOWN, Control, collected, described
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ def _source(
     sample: Sequence[Task],
     file: str,
 ) -> Source | None:
+    if way == "ranker":
+        _check_buckets(controls[chosen[0]], options, sample, file)
     if way in ("ranker", "listed"):
         return _list_source(way, controls[chosen[0]], options, sample, file)
     most: int | None = len(chosen) if way == "ratings" else 2
@@ -204,6 +206,21 @@ def _source(
             f"name {most} keys, the first one first",
         )
     return source
+
+
+def _check_buckets(control: Control, options: Options, sample: Sequence[Task], file: str) -> None:
+    for bucket in options.buckets:
+        if bucket not in control.buckets and bucket != NOT_PLACED:
+            known = sorted(control.buckets - {NOT_PLACED})
+            close = difflib.get_close_matches(bucket, known, n=1)
+            raise _refusal(
+                f"no answer has the bucket {bucket!r} that the option buckets names; "
+                f"there are {', '.join(map(repr, known[:SHOWN])) or 'none'}",
+                sample,
+                file,
+                bucket,
+                f"did you mean {close[0]!r}?" if close else "name buckets that the answers have",
+            )
 
 
 def _most_places(control: Control, options: Options) -> int | None:
