@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import names, words
 from bbq_adapters.label_studio.controls import NOT_PLACED, chosen_labels, ranked_ids
+from bbq_adapters.label_studio.options import typed
 from bbq_adapters.label_studio.plan import meaning
 from bbq_plugin.breaking import break_ranking
 from bbq_plugin.errors import DataError, FormatError
@@ -121,7 +122,7 @@ class Reader:
                 task.line,
                 value=label[:200],
                 remedy="say what it means with the option labels, e.g. labels="
-                f"{label[:60]}=skip, together with all the other labels",
+                f"{typed({label[:60]: 'skip'})}, together with all the other labels",
             )
         return known
 

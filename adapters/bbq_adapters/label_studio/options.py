@@ -111,6 +111,13 @@ def _parsed(text: str) -> Any:
     return pairs
 
 
+def typed(labels: Mapping[str, str]) -> str:
+    """Labels as one would type them, for a message."""
+    if any("," in label for label in labels):
+        return repr(msgspec.json.encode(labels).decode())
+    return ",".join(f"{label}={meaning}" for label, meaning in labels.items())
+
+
 def _label(label: Any, value: Any) -> str:
     if not isinstance(label, str) or not label.strip():
         raise _bad_labels(value)

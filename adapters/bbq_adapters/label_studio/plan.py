@@ -11,10 +11,9 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
-
 from bbq_adapters.label_studio import names, words
 from bbq_adapters.label_studio.controls import NOT_PLACED, SHOWN, Control, collected, described
+from bbq_adapters.label_studio.options import typed
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
@@ -309,9 +308,7 @@ def _unclear(control: Control, sample: Sequence[Task], file: str) -> FormatError
         )
     labels = control.labels()[:SHOWN]
     pairs = dict(zip(labels, ("left", "right", "tie"), strict=False))
-    example = ",".join(f"{label}={end}" for label, end in pairs.items())
-    if any("," in label for label in labels):
-        example = repr(msgspec.json.encode(pairs).decode())
+    example = typed(pairs) if pairs else "LABEL=left"
     return _refusal(
         f"the labels of the control {control.name!r} are not known: "
         + ", ".join(repr(label[:60]) for label in labels),
@@ -319,7 +316,7 @@ def _unclear(control: Control, sample: Sequence[Task], file: str) -> FormatError
         file,
         labels,
         "say what each means (left, right, tie, both_bad, skip, or the place 1, 2, 3 … of an "
-        f"item) with the option labels, e.g. labels={example or 'LABEL=left'}",
+        f"item) with the option labels, e.g. labels={example}",
     )
 
 
