@@ -104,7 +104,7 @@ def test_a_file_that_nobody_knows_lists_who_was_asked(tmp_path: Path) -> None:
 
 
 def test_an_adapter_that_is_not_installed_is_wrong_usage(votes: Path) -> None:
-    with pytest.raises(UsageError, match="no adapter 'morse'; known: .*arena"):
+    with pytest.raises(UsageError, match=r"no adapter 'morse'; known: .*arena"):
         registry.read(votes, "morse")
 
 

@@ -57,26 +57,27 @@ def batches(
         yield from slow(rows(stream, name))
         return
     fast: _Fast | None = None
-    for line, piece in _pieces(stream, name):
+    for lines, piece in _pieces(stream, name):
         fast = fast or _Fast.of(piece)
-        single = partial(_single, line, piece, name, slow)
+        single = partial(_single, lines, piece, name, slow)
         try:
-            batch = fast.batch(line, piece, single)
+            batch = fast.batch(lines, piece, single)
         except (_Unusual, msgspec.DecodeError, ValueError, RecursionError):
             yield from single()
         else:
             yield batch
 
 
-def _pieces(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]:
-    """Whole lines, about a piece at a time, with the number of the first one."""
+def _pieces(stream: io.BufferedReader, name: str) -> Iterator[tuple[range, bytes]]:
+    """Whole lines, about a piece at a time, with their numbers."""
     number, parts, size = 1, [stream.read(_PIECE).removeprefix(BOM)], 0
     while data := parts.pop():
         end = data.rfind(b"\n") + 1
         if end:
             piece = b"".join((*parts, data[:end]))
-            yield number, piece
-            number += piece.count(b"\n")
+            lines = range(number, number + piece.count(b"\n"))
+            yield lines, piece
+            number = lines.stop
             parts, size, data = [], 0, data[end:]
         parts.append(data)
         size += len(data)
@@ -84,13 +85,13 @@ def _pieces(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]
             raise too_long(name, number)
         parts.append(stream.read(_PIECE))
     if rest := b"".join(parts):
-        yield number, rest
+        yield range(number, number + 1), rest
 
 
 def _single(
-    line: int, piece: bytes, name: str, slow: Slow
+    lines: range, piece: bytes, name: str, slow: Slow
 ) -> Iterator[Comparison | Skipped | Note]:
-    return slow(_rows_of(line, piece, name))
+    return slow(_rows_of(lines.start, piece, name))
 
 
 def _rows_of(line: int, piece: bytes, name: str) -> Iterator[tuple[Place, Row]]:
@@ -122,6 +123,8 @@ class _Fast:
         ]
         fields: list[Any] = [("model_a", _Name), ("model_b", _Name), ("winner", _Said | None)]
         fields += [(field, _Name | None, None) for field, name in called.items() if name]
+        if key and isinstance(first[key[0]], str):
+            fields = [(f[0], str, "") if f[0] == "own" else f for f in fields]
         fields += [(f"no_{field}", None, None) for field in absent]
         names = {field: name for field, name in called.items() if name}
         names |= {f"no_{field}": field for field in absent}
@@ -136,11 +139,10 @@ class _Fast:
             first = {}
         return cls(first if isinstance(first, dict) else {})
 
-    def batch(self, line: int, piece: bytes, single: Callable[[], Iterator[Any]]) -> Batch:
+    def batch(self, lines: range, piece: bytes, single: Callable[[], Iterator[Any]]) -> Batch:
         """The rows of a piece, or _Unusual."""
         votes: list[Any] = self.decode(piece)
-        n = len(votes)
-        if n != piece.count(b"\n") + (not piece.endswith(b"\n")):
+        if len(votes) != len(lines):
             raise _Unusual
         left, right = [v.model_a for v in votes], [v.model_b for v in votes]
         outcome = bytes([_CODES[v.winner] for v in votes])
@@ -149,7 +151,7 @@ class _Fast:
             # Another field may name the rater of such a row.
             raise _Unusual
         return Batch(
-            range(line, line + n),
+            lines,
             rater,
             left,
             right,
