@@ -142,6 +142,7 @@ class Scatter:
         legend = {
             "title": "raters",
             "values": counts,
+            "orient": "bottom",
             "format": "d",
             "symbolFillColor": palette["muted"],
             "symbolStrokeColor": "transparent",
