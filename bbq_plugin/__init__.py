@@ -17,18 +17,20 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from bbq_plugin import errors
     from bbq_plugin.breaking import break_choice, break_ranking
-    from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
+    from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped, Source
     from bbq_plugin.insight import compare, leaderboard, next_pairs, rater_report
     from bbq_plugin.model import Fit, Priors, fit
-    from bbq_plugin.registry import read
+    from bbq_plugin.registry import read, read_by
     from bbq_plugin.simulation import simulate
 
 __all__ = [
     "Comparison",
     "Comparisons",
     "Fit",
+    "Note",
     "Priors",
     "Skipped",
+    "Source",
     "__version__",
     "break_choice",
     "break_ranking",
@@ -39,6 +41,7 @@ __all__ = [
     "next_pairs",
     "rater_report",
     "read",
+    "read_by",
     "simulate",
 ]
 
@@ -46,8 +49,10 @@ _HOME = {
     "Comparison": "comparisons",
     "Comparisons": "comparisons",
     "Fit": "model",
+    "Note": "comparisons",
     "Priors": "model",
     "Skipped": "comparisons",
+    "Source": "comparisons",
     "break_choice": "breaking",
     "break_ranking": "breaking",
     "compare": "insight",
@@ -56,6 +61,7 @@ _HOME = {
     "next_pairs": "insight",
     "rater_report": "insight",
     "read": "registry",
+    "read_by": "registry",
     "simulate": "simulation",
 }
 
