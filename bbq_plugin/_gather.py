@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain
 from math import ceil
 from pathlib import PurePath
 from types import MappingProxyType
@@ -168,7 +169,10 @@ class Gatherer:
         n = len(batch.lines)
         file = self.files[-1]
         try:
-            left, right = _codes(self.items, batch.left, n), _codes(self.items, batch.right, n)
+            # Row by row, because names are numbered in the order in which they appear.
+            both = chain.from_iterable(zip(batch.left, batch.right, strict=True))
+            pairs = _codes(self.items, both, 2 * n)
+            left, right = pairs[::2].copy(), pairs[1::2].copy()
             rater = np.full(n, -1, np.int32)
             if batch.rater is not None:
                 rater = _codes(self.raters, batch.rater, n)
@@ -361,7 +365,7 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
     }
 
 
-def _codes(codes: RawCodes, column: Sequence[Any], n: int) -> NDArray[np.int32]:
+def _codes(codes: RawCodes, column: Iterable[Any], n: int) -> NDArray[np.int32]:
     return np.fromiter(map(codes.__getitem__, column), dtype=np.int32, count=n)
 
 

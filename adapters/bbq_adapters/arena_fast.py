@@ -173,7 +173,8 @@ class _Fast:
         if self.keyed is None:
             return None
         own = [v.own for v in votes]
-        if not all(own):
+        # 0 is a good key, and empty text is none.
+        if not all(own) and (None in own or "" in own):
             raise _Unusual
         if self.keyed in _OF_VOTES:
             return own
