@@ -277,6 +277,9 @@ def test_three_ratings_rank_three_items() -> None:
         ("Equally good", "tie"),
         ("tie (bothbad)", "both_bad"),
         ("Both are bad", "both_bad"),
+        ("A >> B", "left"),
+        ("1 < 2", "right"),
+        ("Left = Right", "tie"),
     ],
 )
 def test_well_known_labels(label: str, outcome: str) -> None:
@@ -286,7 +289,8 @@ def test_well_known_labels(label: str, outcome: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["A is worse", "not A", "A or B", "neither", "left right", "yes", "", "ñ"]
+    "label",
+    ["A is worse", "not A", "A or B", "neither", "left right", "B > A", "A > 2", "yes", "", "ñ"],
 )
 def test_labels_that_could_mean_anything_are_not_guessed(label: str) -> None:
     assert words.meaning(label) is None

@@ -339,4 +339,6 @@ def epoch(value: Any) -> float | None:
 
 def _shown(own: Any) -> str:
     known = identifier(own)
-    return "without id" if known is None else known[:40]
+    if known is None:
+        return "without id"
+    return known if known.isdigit() and len(known) < 20 else repr(known[:40])

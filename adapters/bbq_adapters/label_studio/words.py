@@ -18,6 +18,8 @@ def _set(text: str, separator: str | None = None) -> frozenset[str]:
 
 _TOKENS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
+_SIGNED = re.compile(r"\s*(\w+)\s*(>+|<+|=+|≈)\s*(\w+)\s*")
+
 # Ways to count the things shown, each from the first one on.
 _COUNTS: tuple[tuple[str, ...], ...] = (
     ("left", "right"),
@@ -48,7 +50,8 @@ _FILLERS = _set(
 _TIES = _set(
     "tie|tied|draw|equal|equally good|both equal|both good|both are good|both equally good|same|"
     "the same|about the same|no preference|no difference|equivalent|neither is better|"
-    "both|both are equal|they are equal|they are the same",
+    "both|both are equal|they are equal|they are the same|both are equally good|about equal|"
+    "roughly equal|roughly the same|equal quality|same quality|no clear winner",
     "|",
 )
 _BOTH_BAD = _set(
@@ -122,6 +125,8 @@ def _noun(key: str) -> str:
 
 def meaning(label: str) -> Meaning | None:
     """What a well-known label means: tie, both_bad, or the place of an item counted from 1."""
+    if (sign := _SIGNED.fullmatch(label)) is not None:
+        return _signed(*sign.groups())
     words = tokens(label.replace("'", ""))
     phrase = " ".join(words)
     if phrase in _TIES:
@@ -135,6 +140,14 @@ def meaning(label: str) -> Meaning | None:
         if sides[0] in count:
             return count.index(sides[0]) + 1
     return None
+
+
+def _signed(first: str, sign: str, second: str) -> Meaning | None:
+    """`A > B`, `A >> B`, `A = B`, `A < B`."""
+    sides = (first.lower(), second.lower())
+    if not any(sides == count[:2] for count in _COUNTS[:-1]):
+        return None
+    return {">": 1, "<": 2}.get(sign[0], "tie")
 
 
 def is_bare(label: str) -> bool:
