@@ -13,14 +13,20 @@ from rich.text import Text
 
 import bbq_plugin as bbq
 from bbq_plugin.report import (
+    Origin,
+    grouped_csv,
     leaderboard_csv,
     leaderboard_table,
+    raters_dict,
     raters_table,
+    reason_lines,
     report_dict,
     report_json,
+    rows_csv,
     summary_lines,
 )
 from bbq_plugin.report.files import write_atomically
+from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
 from bbq_plugin.report.screen import screen_svg
 from bbq_plugin.report.text import cell, plain
 from bbq_plugin.report.truth import check_against_truth
@@ -135,3 +141,57 @@ def test_the_truth_stands_beside_each_rating(study: Study, fit: bbq.Fit) -> None
     assert len(check.bad_excluded + check.bad_watched + check.bad_kept) == 2
     assert f"{check.held} of 4 intervals hold the true rating." in check.lines()
     assert f"{check.rating[best]:,.0f}" in text_of(leaderboard_table(board, check.rating))
+
+
+def test_a_narrow_table_keeps_names_ratings_and_verdicts(fit: bbq.Fit) -> None:
+    board, raters = bbq.leaderboard(fit), bbq.rater_report(fit)
+    shown = text_of(leaderboard_table(board, width=40))
+    assert all(row.item in shown for row in board)
+    assert "wins" not in shown
+    narrow = text_of(raters_table(raters, width=40))
+    assert all(row.rater in narrow for row in raters)
+    assert "reasons" not in narrow
+    why = [row for row in raters if row.reasons]
+    assert len(reason_lines(raters, width=40)) == len(why) >= 1
+    assert reason_lines(raters, width=200) == []
+
+
+def test_the_exclusion_report_counts_its_verdicts(fit: bbq.Fit) -> None:
+    raters = bbq.rater_report(fit)
+    document = raters_dict(
+        fit.data, fit, raters, Origin("bbq raters x", 3), level=0.95, false_rate=0.05, least=10
+    )
+    assert sum(document["verdicts"].values()) == 10
+    assert (document["command"], document["seed"]) == ("bbq raters x", 3)
+    assert json.loads(report_json(document))["digest"] == fit.data.digest
+
+
+def test_several_leaderboards_stand_in_one_sheet(fit: bbq.Fit) -> None:
+    board = bbq.leaderboard(fit)
+    rows = list(csv.DictReader(StringIO(grouped_csv({"=de": board, "en": board}))))
+    assert [row["group"] for row in rows] == ["'=de"] * 4 + ["en"] * 4
+
+
+def test_what_is_not_known_is_an_empty_cell(fit: bbq.Fit) -> None:
+    rows = list(csv.DictReader(StringIO(rows_csv(bbq.rater_report(fit)))))
+    assert {row["median_time_s"] for row in rows} == {""}
+
+
+def test_a_pseudonym_depends_on_the_name_and_on_every_bit_of_a_key() -> None:
+    assert pseudonym("ann", b"k" * 99) == pseudonym("ann", b"k" * 99)
+    assert pseudonym("ann", b"k" * 99) != pseudonym("ann", b"k" * 98 + b"l")
+    assert pseudonym("ann", b"key") != pseudonym("Ann", b"key")
+
+
+def test_pseudonyms_change_names_and_nothing_else(fit: bbq.Fit) -> None:
+    hidden = pseudonymised(fit.data, b"key")
+    assert not set(hidden.raters) & set(fit.raters)
+    again = bbq.fit(hidden)
+    assert again.theta.tolist() == fit.theta.tolist()
+    assert again.quality.tolist() == fit.quality.tolist()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file") as caught:
+        write_atomically(tmp_path / "no" / "report.json", "x")
+    assert caught.value.filename == str(tmp_path / "no" / "report.json")

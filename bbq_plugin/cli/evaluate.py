@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bbq_plugin.cli import fitting
+from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import chosen_format, emit, output_options, show
 from bbq_plugin.cli.reading import Input, reading_options
@@ -60,6 +61,7 @@ def evaluate(
     compared with that of all data: Kendall's tau, and whether the same item comes first.
     """
     from bbq_plugin import report
+    from bbq_plugin.report.document import distinct
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     origin = source.origin()
@@ -79,7 +81,8 @@ def evaluate(
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
     else:
-        show(_tables(data, fits[0], found, origin), output)
+        tables = [report.stability_table(found)]
+        show(framed(fits[0], origin, distinct(data.warnings, fits[0].warnings), tables), output)
 
 
 @contextmanager
@@ -95,14 +98,3 @@ def _progress(total: int) -> Iterator[Callable[[int], object]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda n: bar.advance(task, n)
-
-
-def _tables(data: Any, fit: Any, found: Any, origin: Any) -> Any:
-    from rich.text import Text
-
-    from bbq_plugin import report
-
-    yield Text(report.summary_lines(data, fit)[0])
-    yield report.stability_table(found)
-    for line in report.origin_lines(data, origin):
-        yield Text(line, style="dim")

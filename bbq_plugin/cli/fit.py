@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli import fitting
+from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import (
     chosen_format,
@@ -176,17 +177,12 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
-    for line in report.summary_lines(result.data, result.fit):
-        yield Text(line)
-    yield report.leaderboard_table(result.board, width=width)
+    tables: list[RenderableType] = [report.leaderboard_table(result.board, width=width)]
     if result.fit.rated:
-        yield report.raters_table(result.raters, RATERS_SHOWN, width=width)
-        for line in report.reason_lines(result.raters, RATERS_SHOWN, width=width):
-            yield Text(line)
-    for warning in all_warnings(result.fit, result.board, result.raters):
-        yield Text(f"Warning: {plain(warning)}", style="yellow")
-    for line in report.origin_lines(result.data, result.origin):
-        yield Text(line, style="dim")
+        tables.append(report.raters_table(result.raters, RATERS_SHOWN, width=width))
+        tables += report.reason_lines(result.raters, RATERS_SHOWN, width=width)
+    warnings = all_warnings(result.fit, result.board, result.raters)
+    yield from framed(result.fit, result.origin, warnings, tables)
 
 
 def _page(result: Result, title: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,10 @@ from bbq_plugin.cli.output import emit, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from bbq_plugin.registry import Description
 
 SCHEMA = "bbq.formats/1"
 
@@ -34,7 +38,7 @@ def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click 
         show(_tables(found), None)
 
 
-def _tables(found: Any) -> Iterator[Any]:
+def _tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli import fitting
+from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
@@ -44,6 +45,7 @@ def pairs(
     expected to tell most about the ranking.
     """
     from bbq_plugin import report
+    from bbq_plugin.report.document import distinct
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     origin = source.origin()
@@ -58,19 +60,6 @@ def pairs(
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
     else:
-        show(_tables(data, fit, found, origin, width_of(output)), output)
-
-
-def _tables(data: Any, fit: Any, found: Any, origin: Any, width: int) -> Any:
-    from rich.text import Text
-
-    from bbq_plugin import report
-    from bbq_plugin.report.text import plain
-
-    for line in report.summary_lines(data, fit):
-        yield Text(line)
-    yield report.pairs_table(found, width=width)
-    for warning in dict.fromkeys([*data.warnings, *fit.warnings, *found.warnings]):
-        yield Text(f"Warning: {plain(warning)}", style="yellow")
-    for line in report.origin_lines(data, origin):
-        yield Text(line, style="dim")
+        tables = [report.pairs_table(found, width=width_of(output))]
+        warnings = distinct(data.warnings, fit.warnings, found.warnings)
+        show(framed(fit, origin, warnings, tables), output)

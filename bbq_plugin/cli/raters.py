@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bbq_plugin.cli import fitting
+from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
@@ -15,6 +16,8 @@ from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rich.console import RenderableType
 
 
 @click.command(cls=Command)
@@ -50,6 +53,7 @@ def raters(
     left rate and median time.
     """
     from bbq_plugin import report
+    from bbq_plugin.report.document import distinct
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     origin = source.origin()
@@ -69,23 +73,12 @@ def raters(
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
     else:
-        show(_tables(data, fit, found, origin, width_of(output)), output)
-
-
-def _tables(data: Any, fit: Any, found: Any, origin: Any, width: int) -> Any:
-    from rich.text import Text
-
-    from bbq_plugin import report
-    from bbq_plugin.report.text import plain
-
-    for line in report.summary_lines(data, fit):
-        yield Text(line)
-    counts = report.verdict_counts(found)
-    yield Text(", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()), style="bold")
-    yield report.raters_table(found, width=width)
-    for line in report.reason_lines(found, width=width):
-        yield Text(line)
-    for warning in dict.fromkeys([*data.warnings, *fit.warnings, *found.warnings]):
-        yield Text(f"Warning: {plain(warning)}", style="yellow")
-    for line in report.origin_lines(data, origin):
-        yield Text(line, style="dim")
+        width = width_of(output)
+        counts = report.verdict_counts(found)
+        tables: list[RenderableType] = [
+            ", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()),
+            report.raters_table(found, width=width),
+            *report.reason_lines(found, width=width),
+        ]
+        warnings = distinct(data.warnings, fit.warnings, found.warnings)
+        show(framed(fit, origin, warnings, tables), output)
