@@ -254,7 +254,8 @@ def _choose(adapter: str | Adapter | None, file: Opened, name: str) -> tuple[Ada
         "no adapter recognises this file",
         name,
         value=file.head[:80],
-        remedy=f"name the adapter if you know it; known: {_listed(known)}",
+        remedy=f"name the adapter if you know it; known: {_listed(known)} "
+        "(`bbq formats` tells what each needs)",
     )
 
 
