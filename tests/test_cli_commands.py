@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from io import StringIO
@@ -261,6 +262,22 @@ def test_a_closed_pipe_is_no_error(study: Path, arguments: list[str]) -> None:
     stderr = run.stderr.read()
     run.stderr.close()
     assert (run.wait(), stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "says"),
+    [("<&-", "fit -", 1, "empty"), (">&-", "convert", 0, ""), ("2>&-", "fit --format csv", 0, "")],
+)
+def test_a_closed_stream_does_not_end_in_a_traceback(
+    study: Path, closed: str, arguments: str, code: int, says: str
+) -> None:
+    given = "" if "-" in arguments.split() else str(study)
+    line = f"{shlex.join(BBQ)} {arguments} {given} {closed}"
+    run = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    assert run.returncode == code, run.stderr
+    assert says in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not closed.startswith("2") or run.stdout.startswith("item,rank")
 
 
 def on_terminal(columns: int, *commands: list[str], files: list[Path], **env: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +29,14 @@ class Command(click.Command):
 
 class Commands(click.Group):
     """Turns this package's errors into a line on standard error and an exit code."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as a program, also for a caller who closed standard input or output."""
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:
+                # It stays open as long as the program runs.
+                setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        return super().main(*args, **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep what was typed, for the report; then parse it."""
