@@ -134,12 +134,11 @@ class Gatherer:
             return
         answer = coded(record, self.items, self.raters)
         file = self.files[-1]
-        place = _place(record.key, file.name)
         if answer is None:
-            self._skip(Skipped(place, AGAINST_ITSELF, record.left))
+            self._skip(Skipped(_place(record.key, file.name), AGAINST_ITSELF, record.left))
             return
         if answer["rater"] < 0 and len(self.unrated) < SKIPPED_KEPT:
-            self.unrated.append((len(self.columns), place))
+            self.unrated.append((len(self.columns), _place(record.key, file.name)))
         if record.slate is None or record.slate != file.last_slate:
             file.n_answers += 1
         file.last_slate = record.slate

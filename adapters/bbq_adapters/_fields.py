@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import isfinite
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -126,7 +127,12 @@ def tags(row: Row, used: Collection[str]) -> dict[str, str] | None:
 
 def line_key(place: Place) -> str:
     """A key for a row without one: it holds as long as the file only grows at its end."""
-    return f"{PurePath(place.name).name}:{place.element or place.line}"
+    return f"{_base(place.name)}:{place.element or place.line}"
+
+
+@lru_cache(maxsize=64)  # the same name for every row of a file
+def _base(name: str) -> str:
+    return PurePath(name).name
 
 
 def known_columns(wanted: Iterable[str], row: Row) -> None:

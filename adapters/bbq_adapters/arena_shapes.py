@@ -137,8 +137,10 @@ def _pair_reader(
 
     def votes(row: Row, place: Place, options: Options) -> Votes:  # noqa: ARG001 - one signature
         a, b = item(row, left, place), item(row, right, place)
-        found = Skipped(str(place), "an item against itself", a)
-        said = found if a == b else outcome(row, field, words, a, b, place)
+        if a == b:
+            yield Skipped(str(place), "an item against itself", a)
+            return
+        said = outcome(row, field, words, a, b, place)
         yield said if isinstance(said, Skipped) else Vote(a, b, said)
 
     return votes
