@@ -52,9 +52,16 @@ class RaterReport(Sequence[RaterRow]):
     """Raters in the order of the data, with what the verdicts rest on."""
 
     def __init__(
-        self, rows: list[RaterRow], p_guesser: Floats, warnings: tuple[str, ...] = ()
+        self,
+        rows: list[RaterRow],
+        p_guesser: Floats,
+        warnings: tuple[str, ...] = (),
+        *,
+        false_rate: float = FALSE_RATE,
+        least: int = LEAST,
     ) -> None:
         self._rows, self.p_guesser, self.warnings = rows, p_guesser, warnings
+        self.false_rate, self.least = false_rate, least
 
     @overload
     def __getitem__(self, index: int) -> RaterRow: ...
@@ -115,7 +122,7 @@ def rater_report(
                 reasons=reasons,
             )
         )
-    return RaterReport(rows, p_guesser, warnings)
+    return RaterReport(rows, p_guesser, warnings, false_rate=false_rate, least=least)
 
 
 def _agreement(fit: Fit) -> tuple[Floats, Floats]:
@@ -152,7 +159,7 @@ def _judge(
         return "keep", ()
     numbers = f"agrees with the ranking in {agreement:.0%} of {n:,.0f} comparisons"
     if excluded:
-        reasons = [f"answers like a coin: P(guesser) = {p_guesser:.3f}, {numbers}"]
+        reasons = [f"answers like a coin: P(guesser) {_equal(p_guesser)}, {numbers}"]
         if agreement < 0.5 - 1.64 * np.sqrt(0.25 / n):
             reasons.append(
                 "below chance: may be answering upside down; check the task's wording and the "
@@ -165,3 +172,8 @@ def _judge(
             why += f"; too few to decide (at least {least})"
         return "watch", (why,)
     return "keep", ()
+
+
+def _equal(probability: float) -> str:
+    """A probability that is not 1 is not called 1."""
+    return f"= {probability:.3f}" if probability < 0.9995 else "> 0.999"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import bbq_plugin
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight.planning import SettlingPlan, settling_plan
-from bbq_plugin.insight.raters import FALSE_RATE, LEAST
 from bbq_plugin.model.fitting import LARGEST_COVARIANCE
 from bbq_plugin.report.answer import answer, level_text
 from bbq_plugin.report.charts_items import (
@@ -92,8 +91,8 @@ def report_html(
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
         scatter=_scatter_chart(scatter, raters),
         quality=quality,
-        false_rate=FALSE_RATE,
-        least=LEAST,
+        false_rate=raters.false_rate,
+        least=raters.least,
         warnings=[plain(text) for text in all_warnings(fit, board, raters)],
         version=bbq_plugin.__version__,
         digest=data.digest,
