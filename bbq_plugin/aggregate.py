@@ -16,6 +16,8 @@ from bbq_plugin.threads import even_chunks, run_chunks
 
 __all__ = ["Triples", "aggregate"]
 
+LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triples:
@@ -102,6 +104,9 @@ def _by_rater(rater, winner, loser, weight, n_items, begin, pair, summed):
 @njit(cache=True, nogil=True)
 def _merge_equal(first, last, begin, pair, summed, n_items, kept):
     """Sort each rater's rows by pair and sum equal ones to the front of the rater's stretch."""
+    n_pairs = n_items * n_items
+    total = np.zeros(n_pairs if n_pairs <= LARGEST_TABLE else 0)
+    seen = np.zeros(total.size, dtype=np.bool_)
     for r in range(first, last):
         low, high = begin[r], begin[r + 1]
         n = high - low
@@ -115,8 +120,8 @@ def _merge_equal(first, last, begin, pair, summed, n_items, kept):
                     j -= 1
                 pair[j + 1] = code
                 summed[j + 1] = value
-        elif n_items * n_items <= 4 * n:
-            kept[r + 1] = _merge_dense(low, high, pair, summed, n_items)
+        elif total.size and n_pairs <= 16 * n:
+            kept[r + 1] = _merge_dense(low, high, pair, summed, total, seen)
             continue
         else:
             order = np.argsort(pair[low:high], kind="mergesort")
@@ -138,18 +143,18 @@ def _merge_equal(first, last, begin, pair, summed, n_items, kept):
 
 
 @njit(cache=True, nogil=True)
-def _merge_dense(low, high, pair, summed, n_items):
-    """For a rater with many rows per pair: one table of all pairs instead of a sort."""
-    total = np.zeros(n_items * n_items)
-    seen = np.zeros(n_items * n_items, dtype=np.bool_)
+def _merge_dense(low, high, pair, summed, total, seen):
+    """For a rater with many rows: a table of all pairs (left clean again) instead of a sort."""
     for k in range(low, high):
         total[pair[k]] += summed[k]
         seen[pair[k]] = True
     end = low
-    for code in range(n_items * n_items):
+    for code in range(total.size):
         if seen[code]:
             pair[end] = code
             summed[end] = total[code]
+            total[code] = 0.0
+            seen[code] = False
             end += 1
     return end - low
 
