@@ -158,9 +158,7 @@ def test_a_narrow_table_keeps_names_ratings_and_verdicts(fit: bbq.Fit) -> None:
 
 def test_the_exclusion_report_counts_its_verdicts(fit: bbq.Fit) -> None:
     raters = bbq.rater_report(fit)
-    document = raters_dict(
-        fit.data, fit, raters, Origin("bbq raters x", 3), level=0.95, false_rate=0.05, least=10
-    )
+    document = raters_dict(fit.data, fit, raters, Origin("bbq raters x", 3), level=0.95)
     assert sum(document["verdicts"].values()) == 10
     assert (document["command"], document["seed"]) == ("bbq raters x", 3)
     assert json.loads(report_json(document))["digest"] == fit.data.digest

@@ -66,9 +66,7 @@ def raters(
 
         found = rater_report(fit, level, false_rate=false_rate, least=least)
     if chosen == "json":
-        document = report.raters_dict(
-            data, fit, found, origin, level=level, false_rate=false_rate, least=least
-        )
+        document = report.raters_dict(data, fit, found, origin, level=level)
         emit(report.report_json(document), output)
     elif chosen == "csv":
         emit(report.rows_csv(found), output)

@@ -98,8 +98,6 @@ def raters_dict(
     origin: Origin,
     *,
     level: float,
-    false_rate: float,
-    least: int,
 ) -> dict[str, Any]:
     """Collect the exclusion report: the verdicts, and the rules they follow."""
     return {
@@ -108,8 +106,8 @@ def raters_dict(
         "model": fit.model,
         "priors": fit.priors.describe(),
         "level": level,
-        "false_rate": false_rate,
-        "least": least,
+        "false_rate": raters.false_rate,
+        "least": raters.least,
         "n_comparisons": data.n_comparisons,
         "n_raters": data.n_raters,
         "n_skipped": data.n_skipped,
