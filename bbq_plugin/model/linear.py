@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +20,13 @@ CG_STEPS = 500
 class Step:
     """``change`` of theta to the top of the quadratic model, or, where the model is no hill, None.
 
-    ``uphill``, if asked for, is then a way up that follows the upward curvature.
+    ``uphill``, if asked for, is then a way up that follows the upward curvature. ``again`` solves
+    with the same matrix for another gradient.
     """
 
     change: Floats | None
     uphill: Floats | None = None
+    again: Callable[[Floats], Floats] | None = None
 
 
 def dense_is_cheap(objective: Objective) -> bool:
@@ -56,7 +59,11 @@ def newton_step(objective: Objective, point: Point, *, need_uphill: bool = False
         except LinAlgError:
             pass
         else:
-            return Step(scale * cho_solve(factor, scale * point.gradient))
+
+            def again(gradient: Floats) -> Floats:
+                return np.asarray(scale * cho_solve(factor, scale * gradient))
+
+            return Step(again(point.gradient), again=again)
     return Step(None, _uphill(matrix, point.gradient) if need_uphill else None)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.linear import newton_step
+from bbq_plugin.model.linear import Step, newton_step
 from bbq_plugin.model.objective import Floats, Joint, Objective, Point
 
 __all__ = ["Solution", "solve_em", "solve_newton"]
@@ -19,6 +19,7 @@ __all__ = ["Solution", "solve_em", "solve_newton"]
 LONGEST_STEP = 3.0  # nats; farther than that no quadratic model of a posterior is worth its name
 HALVINGS = 8
 ROUNDINGS = 1000.0  # a gain that may drown in the rounding of all terms together
+CLOSE = 1e-5  # nats: near enough for Newton's step to square the distance
 CREEP = 0.1  # nats: an EM step below it may be one of very many
 NEWTON_STEPS = 500
 EM_STEPS = 200_000
@@ -71,11 +72,13 @@ def solve_newton(
             continue
         size = _size(step.change)
         left = size
-        if size <= tol:
-            # The step is known, and with it the distance falls from tol to about its square.
-            last = objective.at(point.theta + step.change, point.quality)
-            last.value = max(last.value, trace[-1])
-            return Solution(last, trace, size)
+        if size <= max(tol, CLOSE):
+            last, error = _last_step(objective, point, step)
+            if error <= tol:
+                if last.value > trace[-1]:
+                    trace.append(last.value)
+                last.value = trace[-1]
+                return Solution(last, trace, error)
         gain = 0.5 * float(step.change @ point.gradient)
         rounding = objective.rounding(point.value)
         better = None
@@ -96,6 +99,16 @@ def solve_newton(
         f"tol={tol:g}; an item that never wins or never loses needs a prior (a > 1), "
         "very unequal weights a larger tol"
     )
+
+
+def _last_step(objective: Objective, point: Point, step: Step) -> tuple[Point, float]:
+    """Take a small step; what the gradient there asks for is far less, and the old matrix tells."""
+    change = step.change if step.change is not None else np.zeros(point.theta.size)
+    last = objective.at(point.theta + change, point.quality)
+    fell = last.value < point.value - ROUNDINGS * objective.rounding(point.value)
+    if step.again is None:
+        return last, np.inf if fell else _size(change)
+    return last, np.inf if fell else _size(step.again(last.gradient))
 
 
 def _climb(
