@@ -143,5 +143,7 @@ def uncertainty(
 def _root(covariance: Floats) -> Floats:
     """A square root; eigenvalues cut at 0, since without a prior the level has no variance."""
     roots, axes = np.linalg.eigh(covariance)
+    # An eigenvector's sign is the library's whim: fixed, so that a seed means the same draws.
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(roots.size)] < 0, -1.0, 1.0)
     scaled: Floats = axes * np.sqrt(np.maximum(roots, 0.0))
     return scaled

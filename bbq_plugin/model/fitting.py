@@ -30,6 +30,7 @@ __all__ = ["Fit", "Laplace", "Model", "Solver", "fit"]
 Model = Literal["bbq", "bayes-bt", "crowd-bt"]
 Solver = Literal["auto", "em"]
 
+LAPLACE_TOLERANCE = 1e-4  # nats, of which the last step leaves the square
 LARGEST_COVARIANCE = 4096  # items; beyond, one K x K matrix is a gigabyte and more
 
 
@@ -117,7 +118,7 @@ class Fit:
             return Laplace(self.theta, _inverse(curvature))
         density = theta_density(self._triples, self.priors, fixed=not self.rated)
         start = self.quality if self.rated else np.ones(1)
-        found = solve_newton(density, self.theta, start, 1e-6)
+        found = solve_newton(density, self.theta, start, LAPLACE_TOLERANCE)
         curvature = density.passes.curvature(found.point)
         covariance = _inverse(with_level(curvature, flat=self.priors.flat_items))
         if self.priors.flat_items:
