@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 # Indices into OUTCOMES; what is not below TIE is a tie of some kind.
-RIGHT, TIE = 1, 2
+RIGHT, TIE, BOTH_BAD = 1, 2, 3
 
 
 def newest(columns: dict[str, NDArray[Any]], file: NDArray[Any]) -> Mask | None:
@@ -84,7 +84,8 @@ def wins_of(
     answers = {
         "n_comparisons": int(outcome.size),
         "n_ties": int((outcome == TIE).sum()),
-        "n_both_bad": int((outcome > TIE).sum()),
+        "n_both_bad": int((outcome == BOTH_BAD).sum()),
+        "both_bad_rate": _both_bad_rate(left, right, outcome == BOTH_BAD, len(items)),
         "left_rate": sided_left_rate(rater[sided], outcome[sided] != RIGHT, len(raters)),
         "median_time_s": median_time_s(rater[timed], columns["time_s"][timed], len(raters)),
         "items": items,
@@ -105,6 +106,18 @@ def wins_of(
         "loser": np.where(first, right, left),
         "weight": weight,
     }
+
+
+def _both_bad_rate(
+    left: NDArray[Any], right: NDArray[Any], both_bad: Mask, n_items: int
+) -> NDArray[np.float64] | None:
+    if not both_bad.any():
+        return None
+    n = np.bincount(left, minlength=n_items) + np.bincount(right, minlength=n_items)
+    bad = np.bincount(left[both_bad], minlength=n_items)
+    bad += np.bincount(right[both_bad], minlength=n_items)
+    # Every item that is left here has been compared.
+    return np.asarray(bad / n, dtype=np.float64)
 
 
 def _used(

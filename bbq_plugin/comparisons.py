@@ -145,6 +145,8 @@ class Comparisons:
     n_comparisons: int
     n_ties: int = 0
     n_both_bad: int = 0
+    #: Share of an item's comparisons that were answered both_bad; None without any such answer.
+    both_bad_rate: NDArray[np.float64] | None = None
     #: The first rows left out; `skip_reasons` counts all of them.
     skipped: tuple[Skipped, ...] = ()
     skip_reasons: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))

@@ -49,6 +49,22 @@ def test_a_tie_is_two_half_wins_and_one_comparison() -> None:
     assert (data.n_comparisons, data.n_ties, data.n_both_bad) == (2, 1, 1)
 
 
+def test_the_rate_of_both_bad_is_counted_for_each_item() -> None:
+    answers = [
+        Comparison("1", None, "a", "b", "both_bad", 7.0),
+        Comparison("2", None, "b", "a", "tie"),
+        Comparison("3", None, "c", "b", "left"),
+        Comparison("4", None, "d", "c", "both_bad"),
+    ]
+    data = Comparisons.from_comparisons(answers)
+    assert data.both_bad_rate is not None
+    assert data.both_bad_rate.dtype == np.float64
+    rate = dict(zip(data.items, data.both_bad_rate, strict=True))
+    assert rate == pytest.approx({"a": 1 / 2, "b": 1 / 3, "c": 1 / 2, "d": 1.0})
+    assert Comparisons.from_comparisons(answers[1:3]).both_bad_rate is None
+    assert Comparisons.from_records([(None, "a", "b")]).both_bad_rate is None
+
+
 def test_left_and_right_outcomes_name_the_winner() -> None:
     data = Comparisons.from_comparisons(
         [Comparison("1", "ann", "a", "b", "left"), Comparison("2", "ann", "a", "c", "right")]

@@ -103,6 +103,27 @@ def test_the_report_is_json_whatever_is_unknown(fit: bbq.Fit) -> None:
     assert isinstance(again["raters"][0]["reasons"], list)
 
 
+def test_the_items_that_are_called_bad_most_often_are_named(fit: bbq.Fit) -> None:
+    answers = [
+        bbq.Comparison(f"{name}{i}", None, name, "elm", "both_bad" if i < n else "left")
+        for n, name in enumerate(("o[b]ak", "fir", "ash", "yew"))
+        for i in range(4)
+    ]
+    some = bbq.fit(bbq.Comparisons.from_comparisons(answers))
+    board, raters = bbq.leaderboard(some), bbq.rater_report(some)
+    report = json.loads(report_json(report_dict(some.data, some, board, raters)))
+    assert report["both_bad_rate"] == {
+        "o[b]ak": 0.0, "elm": 0.375, "fir": 0.25, "ash": 0.5, "yew": 0.75
+    }  # fmt: skip
+    assert (
+        "38% of the comparisons answered both bad; most often: yew 75%, ash 50%, elm 38%"
+        in summary_lines(some.data, some)
+    )
+    board, raters = bbq.leaderboard(fit), bbq.rater_report(fit)
+    assert "both_bad_rate" not in report_dict(fit.data, fit, board, raters)
+    assert not any("both bad" in line for line in summary_lines(fit.data, fit))
+
+
 def test_the_csv_reads_back_as_the_leaderboard(fit: bbq.Fit) -> None:
     board = bbq.leaderboard(fit)
     rows = list(csv.DictReader(StringIO(leaderboard_csv(board))))

@@ -64,6 +64,7 @@ def report_dict(
         "n_comparisons": data.n_comparisons,
         "n_ties": data.n_ties,
         "n_both_bad": data.n_both_bad,
+        **_both_bad_rate(data),
         "n_items": data.n_items,
         "n_raters": data.n_raters,
         "n_skipped": data.n_skipped,
@@ -77,6 +78,13 @@ def report_dict(
         "raters": [dict(row) for row in raters],
         "warnings": all_warnings(fit, board, raters),
     }
+
+
+def _both_bad_rate(data: Comparisons) -> dict[str, dict[str, float]]:
+    """By item, where there is such an answer at all."""
+    if data.both_bad_rate is None:
+        return {}
+    return {"both_bad_rate": dict(zip(data.items, data.both_bad_rate.tolist(), strict=True))}
 
 
 def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin) -> dict[str, Any]:

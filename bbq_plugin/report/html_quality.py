@@ -19,6 +19,7 @@ __all__ = ["DataQuality", "PositionBias", "Spread", "data_quality", "position_bi
 
 Z95 = 1.959963984540054
 REASONS_SHOWN = 20
+WORST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class DataQuality:
     skip_share: float
     tie_share: float
     both_bad_share: float
+    #: Item, share answered both bad, comparisons; the highest shares first.
+    both_bad: list[tuple[str, float, float]]
     bias: PositionBias | None
     groups: list[Sentence]
     n_groups: int
@@ -91,6 +94,7 @@ def data_quality(data: Comparisons) -> DataQuality:
         skip_share=data.n_skipped / read,
         tie_share=data.n_ties / data.n_comparisons,
         both_bad_share=data.n_both_bad / data.n_comparisons,
+        both_bad=_both_bad(data, per_item),
         bias=position_bias(data.left_rate, per_rater),
         groups=_groups(group, data.items),
         n_groups=int(np.unique(group).size),
@@ -99,6 +103,14 @@ def data_quality(data: Comparisons) -> DataQuality:
         pairs_seen=int(np.unique(low.astype(np.int64) * t.n_items + high).size),
         pairs_possible=t.n_items * (t.n_items - 1) // 2,
     )
+
+
+def _both_bad(data: Comparisons, per_item: Floats) -> list[tuple[str, float, float]]:
+    if data.both_bad_rate is None:
+        return []
+    worst = np.argsort(-data.both_bad_rate, kind="stable")[:WORST_SHOWN].tolist()
+    rows = ((data.items[i], float(data.both_bad_rate[i]), float(per_item[i])) for i in worst)
+    return [row for row in rows if row[1] > 0]
 
 
 def position_bias(left_rate: Floats | None, answers: Floats) -> PositionBias | None:

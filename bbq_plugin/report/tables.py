@@ -37,6 +37,9 @@ _ROOMY, _WIDE = 80, 110
 _WORDS = ("item", "item a", "item b", "rater", "verdict", "reasons")
 _FOLDING = ("item", "item a", "item b", "rater", "reasons")
 
+# Items that the line on both_bad names.
+_WORST_SHOWN = 3
+
 _UNKNOWN = "–"
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
@@ -125,7 +128,17 @@ def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
         f"{data.n_comparisons:,} comparisons of {data.n_items:,} items, {raters}",
         f"model {fit.model}; priors: {fit.priors}",
     ]
-    return [*lines, *left_out_lines(data)]
+    return [*lines, *_both_bad_lines(data), *left_out_lines(data)]
+
+
+def _both_bad_lines(data: Comparisons) -> list[str]:
+    if data.both_bad_rate is None:
+        return []
+    rates = data.both_bad_rate.tolist()
+    worst = sorted(range(len(rates)), key=lambda i: -rates[i])[:_WORST_SHOWN]
+    told = ", ".join(f"{plain(data.items[i])} {_chance(rates[i])}" for i in worst if rates[i])
+    share = _chance(data.n_both_bad / data.n_comparisons)
+    return [f"{share} of the comparisons answered both bad; most often: {told}"]
 
 
 def left_out_lines(data: Comparisons) -> list[str]:

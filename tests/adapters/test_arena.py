@@ -111,7 +111,9 @@ def test_rows_that_compare_nothing_are_skipped_and_counted(tmp_path: Path) -> No
 def test_both_bad_is_a_tie_unless_it_is_to_be_dropped(tmp_path: Path) -> None:
     path = jsonl(tmp_path, vote(), vote(id=2, winner="both_bad"))
     assert read(path).n_both_bad == 1
+    assert read(path).both_bad_rate == pytest.approx([0.5, 0.5])
     dropped = read(path, both_bad="drop")
+    assert dropped.both_bad_rate is None
     assert dropped.n_comparisons == 1
     assert dropped.skip_reasons == {"both bad, dropped as asked": 1}
     with pytest.raises(UsageError, match="both_bad is 'keep'; expected 'tie' or 'drop'"):

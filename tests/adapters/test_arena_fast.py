@@ -51,7 +51,10 @@ def result(path: Path, adapter: Any) -> Any:
         data = read(path, adapter, max_skipped=1)
     except FormatError as error:
         return str(error)
-    return data.digest, data.n_duplicates, dict(data.skip_reasons), data.warnings, set(data.items)
+    bad = None if data.both_bad_rate is None else data.both_bad_rate.tolist()
+    rates = bad and dict(zip(data.items, bad, strict=True))
+    skips = dict(data.skip_reasons)
+    return data.digest, data.n_duplicates, skips, data.warnings, set(data.items), rates
 
 
 class Slow:

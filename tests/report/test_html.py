@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jinja2 import Environment
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.comparisons import Comparison, Comparisons
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.html_format import FILTERS, count, needed, number, show_name
 from bbq_plugin.report.html_quality import data_quality, position_bias
@@ -181,6 +181,23 @@ def test_the_data_are_counted_as_they_are(demo: Result) -> None:
     assert quality.per_rater is not None
     assert quality.per_rater.median == 100
     assert quality.tie_share == demo.data.n_ties / 3000
+
+
+def test_items_that_are_called_bad_are_listed_worst_first(demo_html: str) -> None:
+    bad = Comparisons.from_comparisons(
+        [
+            Comparison("1", None, "oak", "<elm>", "both_bad"),
+            Comparison("2", None, "oak", "ash", "left"),
+            Comparison("3", None, "ash", "fir", "right"),
+        ]
+    )
+    quality = data_quality(bad)
+    assert quality.both_bad == [("<elm>", 1.0, 1.0), ("oak", 0.5, 2.0)]
+    html = result_of(bad).html()
+    assert html.index("<bdi>&lt;elm&gt;</bdi></th><td>100.0%") < html.index(
+        "<bdi>oak</bdi></th><td>50.0%</td><td>2</td>"
+    )
+    assert "Answered both bad, by item" not in demo_html
 
 
 @pytest.mark.parametrize(
