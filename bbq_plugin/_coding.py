@@ -186,15 +186,14 @@ def left_rate(
     return rate
 
 
-def sided_left_rate(
-    rater: NDArray[np.int32], went_left: NDArray[np.bool_], n_raters: int
-) -> NDArray[np.float64] | None:
-    """`left_rate`, or None if nobody's side is known."""
-    if not n_raters or not rater.size:
-        return None
-    if went_left.min() == went_left.max() and np.unique(rater).size >= _ONE_SIDED_RATERS:
-        return None
-    return left_rate(rater, went_left, n_raters)
+def sides_known(rater: NDArray[np.int32], went_left: NDArray[np.bool_], n_raters: int) -> bool:
+    """Whether these decided answers tell sides, and not only that the winner is named first."""
+    if not rater.size:
+        return False
+    if went_left.min() != went_left.max():
+        return True
+    # Without names nothing tells one stubborn person from a file that puts the winner first.
+    return n_raters > 0 and np.unique(rater).size < _ONE_SIDED_RATERS
 
 
 def median_time_s(

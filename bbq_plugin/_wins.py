@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin._coding import median_time_s, sided_left_rate
+from bbq_plugin._coding import left_rate, median_time_s, sides_known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,13 +80,17 @@ def wins_of(
     outcome, weight = columns["outcome"], columns["weight"]
     decided = outcome < TIE
     sided = decided & (columns["slate"] == 0)
+    went_left = outcome[sided] != RIGHT
+    known = sides_known(rater[sided], went_left, len(raters))
     timed = ~np.isnan(columns["time_s"])
     answers = {
         "n_comparisons": int(outcome.size),
         "n_ties": int((outcome == TIE).sum()),
         "n_both_bad": int((outcome == BOTH_BAD).sum()),
         "both_bad_rate": _both_bad_rate(left, right, outcome == BOTH_BAD, len(items)),
-        "left_rate": sided_left_rate(rater[sided], outcome[sided] != RIGHT, len(raters)),
+        "n_sided": int(went_left.size) if known else 0,
+        "n_left": int(went_left.sum()) if known else 0,
+        "left_rate": left_rate(rater[sided], went_left, len(raters)) if known and raters else None,
         "median_time_s": median_time_s(rater[timed], columns["time_s"][timed], len(raters)),
         "items": items,
         "raters": raters,

@@ -150,6 +150,10 @@ class Comparisons:
     #: The first rows left out; `skip_reasons` counts all of them.
     skipped: tuple[Skipped, ...] = ()
     skip_reasons: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    #: Decided answers of which the side is known, and how many of these went left. When all of them
+    #: went to one side (with raters: of five or more), the sides count as unknown and both are 0.
+    n_sided: int = 0
+    n_left: int = 0
     #: Share of a rater's decided answers that went left; NaN without any, None if no side is known.
     left_rate: NDArray[np.float64] | None = None
     #: Median answering time of a rater in seconds; NaN without any, None if no time is known.

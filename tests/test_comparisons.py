@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bbq_plugin import _coding
-from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
+from bbq_plugin.comparisons import Comparison, Comparisons, Outcome, Skipped
 from bbq_plugin.errors import DataError
 from tests.strategies import comparisons, records
 
@@ -63,6 +63,25 @@ def test_the_rate_of_both_bad_is_counted_for_each_item() -> None:
     assert rate == pytest.approx({"a": 1 / 2, "b": 1 / 3, "c": 1 / 2, "d": 1.0})
     assert Comparisons.from_comparisons(answers[1:3]).both_bad_rate is None
     assert Comparisons.from_records([(None, "a", "b")]).both_bad_rate is None
+
+
+def test_sides_are_counted_with_and_without_raters() -> None:
+    def sides(outcomes: str, raters: list[str | None], slate: str | None = None) -> Any:
+        said: dict[str, Outcome] = {"l": "left", "r": "right", "t": "tie", "b": "both_bad"}
+        data = Comparisons.from_comparisons(
+            Comparison(str(i), rater, "a", "b", said[letter], slate=slate)
+            for i, (letter, rater) in enumerate(zip(outcomes, raters, strict=True))
+        )
+        assert data.has_raters or data.left_rate is None
+        return data.n_left, data.n_sided
+
+    nobody: list[str | None] = [None] * 6
+    assert sides("llrltb", nobody) == sides("llrltb", ["ann"] * 6) == (3, 4)
+    # All on one side: without names that is how a file that puts the winner first looks.
+    assert sides("llltll", nobody) == sides("llllll", list("abcdef")) == (0, 0)
+    assert sides("rrrrrr", nobody) == sides("tttttb", nobody) == (0, 0)
+    assert sides("llllll", ["ann"] * 6) == (6, 6)
+    assert sides("llrltt", nobody, slate="s") == (0, 0)
 
 
 def test_left_and_right_outcomes_name_the_winner() -> None:

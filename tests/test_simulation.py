@@ -169,6 +169,7 @@ def test_an_arena_file_reads_back_as_the_study(tmp_path: Path) -> None:
     assert expected.left_rate is not None
     by_name = dict(zip(expected.raters, expected.left_rate, strict=True))
     assert data.left_rate == pytest.approx([by_name[r] for r in data.raters], nan_ok=True)
+    assert (data.n_left, data.n_sided) == (expected.n_left, expected.n_sided)
 
 
 def test_a_pair_log_has_the_columns_of_pwcmp() -> None:

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from bbq_plugin.comparisons import Comparisons
     from bbq_plugin.insight.uncertainty import Floats
 
-__all__ = ["DataQuality", "PositionBias", "Spread", "data_quality", "position_bias"]
+__all__ = [
+    "DataQuality",
+    "PositionBias",
+    "Spread",
+    "data_quality",
+    "pooled_bias",
+    "position_bias",
+]
 
 Z95 = 1.959963984540054
 REASONS_SHOWN = 20
@@ -43,6 +50,7 @@ class PositionBias:
     rate: float
     lower: float
     upper: float
+    #: 0: nobody is named, and the answers are taken as independent.
     n_raters: int
 
     @property
@@ -95,7 +103,9 @@ def data_quality(data: Comparisons) -> DataQuality:
         tie_share=data.n_ties / data.n_comparisons,
         both_bad_share=data.n_both_bad / data.n_comparisons,
         both_bad=_both_bad(data, per_item),
-        bias=position_bias(data.left_rate, per_rater),
+        bias=position_bias(data.left_rate, per_rater)
+        if data.has_raters
+        else pooled_bias(data.n_left, data.n_sided),
         groups=_groups(group, data.items),
         n_groups=int(np.unique(group).size),
         per_item=Spread.of(per_item),
@@ -131,6 +141,19 @@ def position_bias(left_rate: Floats | None, answers: Floats) -> PositionBias | N
     squares = float(np.sum((weight * (rate - mean)) ** 2))
     reach = Z95 * sqrt(squares * n / (n - 1)) / float(weight.sum())
     return PositionBias(mean, max(0.0, mean - reach), min(1.0, mean + reach), n)
+
+
+def pooled_bias(n_left: int, n_sided: int) -> PositionBias | None:
+    """The share over all answers, for data without raters; None if no side is known.
+
+    The interval is Wilson's. Answers of one person go together, so the true one is wider.
+    """
+    if not n_sided:
+        return None
+    rate, z2 = n_left / n_sided, Z95**2
+    middle = (n_left + z2 / 2) / (n_sided + z2)
+    reach = Z95 * sqrt(n_sided * rate * (1 - rate) + z2 / 4) / (n_sided + z2)
+    return PositionBias(rate, middle - reach, middle + reach, 0)
 
 
 def _groups(group: Floats, items: tuple[str, ...]) -> list[Sentence]:

@@ -111,6 +111,8 @@ class Study:
             data,
             n_comparisons=len(self),
             n_ties=int(tie.sum()),
+            n_sided=int(decided.sum()),
+            n_left=int((self.order[decided, 0] == 0).sum()),
             left_rate=left_rate(
                 self.rater[decided], self.order[decided, 0] == 0, len(self.truth.raters)
             ),

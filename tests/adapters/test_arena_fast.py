@@ -54,7 +54,8 @@ def result(path: Path, adapter: Any) -> Any:
     bad = None if data.both_bad_rate is None else data.both_bad_rate.tolist()
     rates = bad and dict(zip(data.items, bad, strict=True))
     skips = dict(data.skip_reasons)
-    return data.digest, data.n_duplicates, skips, data.warnings, set(data.items), rates
+    counts = data.n_duplicates, data.n_left, data.n_sided
+    return data.digest, counts, skips, data.warnings, set(data.items), rates
 
 
 class Slow:

@@ -18,7 +18,7 @@ import bbq_plugin as bbq
 from bbq_plugin.comparisons import Comparison, Comparisons
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.html_format import FILTERS, count, needed, number, show_name
-from bbq_plugin.report.html_quality import data_quality, position_bias
+from bbq_plugin.report.html_quality import data_quality, pooled_bias, position_bias
 from tests.report.studies import HOSTILE, result_of
 
 if TYPE_CHECKING:
@@ -172,6 +172,24 @@ def test_a_lean_to_the_left_is_found_with_raters_as_clusters() -> None:
     fair = position_bias(np.array([0.4, 0.6, np.nan]), np.full(3, 50.0))
     assert fair is not None
     assert "no sign" in fair.verdict
+
+
+def test_a_lean_to_the_left_is_found_without_raters() -> None:
+    bias = pooled_bias(60, 100)
+    assert bias is not None
+    # Wilson's interval of 60 in 100, as tables have it
+    assert (bias.lower, bias.upper) == pytest.approx((0.5020, 0.6906), abs=1e-4)
+    assert "lean to the left" in bias.verdict
+    assert pooled_bias(0, 0) is None
+    answers = [
+        Comparison(str(i), None, "oak", "elm", "left" if i % 10 < 6 else "right")
+        for i in range(100)
+    ]
+    page = Page(result_of(Comparisons.from_comparisons(answers)).html())
+    assert "95% interval 50.2% – 69.1%; answers lean to the left" in page.text
+    # Who wins is always named first: that is no side.
+    first = Comparisons.from_comparisons(answers[:6])
+    assert "sides were not recorded" in Page(result_of(first).html()).text
 
 
 def test_the_data_are_counted_as_they_are(demo: Result) -> None:
