@@ -15,9 +15,10 @@ with F the log-density of theta, quality integrated out, and j minus its Hessian
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import erfc, sqrt
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.insight.rows import Row
@@ -56,9 +57,14 @@ def compare(fit: Fit, left: str, right: str, level: float = 0.95) -> Difference:
     mean, covariance = fit.laplace.mean, fit.laplace.covariance
     gap = float(mean[i] - mean[j])
     sd = float(np.sqrt(max(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j], 0.0)))
-    reach = float(ndtri((1 + level) / 2)) * sd
+    reach = NormalDist().inv_cdf((1 + level) / 2) * sd
     p = _p_better(fit, i, j, gap / sd)
     return Difference(left, right, gap, gap - reach, gap + reach, p, 2 * min(p, 1 - p))
+
+
+def _phi(z: float) -> float:
+    """The normal distribution function, exact far into both tails."""
+    return 0.5 * erfc(-z / sqrt(2))
 
 
 def _place(fit: Fit, name: str) -> int:
@@ -72,7 +78,7 @@ def _place(fit: Fit, name: str) -> int:
 def _p_better(fit: Fit, i: int, j: int, wald: float) -> float:
     density = fit.theta_density()
     if density is None or abs(wald) < NEARLY_EQUAL:
-        return float(ndtr(wald))
+        return _phi(wald)
     top = density.at(fit.laplace.mean, np.ones(density.passes.triples.n_raters))
     # Coordinates: half the difference, and every other direction with i and j moving as one.
     apart = np.zeros(top.theta.size)
@@ -82,14 +88,14 @@ def _p_better(fit: Fit, i: int, j: int, wald: float) -> float:
     equal = _best_equal(density, top.theta, rest, i, j)
     fall = top.value - equal.value
     if fall <= 0:
-        return float(ndtr(wald))
+        return _phi(wald)
     r = float(np.sign(wald) * np.sqrt(2 * fall))
     both = np.column_stack((apart, rest))
     log_ratio = _log_det(density, equal, rest) - _log_det(density, top, both)
     v = float(equal.gradient @ apart) * float(np.exp(0.5 * log_ratio))
     if v * r <= 0:
-        return float(ndtr(r))
-    return float(ndtr(r + np.log(v / r) / r))
+        return _phi(r)
+    return _phi(r + float(np.log(v / r)) / r)
 
 
 def _matrix(density: ThetaDensity, point: Point, basis: Floats) -> Floats:

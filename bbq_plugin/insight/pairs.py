@@ -22,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import overload
+from importlib import import_module
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr, xlogy
 
 from bbq_plugin.errors import UsageError
 from bbq_plugin.insight.rows import Row
@@ -47,6 +47,11 @@ _BLOCK = 1 << 15
 # Gains only fall while a batch grows, so an old one is a bound; so many of the highest are renewed
 # at a time.
 _RENEWED = 128
+
+
+def _special() -> Any:
+    """scipy.special, which loads slowly and which only this question needs."""
+    return import_module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ def next_pairs(fit: Fit, n: int = 50, *, among: Sequence[str] | None = None) -> 
         if mean[i] < mean[j]:
             i, j = j, i
         spread = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
-        better = float(ndtr((mean[i] - mean[j]) / np.sqrt(max(spread, 1e-300))))
+        better = float(_special().ndtr((mean[i] - mean[j]) / np.sqrt(max(spread, 1e-300))))
         n_met = met.get((min(i, j), max(i, j)), 0.0)
         rows.append(PairRow(fit.items[i], fit.items[j], better, bits, n_met))
     warnings = []
@@ -129,7 +134,7 @@ def average_quality(fit: Fit) -> float:
 def information_bits(mean: Floats, variance: Floats, quality: float) -> Floats:
     """I(answer; sign of d) for d ~ N(mean, variance), elementwise."""
     sd = np.sqrt(np.maximum(variance, 1e-24))
-    above, below = ndtr(mean / sd), ndtr(-mean / sd)
+    above, below = _special().ndtr(mean / sd), _special().ndtr(-mean / sd)
     # E[sigma(d) - 1/2; d > 0], and with both signs turned the same of the side below
     up, down = _lean_above(mean, sd), -_lean_above(-mean, sd)
     told: Floats = _entropy(0.5 + quality * (up + down))
@@ -153,7 +158,7 @@ def _fisher(mean: float, variance: float, quality: float) -> float:
     """E[p'(d)^2 / (p (1 - p))]: what one answer adds to the curvature in d."""
     d = mean + np.sqrt(max(variance, 0.0)) * _REACH * _NODES
     weight = np.exp(-0.5 * (_REACH * _NODES) ** 2) * _SHARES
-    y = expit(d)
+    y = _special().expit(d)
     p = 0.5 + quality * (y - 0.5)
     slope = quality * y * (1 - y)
     told = slope**2 / np.maximum(p * (1 - p), 1e-300)
@@ -161,7 +166,7 @@ def _fisher(mean: float, variance: float, quality: float) -> float:
 
 
 def _entropy(p: Floats) -> Floats:
-    bits: Floats = -(xlogy(p, p) + xlogy(1 - p, 1 - p)) / np.log(2)
+    bits: Floats = -(_special().xlogy(p, p) + _special().xlogy(1 - p, 1 - p)) / np.log(2)
     return bits
 
 

@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
@@ -53,7 +53,7 @@ class Uncertainty:
     def relative_interval(self, level: float) -> tuple[Floats, Floats]:
         """Ends of the interval of each theta relative to the mean of all items."""
         if self.mean is not None:
-            reach = float(ndtri((1 + level) / 2)) * self.relative_sd()
+            reach = NormalDist().inv_cdf((1 + level) / 2) * self.relative_sd()
             middle = self.mean - self.mean.mean()
             return middle - reach, middle + reach
         relative = self.draws - self.draws.mean(axis=1, keepdims=True)
@@ -65,20 +65,29 @@ class Uncertainty:
         if self.mean is not None and self.covariance is not None:
             c = self.covariance
             sd = np.sqrt(max(c[i, i] + c[j, j] - 2 * c[i, j], 0.0))
-            reach, middle = float(ndtri((1 + level) / 2)) * sd, self.mean[i] - self.mean[j]
+            reach, middle = NormalDist().inv_cdf((1 + level) / 2) * sd, self.mean[i] - self.mean[j]
             return float(middle - reach), float(middle + reach)
         gap = self.draws[:, i] - self.draws[:, j]
         low, high = np.quantile(gap, [(1 - level) / 2, (1 + level) / 2])
         return float(low), float(high)
 
+    def _z(self, columns: slice) -> Floats | None:
+        """Differences in their own standard deviations, where the Gaussian is known."""
+        if self.mean is None or self.covariance is None:
+            return None
+        spread = np.diag(self.covariance)
+        gap = self.mean[:, None] - self.mean[None, columns]
+        variance = spread[:, None] + spread[None, columns] - 2 * self.covariance[:, columns]
+        return np.asarray(gap / np.sqrt(np.maximum(variance, 1e-300)))
+
     def better(self, columns: slice = slice(None)) -> Floats:
         """P(item i is better than item j), rows i, for the given columns j; 1/2 on the diagonal."""
+        z = self._z(columns)
+        if z is not None:
+            from scipy.special import ndtr  # noqa: PLC0415 (loads slowly; ranks do without it)
+
+            return np.asarray(ndtr(z))
         chosen = np.arange(self.n_items)[columns]
-        if self.mean is not None and self.covariance is not None:
-            spread = np.diag(self.covariance)
-            gap = self.mean[:, None] - self.mean[None, chosen]
-            variance = spread[:, None] + spread[None, chosen] - 2 * self.covariance[:, chosen]
-            return np.asarray(ndtr(gap / np.sqrt(np.maximum(variance, 1e-300))))
         out = np.empty((self.n_items, chosen.size))
         for c, j in enumerate(chosen):
             column = self.draws[:, j : j + 1]
@@ -100,9 +109,11 @@ class Uncertainty:
         sure, k = (1 + level) / 2, self.n_items
         above, below = np.zeros(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
         for first in range(0, k, MANY_ITEMS):
-            better = self.better(slice(first, first + MANY_ITEMS))
-            below += (better >= sure).sum(axis=1)
-            above[first : first + MANY_ITEMS] = (better >= sure).sum(axis=0)
+            columns = slice(first, first + MANY_ITEMS)
+            z = self._z(columns)
+            known = self.better(columns) >= sure if z is None else z >= NormalDist().inv_cdf(sure)
+            below += known.sum(axis=1)
+            above[columns] = known.sum(axis=0)
         return 1 + above, k - below
 
 

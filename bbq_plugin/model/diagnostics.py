@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 
 from bbq_plugin.model.objective import Floats
 
@@ -37,9 +36,9 @@ def effective_sample_size(chains: Floats) -> Floats:
     m, n = split.shape[:2]
     within, pooled = _variances(split)
     centred = split - split.mean(axis=1, keepdims=True)
-    length = next_fast_len(2 * n)
-    power = np.abs(rfft(centred, n=length, axis=1)) ** 2
-    covariance = irfft(power, n=length, axis=1)[:, :n].mean(axis=0) / n
+    length = 2 ** int(np.ceil(np.log2(2 * n)))
+    power = np.abs(np.fft.rfft(centred, n=length, axis=1)) ** 2
+    covariance = np.fft.irfft(power, n=length, axis=1)[:, :n].mean(axis=0) / n
     safe = np.where(pooled > 0, pooled, 1.0)
     rho = 1.0 - (within - covariance * n / (n - 1)) / safe
     pairs = rho[: n - n % 2].reshape(n // 2, 2, *rho.shape[1:]).sum(axis=1)

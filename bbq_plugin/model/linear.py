@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from bbq_plugin.model.objective import Floats, Objective, Point
 
@@ -54,17 +53,23 @@ def newton_step(objective: Objective, point: Point, *, need_uphill: bool = False
     if np.all(diagonal > 0):
         # Weights may differ by a factor of 1e12: with a unit diagonal that does not look singular.
         scale = 1.0 / np.sqrt(diagonal)
-        try:
-            factor = cho_factor(matrix * scale[:, None] * scale, lower=True)
-        except LinAlgError:
-            pass
-        else:
+        scaled = matrix * scale[:, None] * scale
 
-            def again(gradient: Floats) -> Floats:
-                return np.asarray(scale * cho_solve(factor, scale * gradient))
+        def again(gradient: Floats) -> Floats:
+            return np.asarray(scale * np.linalg.solve(scaled, scale * gradient))
 
+        if _is_hill(scaled):
             return Step(again(point.gradient), again=again)
     return Step(None, _uphill(matrix, point.gradient) if need_uphill else None)
+
+
+def _is_hill(matrix: Floats) -> bool:
+    """Whether minus the Hessian is positive definite."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _uphill(matrix: Floats, gradient: Floats) -> Floats:
@@ -73,7 +78,7 @@ def _uphill(matrix: Floats, gradient: Floats) -> Floats:
     The sign of the latter follows the gradient and, where that says nothing (raters who contradict
     each other exactly), a convention: the same data give the same fit.
     """
-    roots, axes = eigh(matrix)
+    roots, axes = np.linalg.eigh(matrix)
     floor = 1e-8 * max(float(np.max(np.abs(roots))), 1e-300)
     step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), floor))
     most = axes[:, 0]

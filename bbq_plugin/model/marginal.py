@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import lgamma, log
+
 import numpy as np
-from scipy.special import betaln
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_quadrature as quadrature
@@ -17,7 +18,10 @@ __all__ = ["Marginal", "ThetaDensity", "population_table", "theta_density"]
 def population_table(priors: Priors) -> Floats:
     """The parts of the population of raters as the kernels take them."""
     return np.array(
-        [[np.log(share) - betaln(al, be), al, be] for share, al, be in priors.components()]
+        [
+            [log(share) + lgamma(al + be) - lgamma(al) - lgamma(be), al, be]
+            for share, al, be in priors.components()
+        ]
     )
 
 

@@ -14,10 +14,9 @@ dozen raters already outweighs it. What remains unknown of eta widens the interv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, isinf, lgamma, log, pi
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.special import gammaln
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.errors import ConvergenceError
@@ -33,7 +32,7 @@ __all__ = ["Population", "estimate_priors", "few_raters", "log_hyperprior", "pri
 # small study, which cannot tell, stays near the paper's raters, and a large one is free to leave.
 CENTRE = np.array([np.log(5.0), np.log(9.0), 0.0, np.log(1 / 9)])
 WIDTH = np.array([1.0, 0.25, 0.25, 1.0])
-FREEDOM = np.array([np.inf, 3.0, 3.0, np.inf])  # degrees of; infinity is a Gaussian
+FREEDOM = np.array([inf, 3.0, 3.0, inf])  # degrees of; infinity is a Gaussian
 NUDGE = 0.1
 THETA_TOLERANCE = 1e-4  # Newton's last step is then far below it
 LONGEST = 1.0
@@ -69,18 +68,16 @@ def priors_of(eta: Floats) -> Priors:
 
 def log_hyperprior(eta: Floats) -> float:
     """log h(eta), normalised, so that populations of one and two parts can be compared."""
-    n = eta.size
-    z, nu = (eta - CENTRE[:n]) / WIDTH[:n], FREEDOM[:n]
-    tailed = np.isfinite(nu)
-    bell = -0.5 * z**2 - 0.5 * np.log(2 * np.pi)
-    safe = np.where(tailed, nu, 1.0)
-    student = (
-        gammaln((safe + 1) / 2)
-        - gammaln(safe / 2)
-        - 0.5 * np.log(safe * np.pi)
-        - (safe + 1) / 2 * np.log1p(z**2 / safe)
-    )
-    return float(np.sum(np.where(tailed, student, bell) - np.log(WIDTH[:n])))
+    total = 0.0
+    for value, centre, width, nu in zip(eta, CENTRE, WIDTH, FREEDOM, strict=False):
+        z = (value - centre) / width
+        if isinf(nu):
+            total -= 0.5 * z**2 + 0.5 * log(2 * pi)
+        else:
+            total += lgamma((nu + 1) / 2) - lgamma(nu / 2) - 0.5 * log(nu * pi)
+            total -= (nu + 1) / 2 * log(1 + z**2 / nu)
+        total -= log(width)
+    return float(total)
 
 
 def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
@@ -118,7 +115,7 @@ class Evidence:
         # The level that the new prior gives the items is known; only their distances are searched.
         theta += np.log(theta.size * priors.a) - np.log(RATE * np.sum(np.exp(theta)))
         found = solve_newton(density, theta, self._ones, THETA_TOLERANCE)
-        constant = theta.size * (priors.a * np.log(priors.b) - gammaln(priors.a))
+        constant = theta.size * (priors.a * np.log(priors.b) - lgamma(priors.a))
         value = found.value + constant + log_hyperprior(eta)
         return value - 0.5 * _log_determinant(density, found.point), found.theta
 
@@ -180,7 +177,7 @@ def _climb(evidence: Evidence, eta: Floats, curve: Floats | None = None) -> Summ
     summit = _look(evidence, eta, mixed=not guessed)
     bend = summit.curve if curve is None else curve
     for _ in range(MOST_STEPS):
-        roots, axes = eigh(bend)
+        roots, axes = np.linalg.eigh(bend)
         step = axes @ ((axes.T @ summit.gradient) / np.maximum(np.abs(roots), 0.25))
         size = float(np.max(np.abs(step)))
         if size > LONGEST:
@@ -188,7 +185,7 @@ def _climb(evidence: Evidence, eta: Floats, curve: Floats | None = None) -> Summ
         higher = None if size <= ENOUGH else _higher(evidence, summit, step, mixed=not guessed)
         if higher is None:
             summit = _look(evidence, summit.eta) if guessed else summit
-            roots, axes = eigh(summit.curve)
+            roots, axes = np.linalg.eigh(summit.curve)
             # Differences may see a tail as flat or hollow: nothing is less known than +-1.4 units.
             summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
             return summit

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import lgamma
 
 import numpy as np
-from scipy.special import gammaln
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_quadrature as quadrature
@@ -142,7 +142,7 @@ class _Target:
             if np.max(np.abs(eta)) > 12:  # no population is believed in so far out
                 return -np.inf
             priors = priors_of(eta)
-            constant = k * (priors.a * np.log(priors.b) - gammaln(priors.a)) + log_hyperprior(eta)
+            constant = k * (priors.a * np.log(priors.b) - lgamma(priors.a)) + log_hyperprior(eta)
             if isinstance(self.density, Marginal):
                 self.density.believe(priors)
             else:
