@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _KINDS = {
     "rater": "i", "left": "i", "right": "i", "outcome": "b", "key": "q", "weight": "d",
-    "time_s": "d", "at": "d", "slate": "b", "part": "i",
+    "time_s": "d", "at": "d", "version": "d", "slate": "b", "part": "i",
 }  # fmt: skip
-_USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "slate": 0, "part": 0, "key": 0}
+_USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "version": nan}
 
 
 class Columns:

@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bbq_plugin._answers import coded
 from bbq_plugin._coding import (
     SKIPPED_KEPT,
     RaterCodes,
     RawCodes,
     SkipLog,
     as_text,
-    checked_weight,
     did_you_mean,
 )
 from bbq_plugin._columns import Columns
-from bbq_plugin._wins import newest, wins_of
-from bbq_plugin.comparisons import NO_ANSWER, OUTCOMES, Batch, Comparison, Note, Skipped, Source
+from bbq_plugin._keys import Retractions, key_hashes, newest
+from bbq_plugin._wins import wins_of
+from bbq_plugin.comparisons import NO_ANSWER, Batch, Comparison, Note, Skipped, Source
 from bbq_plugin.errors import DataError, FormatError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 UNRATED = "no rater in this row, while others have one"
 AGAINST_ITSELF = "an item against itself"
 NO_WINNER = "no winner recorded"
-
-_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 
 @dataclass
@@ -93,6 +92,7 @@ class Gatherer:
         self.unrated: list[tuple[int, str]] = []
         self.n_filtered = 0
         self.columns = Columns()
+        self.retracted = Retractions()
 
     # -- rows in
 
@@ -121,6 +121,8 @@ class Gatherer:
         file = self.files[-1]
         self.log.add(record)
         file.n_skipped += 1
+        if record.key is not None:
+            self._retract(record.key, record)
         if record.expected:
             return
         file.reasons[record.reason] += 1
@@ -131,11 +133,15 @@ class Gatherer:
         if self.where or self.by is not None:
             self.tags.update(list(record.tags or ()))
         if not self._matches(record.tags):
+            if record.version is not None:
+                self._retract(record.slate or record.key, record)
             return
         answer = coded(record, self.items, self.raters)
         file = self.files[-1]
         if answer is None:
             self._skip(Skipped(_place(record.key, file.name), AGAINST_ITSELF, record.left))
+            if record.version is not None and record.slate is None:
+                self._retract(record.key, record)
             return
         if answer["rater"] < 0 and len(self.unrated) < SKIPPED_KEPT:
             self.unrated.append((len(self.columns), _place(record.key, file.name)))
@@ -146,6 +152,9 @@ class Gatherer:
         answer["key"] = self._key(record.key if record.slate is None else record.slate)
         answer["part"] = self._part(record.tags)
         self.columns.append(answer)
+
+    def _retract(self, key: str, by: Comparison | Skipped) -> None:
+        self.retracted.add(self._key(key), by.at, by.version, len(self.columns))
 
     def _matches(self, tags: Mapping[str, str] | None) -> bool:
         found = tags or {}
@@ -193,18 +202,18 @@ class Gatherer:
             "outcome": outcome,
         }
         if batch.keys is not None:
-            columns["key"] = _key_hashes(batch.keys, n)
+            columns["key"] = key_hashes(batch.keys, n)
         if batch.at is not None:
             columns["at"] = np.array(batch.at, dtype=np.float64)
         lines: Any = batch.lines
         if not good.all():
             for i in np.flatnonzero(~good).tolist():
                 where = f"{file.name}:{lines[i]}"
-                itself = left[i] == right[i] and outcome[i] != NO_ANSWER
+                name, other = as_text(batch.left[i]), as_text(batch.right[i])
+                # Two names that only `rename` made one: that nobody won was there before.
+                itself = name == other or outcome[i] != NO_ANSWER
                 self._skip(
-                    Skipped(where, AGAINST_ITSELF, as_text(batch.left[i]))
-                    if itself
-                    else Skipped(where, NO_WINNER)
+                    Skipped(where, AGAINST_ITSELF, name) if itself else Skipped(where, NO_WINNER)
                 )
             columns = {name: column[good] for name, column in columns.items()}
             lines = np.asarray(lines)[good]
@@ -231,10 +240,10 @@ class Gatherer:
         keep = self._skip_unrated(columns["rater"], file)
         self._check_skipped(max_skipped)
         self._check_tags()
-        latest = newest(columns, file) if self.merge else None
-        n_duplicates = 0 if latest is None else int((keep & ~latest).sum())
-        if latest is not None:
-            keep &= latest
+        n_once = int(keep.sum())
+        for latest in (newest(columns, file), self.retracted.of(columns)) if self.merge else ():
+            if latest is not None:
+                keep &= latest
         n_kept = int(keep.sum())
         if dropped := self._dropped():
             keep &= ~np.isin(columns["rater"], dropped)
@@ -245,7 +254,7 @@ class Gatherer:
         whole = {
             "skipped": tuple(self.log.first),
             "skip_reasons": MappingProxyType(dict(self.log.reasons)),
-            "n_duplicates": n_duplicates,
+            "n_duplicates": n_once - n_kept,
             "n_dropped": n_dropped,
             "n_filtered": self.n_filtered,
             "warnings": tuple(self.notes),
@@ -337,43 +346,8 @@ class Gatherer:
         )
 
 
-def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, Any] | None:
-    """One answer in codes, or None if it compares an item with itself."""
-    for name in (record.left, record.right):
-        if not isinstance(name, str):
-            raise DataError(f"item is {name!r}, not text; give names as str")
-    if record.rater is not None and not isinstance(record.rater, str):
-        raise DataError(f"rater is {record.rater!r}, not text; give names as str")
-    if record.outcome not in _CODE:
-        raise DataError(f"outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}")
-    left, right = items[record.left], items[record.right]
-    if left == right:
-        return None
-    rater = raters[record.rater]
-    if rater < 0 and record.rater is not None:
-        raise DataError(f"rater has an empty name ({record.rater!r}); name it or drop the row")
-    return {
-        "rater": rater,
-        "left": left,
-        "right": right,
-        "outcome": _CODE[record.outcome],
-        "weight": checked_weight(record.weight),
-        "time_s": np.nan if record.time_s is None else record.time_s,
-        "at": np.nan if record.at is None else record.at,
-        "slate": record.slate is not None,
-    }
-
-
 def _codes(codes: RawCodes, column: Iterable[Any], n: int) -> NDArray[np.int32]:
     return np.fromiter(map(codes.__getitem__, column), dtype=np.int32, count=n)
-
-
-def _key_hashes(keys: Sequence[str | int | float], n: int) -> NDArray[np.int64]:
-    if set(map(type, keys)) != {str}:
-        keys = [as_text(key, "key") for key in keys]
-    hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=n)
-    hashes[hashes == 0] = 1
-    return hashes
 
 
 def _place(key: str, name: str) -> str:

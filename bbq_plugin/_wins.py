@@ -1,4 +1,4 @@
-"""Coded answers to wins: the newest of each key, names that are used, ties as two halves."""
+"""Coded answers to wins: names that are used, ties as two halves, and what is counted."""
 
 from __future__ import annotations
 
@@ -18,51 +18,6 @@ if TYPE_CHECKING:
 
 # Indices into OUTCOMES; what is not below TIE is a tie of some kind.
 RIGHT, TIE, BOTH_BAD = 1, 2, 3
-
-
-def newest(columns: dict[str, NDArray[Any]], file: NDArray[Any]) -> Mask | None:
-    """Which rows are the last word under their key; None if no key comes twice.
-
-    The newest `at` wins, else what comes later. A slate is one answer of many
-    rows: it is taken from one file as a whole. Key 0 stands for no key. A key
-    says nothing about other people or other items: an `id` may be that of a pair,
-    which many have seen.
-    """
-    key, slate = columns["key"], columns["slate"] != 0
-    keep = np.ones(key.size, dtype=np.bool_)
-    single = np.flatnonzero(~slate & (key != 0))
-    # Sorting alone tells whether there is anything to do, which is rare.
-    twins = _has_twins(key[single])
-    if twins:
-        for name in ("rater", "left", "right"):
-            key = _mixed(key, columns[name])
-        twins = _has_twins(key[single])
-    if twins:
-        at = np.nan_to_num(columns["at"][single], nan=-np.inf)
-        order = np.lexsort((single, at, key[single]))
-        last = np.ones(order.size, dtype=np.bool_)
-        last[:-1] = key[single][order][1:] != key[single][order][:-1]
-        keep[single[order[~last]]] = False
-    many = np.flatnonzero(slate)
-    if many.size and file[many].min() != file[many].max():
-        _, group = np.unique(columns["key"][many], return_inverse=True)
-        at = np.nan_to_num(columns["at"][many], nan=-np.inf)
-        order = np.lexsort((many, at, group))
-        chosen = np.empty(int(group.max()) + 1, dtype=np.int64)
-        chosen[group[order]] = file[many][order]
-        keep[many] = file[many] == chosen[group]
-    return None if keep.all() else keep
-
-
-def _has_twins(key: NDArray[Any]) -> bool:
-    in_order = np.sort(key)
-    return bool((in_order[1:] == in_order[:-1]).any())
-
-
-def _mixed(key: NDArray[Any], code: NDArray[Any]) -> NDArray[Any]:
-    """Both in one number: a step of the hash that SplitMix64 is made of."""
-    mixed = (key.astype(np.uint64) ^ code.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed ^ (mixed >> np.uint64(29))).astype(np.int64)
 
 
 def wins_of(

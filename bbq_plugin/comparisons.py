@@ -43,7 +43,9 @@ class Comparison(msgspec.Struct, frozen=True, gc=False):
     """One answer as it was shown: who saw which two items where, and what they said.
 
     `slate` names the ranking or choice that this pair was broken out of; such a
-    pair was not shown side by side, so its left and right mean nothing.
+    pair was not shown side by side, so its left and right mean nothing. `version` is
+    when the answer was last changed (or any number that grows): of one key it is the
+    highest version that counts.
     """
 
     key: str
@@ -56,6 +58,7 @@ class Comparison(msgspec.Struct, frozen=True, gc=False):
     at: float | None = None
     time_s: float | None = None
     tags: dict[str, str] | None = None
+    version: float | None = None
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):
@@ -63,13 +66,17 @@ class Skipped(msgspec.Struct, frozen=True, gc=False):
 
     `expected` says that this is no sign of trouble: the user asked for it, or the
     row is no answer by the format's own word. It is counted like any other, but
-    `strict` and `max_skipped` pass over it.
+    `strict` and `max_skipped` pass over it. With a `key` it takes back what an older
+    record with this key and the same `at` said: an answer that was cancelled or emptied.
     """
 
     where: str
     reason: str
     value: str | None = None
     expected: bool = False
+    key: str | None = None
+    version: float | None = None
+    at: float | None = None
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
@@ -158,7 +165,8 @@ class Comparisons:
     left_rate: NDArray[np.float64] | None = None
     #: Median answering time of a rater in seconds; NaN without any, None if no time is known.
     median_time_s: NDArray[np.float64] | None = None
-    #: Answers left out because the same key came again, newer or in a later file.
+    #: Answers left out because the same key came again, newer or in a later file, perhaps to
+    #: take the answer back.
     n_duplicates: int = 0
     #: Answers of the raters that were to be dropped.
     n_dropped: int = 0

@@ -129,7 +129,7 @@ def read(
     - `paths`: files, plain or gzip, or "-" for standard input. The adapter is
       recognised by the content of each file unless it is named.
     - The same key again, in one file or in several, is the same answer: the newest
-      `at` counts, else what comes later; `n_duplicates` says how many did not.
+      `version` counts, or `at`, else what comes later; `n_duplicates` says how many did not.
     - `strict` makes the first skipped row an error. Without it, a file of which more
       than the share `max_skipped` is skipped is one.
     - `where` keeps only answers with these tags; `rename` gives items other names,

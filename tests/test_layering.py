@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import from its own level and from those below it.
 LEVELS = (
-    {"errors", "comparisons", "_coding", "_columns", "_gather", "_wins", "aggregate", "threads"},
+    {"errors", "comparisons", "aggregate", "threads"}
+    | {"_answers", "_coding", "_columns", "_gather", "_keys", "_wins"},
     {"breaking", "registry", "_opening", "_options", "simulation"},
     {"model"},
     {"insight"},

@@ -111,6 +111,55 @@ class Rankings:
                 )
 
 
+class States:
+    """A made-up format: `key rater left right version` a line; `-` for left takes back."""
+
+    name = "states"
+
+    def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - of the protocol
+        return None
+
+    def read(self, stream: io.BufferedReader, name: str) -> Iterator[Comparison | Skipped]:
+        for line in stream:
+            key, rater, left, right, version = line.decode().split()
+            new = None if version == "?" else float(version)
+            if left == "-":
+                yield Skipped(name, "gone", expected=True, key=key, version=new, at=1.0)
+            else:
+                yield Comparison(key, rater, left, right, "left", at=1.0, version=new)
+
+
+@pytest.mark.parametrize(
+    ("states", "winners"),
+    [
+        (["k ann a b 5", "k ann b a 4"], "a"),
+        (["k ann a b 5", "k ann a b 5"], "a"),
+        (["k ann a b 4", "k bob c b 5"], "c"),
+        (["k ann a b ?", "k ann c b ?"], "ac"),
+        (["k ann a b 4", "k - - - 5"], ""),
+        (["k - - - 5", "k ann a b 4"], ""),
+        (["k - - - 5", "k ann a b 5"], "a"),
+        (["k ann a b 5", "k - - - 5"], ""),
+        (["k ann a b 4", "k - - - 5", "k ann c b 6", "k - - - 3"], "c"),
+        (["k ann a b 4", "l - - - 5"], "a"),
+        (["k ann a b ?", "k - - - ?"], ""),
+    ],
+)
+def test_the_newest_version_counts_and_a_newer_skip_takes_back(
+    tmp_path: Path, states: list[str], winners: str
+) -> None:
+    lines = ["other ann x y 1", *states]
+    one = tmp_path / "all"
+    one.write_text("\n".join(lines))
+    several = [tmp_path / str(i) for i in range(len(lines))]
+    for path, line in zip(several, lines, strict=True):
+        path.write_text(line)
+    for paths in ([one], several):
+        data = read(paths, States())
+        assert sorted(data.items[i] for i in data.winner) == [*winners, "x"]
+        assert data.n_comparisons + data.n_duplicates + data.n_skipped == len(lines)
+
+
 def test_a_ranking_is_corrected_as_a_whole(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("s1 1 a>b a>c b>c\ns2 1 a>b\n")
@@ -248,6 +297,12 @@ def test_names_that_run_into_each_other_have_different_digests() -> None:
     assert one.digest != other.digest
     unrated = Comparisons.from_records([(None, "a\0", "b"), (None, "a\0", "c")])
     assert unrated.digest != one.digest
+
+
+def test_records_that_a_program_gives_are_taken_as_they_are() -> None:
+    answers = [Comparison("k", "ann", "a", "b", "left", version=v) for v in (1.0, 2.0)]
+    data = Comparisons.from_comparisons([*answers, Skipped("x", "gone", key="k", version=3.0)])
+    assert (data.n_comparisons, data.n_duplicates, data.n_skipped) == (2, 0, 1)
 
 
 def test_a_batch_is_the_same_as_its_rows() -> None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bbq_adapters.label_studio import tables
-from bbq_adapters.label_studio.answers import NO_NAMES, LeftOutError, Reader, Said
+from bbq_adapters.label_studio.answers import DELETED, NO_NAMES, LeftOutError, Reader, Said
 from bbq_adapters.label_studio.names import Keys, described, tags_of
 from bbq_adapters.label_studio.options import BothBad, GroundTruth, Within, checked
 from bbq_adapters.label_studio.plan import make_plan
@@ -199,12 +199,31 @@ class _Reading:
                 said.append((answer, self._said(task, answer)))
             except LeftOutError as why:
                 self._nameless += why.reason == NO_NAMES
-                yield Skipped(answer.where, why.reason, why.value, why.expected)
+                # What an older export knows of the rater or the items is not taken back.
+                unknown = answer.id is None or why.reason in (DELETED, NO_NAMES)
+                key = None if unknown else _key(task, answer)
+                yield Skipped(
+                    answer.where,
+                    why.reason,
+                    why.value,
+                    why.expected,
+                    key,
+                    answer.updated,
+                    answer.at,
+                )
         tags = tags_of(task.data, self._no_tags) if said else None
         superseded = _superseded(said)
         for number, (answer, one) in enumerate(said):
             if number in superseded:
-                yield Skipped(answer.where, superseded[number], expected=True)
+                reason, since = superseded[number]
+                yield Skipped(
+                    answer.where,
+                    reason,
+                    expected=True,
+                    key=_key(task, answer),
+                    version=since,
+                    at=answer.at,
+                )
                 continue
             self._named += 1
             yield from _comparisons(task, answer, one, tags)
@@ -224,7 +243,7 @@ class _Reading:
         if answer.id is None:
             raise LeftOutError("the annotation has no id")
         if answer.rater is None:
-            raise LeftOutError("the rater's account was deleted")
+            raise LeftOutError(DELETED)
         return said
 
     def check_names(self, sample: Sequence[Task]) -> None:
@@ -239,8 +258,8 @@ class _Reading:
             )
 
 
-def _superseded(said: list[tuple[Answer, Said]]) -> dict[int, str]:
-    """Which answers of a task do not count beside the others of the same task, and why."""
+def _superseded(said: list[tuple[Answer, Said]]) -> dict[int, tuple[str, float | None]]:
+    """Which answers of a task do not count beside the others of the same task, why, since when."""
     if len(said) < 2:
         return {}
     newest: dict[str | None, int] = {}
@@ -249,14 +268,19 @@ def _superseded(said: list[tuple[Answer, Said]]) -> dict[int, str]:
         if _later(answer, number) > _later(said[best][0], best):
             newest[answer.rater] = number
     by_id = {answer.id: (answer, one) for answer, one in said}
-    reasons: dict[int, str] = {}
+    reasons: dict[int, tuple[str, float | None]] = {}
     for number, (answer, one) in enumerate(said):
         if newest[answer.rater] != number:
-            reasons[number] = "replaced by the rater's later answer to the same task"
+            later = said[newest[answer.rater]][0]
+            since = answer.updated if later.id == answer.id else later.updated
+            reasons[number] = ("replaced by the rater's later answer to the same task", since)
         elif answer.parent in by_id:
             parent, same = by_id[answer.parent]
             if same == one and parent.rater != answer.rater:
-                reasons[number] = "an unchanged copy of another rater's annotation"
+                reasons[number] = (
+                    "an unchanged copy of another rater's annotation",
+                    answer.updated,
+                )
     return reasons
 
 
@@ -269,10 +293,14 @@ def _later(answer: Answer, number: int) -> tuple[float, float, int]:
     )
 
 
+def _key(task: Task, answer: Answer) -> str:
+    return f"ls:{task.project or ''}:{answer.id}"
+
+
 def _comparisons(
     task: Task, answer: Answer, said: Said, tags: dict[str, str] | None
 ) -> Iterator[Comparison]:
-    key = f"ls:{task.project or ''}:{answer.id}"
+    key = _key(task, answer)
     slate = key if said.broken else None
     for number, (left, right, outcome, weight) in enumerate(said.pairs):
         yield Comparison(
@@ -286,4 +314,5 @@ def _comparisons(
             answer.at,
             answer.time_s,
             tags,
+            answer.updated,
         )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bbq_plugin.comparisons import Outcome
 
 NO_NAMES = "the task does not name its items"
+DELETED = "the rater's account was deleted"
 
 
 class LeftOutError(Exception):

@@ -1,0 +1,44 @@
+"""One answer in codes, with the checks that refuse it."""
+
+from __future__ import annotations
+
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+from bbq_plugin._coding import checked_weight
+from bbq_plugin.comparisons import OUTCOMES
+from bbq_plugin.errors import DataError
+
+if TYPE_CHECKING:
+    from bbq_plugin._coding import RawCodes
+    from bbq_plugin.comparisons import Comparison
+
+_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+
+
+def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, Any] | None:
+    """One answer in codes, or None if it compares an item with itself."""
+    for name in (record.left, record.right):
+        if not isinstance(name, str):
+            raise DataError(f"item is {name!r}, not text; give names as str")
+    if record.rater is not None and not isinstance(record.rater, str):
+        raise DataError(f"rater is {record.rater!r}, not text; give names as str")
+    if record.outcome not in _CODE:
+        raise DataError(f"outcome is {record.outcome!r}; expected one of {', '.join(OUTCOMES)}")
+    left, right = items[record.left], items[record.right]
+    if left == right:
+        return None
+    rater = raters[record.rater]
+    if rater < 0 and record.rater is not None:
+        raise DataError(f"rater has an empty name ({record.rater!r}); name it or drop the row")
+    return {
+        "rater": rater,
+        "left": left,
+        "right": right,
+        "outcome": _CODE[record.outcome],
+        "weight": checked_weight(record.weight),
+        "time_s": nan if record.time_s is None else record.time_s,
+        "at": nan if record.at is None else record.at,
+        "version": nan if record.version is None else record.version,
+        "slate": record.slate is not None,
+    }
