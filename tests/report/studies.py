@@ -46,13 +46,15 @@ def result_of(data: Comparisons, **options: Any) -> Result:
 
 
 def renamed(study: Study, items: tuple[str, ...], raters: tuple[str, ...]) -> Comparisons:
-    """The study under other names, with times and rows left out for reasons of the same kind."""
+    """The study under other names, with times, pairs called bad, and rows left out for reasons
+    of the same kind."""
     item = dict(zip(study.truth.items, items, strict=True))
     rater = dict(zip(study.truth.raters, raters, strict=True))
     records: list[Comparison | Skipped] = [Skipped("votes:1", name) for name in items]
     for c in study.comparisons():
         who = rater[str(c.rater)]
+        outcome = "both_bad" if c.outcome == "tie" else c.outcome
         records.append(
-            Comparison(c.key, who, item[c.left], item[c.right], c.outcome, c.weight, time_s=2.5)
+            Comparison(c.key, who, item[c.left], item[c.right], outcome, c.weight, time_s=2.5)
         )
     return Comparisons.from_comparisons(records)
