@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args, overload
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.errors import UsageError
-from bbq_plugin.insight.rows import Row
+from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.insight.uncertainty import Floats, Intervals, Uncertainty, uncertainty
 from bbq_plugin.model import Fit
 
@@ -40,7 +39,7 @@ class ItemRow(Row):
     wins: float
 
 
-class Leaderboard(Sequence[ItemRow]):
+class Leaderboard(Rows[ItemRow]):
     """Items, the best first. ``better`` is P(row i is better than row j) in the same order."""
 
     def __init__(
@@ -51,7 +50,8 @@ class Leaderboard(Sequence[ItemRow]):
         level: float,
         scale: Scale,
     ) -> None:
-        self._rows, self._order, self._known = rows, order, known
+        super().__init__(rows)
+        self._order, self._known = order, known
         self.level, self.scale, self.intervals = level, scale, known.kind
         self.warnings = known.warnings
 
@@ -61,19 +61,6 @@ class Leaderboard(Sequence[ItemRow]):
         matrix = self._known.better()
         ordered: Floats = matrix[np.ix_(self._order, self._order)]
         return ordered
-
-    @overload
-    def __getitem__(self, index: int) -> ItemRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[ItemRow]: ...
-    def __getitem__(self, index: int | slice) -> ItemRow | list[ItemRow]:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[ItemRow]:
-        return iter(self._rows)
 
     def __repr__(self) -> str:
         best = self._rows[0]

@@ -19,17 +19,17 @@ so that the next pair is chosen for what the batch before it will not have told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.errors import UsageError
-from bbq_plugin.insight.rows import Row
+from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.model import Fit
 
 __all__ = ["NextPairs", "PairRow", "next_pairs"]
@@ -69,24 +69,12 @@ class PairRow(Row):
     n: float
 
 
-class NextPairs(Sequence[PairRow]):
+class NextPairs(Rows[PairRow]):
     """Pairs, the most informative first. ``quality`` is the average rater's, as assumed here."""
 
     def __init__(self, rows: list[PairRow], quality: float, warnings: tuple[str, ...] = ()) -> None:
-        self._rows, self.quality, self.warnings = rows, quality, warnings
-
-    @overload
-    def __getitem__(self, index: int) -> PairRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[PairRow]: ...
-    def __getitem__(self, index: int | slice) -> PairRow | list[PairRow]:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[PairRow]:
-        return iter(self._rows)
+        super().__init__(rows)
+        self.quality, self.warnings = quality, warnings
 
     def __repr__(self) -> str:
         return f"<NextPairs: {len(self)}, for raters of quality {self.quality:.2f}>"

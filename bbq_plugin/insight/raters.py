@@ -9,15 +9,14 @@ comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.errors import UsageError
-from bbq_plugin.insight.rows import Row
+from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model import Fit, Priors
 
@@ -48,7 +47,7 @@ class RaterRow(Row):
     reasons: tuple[str, ...]
 
 
-class RaterReport(Sequence[RaterRow]):
+class RaterReport(Rows[RaterRow]):
     """Raters in the order of the data, with what the verdicts rest on."""
 
     def __init__(
@@ -60,21 +59,9 @@ class RaterReport(Sequence[RaterRow]):
         false_rate: float = FALSE_RATE,
         least: int = LEAST,
     ) -> None:
-        self._rows, self.p_guesser, self.warnings = rows, p_guesser, warnings
+        super().__init__(rows)
+        self.p_guesser, self.warnings = p_guesser, warnings
         self.false_rate, self.least = false_rate, least
-
-    @overload
-    def __getitem__(self, index: int) -> RaterRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[RaterRow]: ...
-    def __getitem__(self, index: int | slice) -> RaterRow | list[RaterRow]:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[RaterRow]:
-        return iter(self._rows)
 
     def __repr__(self) -> str:
         excluded = sum(row.verdict == "exclude" for row in self._rows)

@@ -8,16 +8,15 @@ given, are those of the fit of all data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.insight.rows import Row
+from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.model import Fit
 
 __all__ = ["Stability", "StabilityRow", "kendall_tau", "stability"]
@@ -46,24 +45,12 @@ class StabilityRow(Row):
     seconds: float
 
 
-class Stability(Sequence[StabilityRow]):
+class Stability(Rows[StabilityRow]):
     """One row a model, in the order given."""
 
     def __init__(self, rows: list[StabilityRow], resamples: int, seed: int) -> None:
-        self._rows, self.resamples, self.seed = rows, resamples, seed
-
-    @overload
-    def __getitem__(self, index: int) -> StabilityRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[StabilityRow]: ...
-    def __getitem__(self, index: int | slice) -> StabilityRow | list[StabilityRow]:
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __iter__(self) -> Iterator[StabilityRow]:
-        return iter(self._rows)
+        super().__init__(rows)
+        self.resamples, self.seed = resamples, seed
 
     def __repr__(self) -> str:
         return f"<Stability: {len(self)} models, {self.resamples} resamples>"
