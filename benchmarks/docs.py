@@ -88,7 +88,8 @@ def anchor(title: str) -> str:
 def main() -> None:
     """Write the page."""
     results = []
-    for name in ORDER:
+    others = sorted({path.stem for path in RESULTS.glob("*.json")} - set(ORDER))
+    for name in [*ORDER, *others]:
         path = RESULTS / f"{name}.json"
         if path.exists():
             results.append(json.loads(path.read_text(encoding="utf-8")))

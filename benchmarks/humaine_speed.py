@@ -5,13 +5,14 @@
 the paper's scale (400 points a nat) is 2.5e-9 nats. The paper's EM is the one of `literal_em.py`
 without rescaling, on counts made before the clock starts, and stops at the first step that is
 within 1e-6 Elo of the optimum, which it is told. evalica's rater-blind `bradley_terry` gets the
-same arrays and its index, with the list of winners made before the clock starts and its own
-default tolerance.
+same arrays, with the list of winners made before the clock starts and its own default tolerance;
+of the ways to call it (with or without its index, arrays or lists) the fastest counts.
 """
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import evalica
 import numpy as np
@@ -62,15 +63,15 @@ def main() -> None:
     steps, em_seconds, gap = paper_em(Counts.of(data), optimum, 200 if quick else 1_000_000)
     index = pd.Index(range(ITEMS))
     x_won = [evalica.Winner.X] * COMPARISONS
+    lists = winner.tolist(), loser.tolist()
     theirs = {
-        "evalica, arrays": best_of(
-            lambda: evalica.bradley_terry(winner, loser, x_won, index=index), repeats
+        name: best_of(partial(evalica.bradley_terry, *given, x_won, index=known), repeats)
+        for name, given, known in (
+            ("evalica, arrays", (winner, loser), None),
+            ("evalica, arrays and its index", (winner, loser), index),
+            ("evalica, lists and its index", lists, index),
         )
     }
-    lists = winner.tolist(), loser.tolist()
-    theirs["evalica, lists"] = best_of(
-        lambda: evalica.bradley_terry(*lists, x_won, index=index), repeats
-    )
     evalica_seconds = min(theirs.values())
 
     if quick:
@@ -83,7 +84,7 @@ def main() -> None:
     shown = f"{ratio:,.0f} times"
     report.check("faster than the paper's EM", shown, f"≥ {FASTER} times", ok=ratio >= FASTER)
     against = seconds / evalica_seconds
-    report.check("time relative to evalica", f"{against:.2f}", "≤ 1", ok=against <= 1)
+    report.check("time relative to evalica's fastest", f"{against:.2f}", "≤ 1", ok=against <= 1)
     shown = f"{error:.0e} Elo"
     ok = error <= TOLERANCE_ELO
     report.check("largest error of the timed fit", shown, f"≤ {TOLERANCE_ELO:.0e} Elo", ok=ok)
