@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 UNRATED = "no rater in this row, while others have one"
 AGAINST_ITSELF = "an item against itself"
+MERGED = "one item after renaming"
 NO_WINNER = "no winner recorded"
 
 
@@ -139,7 +140,7 @@ class Gatherer:
         answer = coded(record, self.items, self.raters)
         file = self.files[-1]
         if answer is None:
-            self._skip(Skipped(_place(record.key, file.name), AGAINST_ITSELF, record.left))
+            self._skip(_itself(_place(record.key, file.name), record.left, record.right))
             if record.version is not None and record.slate is None:
                 self._retract(record.key, record)
             return
@@ -212,9 +213,7 @@ class Gatherer:
                 name, other = as_text(batch.left[i]), as_text(batch.right[i])
                 # Two names that only `rename` made one: that nobody won was there before.
                 itself = name == other or outcome[i] != NO_ANSWER
-                self._skip(
-                    Skipped(where, AGAINST_ITSELF, name) if itself else Skipped(where, NO_WINNER)
-                )
+                self._skip(_itself(where, name, other) if itself else Skipped(where, NO_WINNER))
             columns = {name: column[good] for name, column in columns.items()}
             lines = np.asarray(lines)[good]
             if not len(lines):
@@ -301,7 +300,8 @@ class Gatherer:
                 f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
                 log.name,
                 remedy=f"if adapter {log.adapter!r} is the wrong one, name another; if the rows "
-                f"are rightly left out, allow more (max_skipped={_rounded_up(share)})",
+                f"are rightly left out, allow more (--max-skipped {_percent_up(share)}%, "
+                f"in Python max_skipped={_percent_up(share) / 100})",
             )
 
     def _check_tags(self) -> None:
@@ -366,5 +366,12 @@ def _strict_error(skipped: Skipped, name: str) -> FormatError:
     )
 
 
-def _rounded_up(share: float) -> float:
-    return min(1.0, ceil(share * 100) / 100)
+def _itself(where: str, left: str, right: str) -> Skipped:
+    """A row of one item: by mistake, or because the user made one of the two."""
+    if as_text(left) == as_text(right):
+        return Skipped(where, AGAINST_ITSELF, left)
+    return Skipped(where, MERGED, left, expected=True)
+
+
+def _percent_up(share: float) -> int:
+    return min(100, ceil(share * 100))

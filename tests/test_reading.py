@@ -193,8 +193,30 @@ def test_items_can_be_merged_by_renaming_them(tmp_path: Path) -> None:
     path = votes(tmp_path / "1.jsonl", *[{**A, "id": str(i)} for i in range(200)], B, C)
     data = read(path, rename={"ash": "elm", "yew": "fir"})
     assert data.items == ("oak", "elm")
-    assert data.skip_reasons == {"an item against itself": 1}
+    assert data.skip_reasons == {"one item after renaming": 1}
     assert data.warnings == ("there is no item 'yew' to rename",)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_answers_between_two_items_made_one_are_no_fault(
+    tmp_path: Path, suffix: str, strict: bool
+) -> None:
+    path = tmp_path / f"1.{suffix}"
+    if suffix == "jsonl":
+        votes(path, A, *[{**B, "id": f"b{i}"} for i in range(20)])
+    else:
+        rows = ["oak,elm,model_a,ann", *["elm,ash,model_a,bob"] * 20]
+        path.write_text("\n".join(["model_a,model_b,winner,judge", *rows]), encoding="utf-8")
+    data = read(path, rename={"elm": "tree", "ash": "tree"}, strict=strict)
+    assert data.n_comparisons == 1
+    assert data.skip_reasons == {"one item after renaming": 20}
+
+
+def test_an_item_that_met_itself_before_renaming_is_still_a_fault(tmp_path: Path) -> None:
+    path = votes(tmp_path / "1.jsonl", A, *[{**B, "id": f"b{i}", "model_b": "elm"} for i in "123"])
+    with pytest.raises(FormatError, match="an item against itself"):
+        read(path, rename={"elm": "tree"})
 
 
 def test_raters_can_be_dropped_by_name(tmp_path: Path) -> None:
@@ -230,7 +252,7 @@ def test_too_many_skips_are_what_a_wrong_adapter_looks_like(tmp_path: Path) -> N
     message = str(caught.value)
     assert "2 of 100 rows (2.00%) had to be skipped, more than the 1.00% allowed" in message
     assert "no winner recorded" in message
-    assert "max_skipped=0.02" in message
+    assert "(--max-skipped 2%, in Python max_skipped=0.02)" in message
     assert read(path, max_skipped=0.02).n_skipped == 2
     one = votes(tmp_path / "2.jsonl", *good[:3], gaps[0])
     assert read(one).n_skipped == 1
