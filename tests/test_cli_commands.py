@@ -191,6 +191,27 @@ def test_a_near_miss_is_recognised(study: Path, arguments: list[str], meant: str
     assert f"did you mean {meant}" in result.stderr.lower()
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "demo --seed -1",
+        "fit VOTES --seed -1",
+        "simulate --seed -1",
+        "simulate --spread -1",
+        "simulate --quality 0 0",
+        "simulate --quality nan 2",
+        "simulate --shape nan",
+        "simulate --items 0",
+    ],
+)
+def test_a_number_that_nothing_can_be_drawn_with_is_wrong_usage(study: Path, typed: str) -> None:
+    arguments = typed.split()
+    result = bbq(*(study if a == "VOTES" else a for a in arguments))
+    assert result.exit_code == 2
+    option = next(a for a in arguments if a.startswith("--")).removeprefix("--")
+    assert option in result.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("level", ["0", "1", "nan", "-0.5", "150", "high"])
 def test_an_impossible_level_is_refused(study: Path, level: str) -> None:
     result = bbq("fit", study, "--level", level)

@@ -12,7 +12,7 @@ import click
 from bbq_plugin.cli.output import tell, working
 from bbq_plugin.cli.paths import expanded
 from bbq_plugin.cli.pseudonym_key import pseudonym_key
-from bbq_plugin.cli.types import Choice, KeyValue, Share
+from bbq_plugin.cli.types import SEED, Choice, KeyValue, Share
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ _OPTIONS = [
         type=click.Path(path_type=Path),
         help="File with the key of the pseudonyms instead; implies --pseudonymise.",
     ),
-    click.option("--seed", default=0, show_default=True, help="Seed of whatever is random."),
+    click.option(
+        "--seed", type=SEED, default=0, show_default=True, help="Seed of whatever is random."
+    ),
 ]
 
 
@@ -174,7 +176,7 @@ def reading_options(command: _Command) -> _Command:
             rename=rename,
             drop_rater=drop_rater,
             key=_key(pseudonym_key_file, wanted=pseudonymise),
-            seed=_checked_seed(seed),
+            seed=seed,
         )
         return command(source, **rest)
 
@@ -207,9 +209,3 @@ def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:
     key, notes = pseudonym_key(key_file)
     tell(*notes, what="Warning")
     return key
-
-
-def _checked_seed(seed: int) -> int:
-    if seed < 0:
-        raise UsageError(f"--seed is {seed}; expected 0 or more")
-    return seed

@@ -9,7 +9,7 @@ import click
 
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
-from bbq_plugin.cli.types import Choice
+from bbq_plugin.cli.types import SEED, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def _study_options(command: _Command) -> _Command:
         click.option(
             "--median-votes", type=float, help="Log-normal votes a rater, with this median."
         ),
-        click.option("--seed", default=0, show_default=True, help="Seed of the study."),
+        click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the study."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -104,7 +104,7 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
 
 @click.command(cls=Command)
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--seed", default=0, show_default=True, help="Seed of the study.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the study.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Also draw the screen into this file.")
 def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
     """Show all of it on a simulated study.

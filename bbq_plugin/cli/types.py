@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 else:
     _Words, _Number, _Pair = click.Choice, click.ParamType, click.ParamType
 
+#: What --seed takes, whatever is drawn.
+SEED = click.IntRange(min=0)
+
 
 def near_miss(word: str, known: Iterable[str]) -> str:
     """A question to put behind a message, or nothing."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -167,6 +167,12 @@ def simulate(
     """
     _check_shares(guessers=guessers, inverted=inverted, left_bias=left_bias, ties=ties)
     _check_design(items, raters, comparisons, slate, answer, ties)
+    first, second = quality
+    _check_positive(shape=shape, **{"quality[0]": first, "quality[1]": second})
+    if spread is not None and not 0 <= spread < inf:
+        raise UsageError(f"spread is {spread}; expected a finite number, 0 or more")
+    if not isinstance(seed, np.random.Generator) and seed < 0:
+        raise UsageError(f"seed is {seed}; expected 0 or more")
     if guessers + inverted > 1:
         raise UsageError(f"guessers {guessers} and inverted {inverted} add up to more than 1")
     rng = np.random.default_rng(seed)
@@ -293,9 +299,17 @@ def _check_shares(**shares: float) -> None:
             raise UsageError(f"{name} is {share}; expected a share from 0 to 1")
 
 
+def _check_positive(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not 0 < number < inf:
+            raise UsageError(f"{name} is {number}; expected a finite number above 0")
+
+
 def _check_design(
     items: int, raters: int, comparisons: int, slate: int, answer: str, ties: float
 ) -> None:
+    if items < 2:
+        raise UsageError(f"items is {items}; expected 2 or more")
     if not 2 <= slate <= min(items, 100):
         raise UsageError(f"slate is {slate}; expected from 2 up to the {items} items (at most 100)")
     if raters < 1 or comparisons < raters:
