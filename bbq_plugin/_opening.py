@@ -32,6 +32,8 @@ STANDARD_INPUT = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# Where UTF-16 without a mark shows.
+_FIRST_BYTES = 64
 # Rows of a Parquet table turned into text at once.
 _PARQUET_ROWS = 4096
 # A table from a pipe or in gzip is kept in memory up to here, and on disk beyond.
@@ -77,8 +79,16 @@ def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
 def _check_head(head: bytes, name: str) -> None:
     if not head.strip(b"\xef\xbb\xbf \t\r\n"):
         raise FormatError("the file is empty", name, remedy="give a file with comparisons")
-    if head.startswith(_UTF16_MARKS):
+    if head.startswith(_UTF16_MARKS) or _is_unmarked_utf16(head):
         raise FormatError("the text is UTF-16", name, 1, remedy="save it as UTF-8")
+
+
+def _is_unmarked_utf16(head: bytes) -> bool:
+    """Every other byte of Latin text is NUL; in a binary file, such as a zip, they are anywhere."""
+    even, odd = head[:_FIRST_BYTES:2], head[1:_FIRST_BYTES:2]
+    return any(
+        2 * high.count(0) > len(high) and 0 not in low for high, low in ((even, odd), (odd, even))
+    )
 
 
 def _unpacked(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:

@@ -137,11 +137,22 @@ def test_a_file_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> N
         registry.read(tmp_path / "gone.jsonl")
 
 
-def test_text_in_utf16_is_named_as_such(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_in_utf16_is_named_as_such(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "votes.dots"
-    path.write_text("ann.A.B\n", encoding="utf-16")
+    path.write_text("ann.A.B\n", encoding=encoding)
     with pytest.raises(FormatError, match="UTF-16; save it as UTF-8"):
         registry.read(path, Dots())
+
+
+def test_a_binary_file_is_not_called_utf16(tmp_path: Path) -> None:
+    path = tmp_path / "votes.xlsx"
+    path.write_bytes(
+        b"PK\x03\x04\x14\x00\x06\x00\x08\x00\x00\x00!\x00" + b"\x00" * 20 + b"[Content"
+    )
+    with pytest.raises(FormatError) as caught:
+        registry.read(path)
+    assert "UTF-16" not in str(caught.value)
 
 
 def test_gzip_is_unpacked_whatever_the_name(votes: Path) -> None:
