@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from bbq_plugin import errors
     from bbq_plugin.breaking import break_choice, break_ranking
     from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped, Source
+    from bbq_plugin.errors import BBQError
     from bbq_plugin.insight import compare, leaderboard, next_pairs, rater_report
     from bbq_plugin.model import Fit, Priors, fit
     from bbq_plugin.registry import read, read_by
     from bbq_plugin.simulation import simulate
 
 __all__ = [
+    "BBQError",
     "Comparison",
     "Comparisons",
     "Fit",
@@ -46,6 +48,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "BBQError": "errors",
     "Comparison": "comparisons",
     "Comparisons": "comparisons",
     "Fit": "model",

@@ -31,6 +31,8 @@ from bbq_plugin.model.objective import Point
 __all__ = ["Difference", "compare"]
 
 MOST_STEPS = 50
+HALVINGS = 12
+SHORTEST = 0.1  # standard deviations, below which any unit will do
 NEARLY_EQUAL = 1e-3  # standard deviations, below which the correction is a ratio of two zeros
 
 
@@ -56,9 +58,17 @@ def compare(fit: Fit, left: str, right: str, level: float = 0.95) -> Difference:
         raise UsageError(f"compare({left!r}, {right!r}): an item against itself")
     mean, covariance = fit.laplace.mean, fit.laplace.covariance
     gap = float(mean[i] - mean[j])
-    sd = float(np.sqrt(max(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j], 0.0)))
-    reach = NormalDist().inv_cdf((1 + level) / 2) * sd
-    p = _p_better(fit, i, j, gap / sd)
+    variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
+    sd = sqrt(max(variance, 1e-300))
+    z = _signed_root(fit, i, j, gap / sd)
+    if fit.population is not None:
+        # The root takes the priors as known; what is not known of them blunts it.
+        along = fit.population.slope[i] - fit.population.slope[j]
+        z *= sqrt(max(1.0 - float(along @ fit.population.covariance @ along) / variance, 0.0))
+    # An interval in the same units as the test: 0 lies outside exactly when the test says so.
+    unit = gap / z if abs(z) > SHORTEST and gap * z > 0 else sd
+    reach = NormalDist().inv_cdf((1 + level) / 2) * unit
+    p = _phi(z)
     return Difference(left, right, gap, gap - reach, gap + reach, p, 2 * min(p, 1 - p))
 
 
@@ -75,10 +85,11 @@ def _place(fit: Fit, name: str) -> int:
         raise UsageError(f"there is no item {name!r} in this fit; it has {known}") from None
 
 
-def _p_better(fit: Fit, i: int, j: int, wald: float) -> float:
+def _signed_root(fit: Fit, i: int, j: int, wald: float) -> float:
+    """r + log(v / r) / r, and Wald's z where that is not defined."""
     density = fit.theta_density()
     if density is None or abs(wald) < NEARLY_EQUAL:
-        return _phi(wald)
+        return wald
     top = density.at(fit.laplace.mean, np.ones(density.passes.triples.n_raters))
     # Coordinates: half the difference, and every other direction with i and j moving as one.
     apart = np.zeros(top.theta.size)
@@ -88,14 +99,12 @@ def _p_better(fit: Fit, i: int, j: int, wald: float) -> float:
     equal = _best_equal(density, top.theta, rest, i, j)
     fall = top.value - equal.value
     if fall <= 0:
-        return _phi(wald)
+        return wald
     r = float(np.sign(wald) * np.sqrt(2 * fall))
     both = np.column_stack((apart, rest))
     log_ratio = _log_det(density, equal, rest) - _log_det(density, top, both)
     v = float(equal.gradient @ apart) * float(np.exp(0.5 * log_ratio))
-    if v * r <= 0:
-        return _phi(r)
-    return _phi(r + float(np.log(v / r)) / r)
+    return r + float(np.log(v / r)) / r if v * r > 0 else r
 
 
 def _matrix(density: ThetaDensity, point: Point, basis: Floats) -> Floats:
@@ -118,5 +127,9 @@ def _best_equal(density: ThetaDensity, theta: Floats, rest: Floats, i: int, j: i
         step = rest @ np.linalg.solve(_matrix(density, point, rest), rest.T @ point.gradient)
         if np.max(np.abs(step)) < 1e-6:
             return point
-        point = density.at(point.theta + step, quality)
+        for halving in range(HALVINGS):
+            trial = density.at(point.theta + step * 0.5**halving, quality)
+            if trial.value >= point.value - density.rounding(point.value):
+                break
+        point = trial
     raise ConvergenceError("the two items could not be set equal; compare their intervals instead")

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.fitting import LARGEST_COVARIANCE
+from bbq_plugin.model.sampling import whole_weights
 
 __all__ = ["Intervals", "Uncertainty", "uncertainty"]
 
 Floats = NDArray[np.float64]
 Intervals = Literal["auto", "laplace", "posterior", "bootstrap", "paper"]
 
+FEW_RATERS = 8
 MANY_ITEMS = 1024  # beyond, the matrix of all pairs is worked off in blocks of columns
 
 
@@ -72,9 +74,17 @@ class Uncertainty:
         return float(low), float(high)
 
     def _z(self, columns: slice) -> Floats | None:
-        """Differences in their own standard deviations, where the Gaussian is known."""
+        """Differences in their own standard deviations, where the Gaussian is known.
+
+        Of very many items, each compared with few of the others, draws are summed up in the same
+        way, two items taken as independent: all pairs of draws would take hours.
+        """
         if self.mean is None or self.covariance is None:
-            return None
+            if self.n_items <= MANY_ITEMS:
+                return None
+            middle, spread = self.draws.mean(axis=0), self.draws.var(axis=0)
+            gap = middle[:, None] - middle[None, columns]
+            return np.asarray(gap / np.sqrt(spread[:, None] + spread[None, columns] + 1e-300))
         spread = np.diag(self.covariance)
         gap = self.mean[:, None] - self.mean[None, columns]
         variance = spread[:, None] + spread[None, columns] - 2 * self.covariance[:, columns]
@@ -120,13 +130,19 @@ class Uncertainty:
 def uncertainty(
     fit: Fit, intervals: Intervals = "auto", *, draws: int = 4000, seed: int = 0
 ) -> Uncertainty:
-    """The uncertainty of a fit; ``auto`` is ``laplace``, and ``posterior`` for very many items."""
+    """The uncertainty of a fit.
+
+    ``auto`` is ``laplace``; for very many items ``posterior``, or ``bootstrap`` if weights are
+    fractions.
+    """
     if intervals not in get_args(Intervals):
         raise UsageError(
             f"intervals={intervals!r}: expected one of {', '.join(get_args(Intervals))}"
         )
     if intervals == "auto":
-        intervals = "laplace" if len(fit.items) <= LARGEST_COVARIANCE else "posterior"
+        intervals = "laplace"
+        if len(fit.items) > LARGEST_COVARIANCE:
+            intervals = "posterior" if whole_weights(fit.data.triples) else "bootstrap"
     if intervals == "laplace":
         mean, covariance = fit.laplace.mean, fit.laplace.covariance
         rng = np.random.default_rng(seed)
@@ -138,7 +154,9 @@ def uncertainty(
         sample = fit.sample(draws, seed, keep_quality=False)
         return Uncertainty("posterior", sample.theta, warnings=sample.warnings)
     if intervals == "bootstrap":
-        return Uncertainty("bootstrap", fit.bootstrap(min(draws, 1000), seed))
+        few = f"{len(fit.raters)} raters are few for a bootstrap over raters: intervals too narrow"
+        warnings = (few,) if len(fit.raters) < FEW_RATERS else ()
+        return Uncertainty("bootstrap", fit.bootstrap(min(draws, 1000), seed), warnings=warnings)
     shape, rate = fit.paper_posterior()
     rng = np.random.default_rng(seed)
     skills = rng.standard_gamma(shape, (draws, shape.size)) / rate

@@ -110,7 +110,8 @@ class Fit:
         if k > LARGEST_COVARIANCE:
             raise UnsupportedError(
                 f"the covariance of {k} items is a {k} x {k} matrix, more than is sensible "
-                f"(the limit is {LARGEST_COVARIANCE}); use sample(), or intervals='posterior'"
+                f"(the limit is {LARGEST_COVARIANCE}); whole weights can be sampled "
+                "(intervals='posterior'), ties and other fractions resampled ('bootstrap')"
             )
         if isinstance(self.priors, CrowdPriors):
             crowd = _crowd(self.data.triples)
@@ -151,8 +152,9 @@ class Fit:
         """``n`` draws of (theta, quality) from the exact posterior.
 
         Gibbs where it applies (given priors, whole weights), else Metropolis; under estimated
-        priors Metropolis draws the population's parameters too. ``keep_quality=False`` saves the
-        memory of draws x raters.
+        priors Metropolis draws the population's parameters too. Beyond a few thousand items, where
+        Metropolis would need a K x K matrix, Gibbs takes estimated priors as given.
+        ``keep_quality=False`` saves the memory of draws x raters.
         """
         if n < 8:
             raise UsageError(f"sample(n={n}): at least 8 draws, else nothing can be said of mixing")
@@ -164,8 +166,9 @@ class Fit:
             )
         triples, fixed = self._triples, not self.rated
         if method == "auto":
-            exact = self.population is None and whole_weights(triples)
-            method = "gibbs" if exact else "metropolis"
+            many = len(self.items) > LARGEST_COVARIANCE
+            suits = (self.population is None or many) and whole_weights(triples)
+            method = "gibbs" if suits else "metropolis"
         if method == "gibbs":
             if not whole_weights(triples):
                 raise UnsupportedError(
@@ -206,6 +209,11 @@ class Fit:
         if not self.data.has_raters:
             raise UnsupportedError(
                 "a bootstrap over raters needs raters, and these data have none; "
+                "use intervals='laplace' or 'posterior'"
+            )
+        if len(self.raters) < 2:
+            raise UnsupportedError(
+                "a bootstrap over raters needs at least two raters, and these data have one; "
                 "use intervals='laplace' or 'posterior'"
             )
         return resampled(self.data.triples, self._refit, n, seed)

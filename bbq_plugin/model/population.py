@@ -31,7 +31,7 @@ __all__ = ["Population", "estimate_priors", "few_raters", "log_hyperprior", "pri
 # and a tenth of guessers. One unit is a factor of e. The numbers of the Beta have Student tails: a
 # small study, which cannot tell, stays near the paper's raters, and a large one is free to leave.
 CENTRE = np.array([np.log(5.0), np.log(9.0), 0.0, np.log(1 / 9)])
-WIDTH = np.array([1.0, 0.25, 0.25, 1.0])
+WIDTH = np.array([1.0, 0.3, 0.3, 1.0])
 FREEDOM = np.array([inf, 3.0, 3.0, inf])  # degrees of; infinity is a Gaussian
 NUDGE = 0.1
 THETA_TOLERANCE = 1e-4  # Newton's last step is then far below it

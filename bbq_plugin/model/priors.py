@@ -77,12 +77,16 @@ class Priors:
             "guessers": self.guessers,
         }
 
-    def __str__(self) -> str:
+    def text(self, *, rated: bool = True) -> str:
+        """In words; without the part on raters where the model has none."""
         what = f"skill ~ Gamma({self.a:.4g}, {self.b:.4g}), " if self.b else "no prior on skills, "
-        what += f"quality ~ Beta({self.alpha:.4g}, {self.beta:.4g})"
-        if self.guessers:
-            what += f", {self.guessers:.0%} guessers"
-        return f"{self.describe()['source']}: {what}"
+        if rated:
+            what += f"quality ~ Beta({self.alpha:.4g}, {self.beta:.4g})"
+            what += f", {self.guessers:.0%} guessers" if self.guessers else ""
+        return f"{self.describe()['source']}: {what.removesuffix(', ')}"
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,11 @@ class CrowdPriors:
     def describe(self) -> dict[str, float | str]:
         """The numbers, and where they come from, for a report."""
         return {"source": "crowd-bt", **asdict(self)}
+
+    def text(self, *, rated: bool = True) -> str:
+        """In words; crowd-bt always has raters."""
+        del rated
+        return str(self)
 
     def __str__(self) -> str:
         return (

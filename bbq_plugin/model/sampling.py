@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import lgamma
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_quadrature as quadrature
@@ -147,7 +148,8 @@ class _Target:
                 self.density.believe(priors)
             else:
                 self.density.a = priors.a + 1.0
-        return self.density.value(theta) + constant
+        with np.errstate(over="ignore"):  # a wild proposal: its density is zero
+            return self.density.value(theta) + constant
 
     def draw_quality(self, x: Floats, rng: np.random.Generator) -> Floats:
         """One draw of every rater's quality given theta and eta."""
@@ -174,42 +176,93 @@ def metropolis(
     fixed: bool,
     keep_quality: bool = True,
 ) -> Draws:
-    """Preconditioned Crank-Nicolson steps around the Laplace approximation N(centre, covariance).
+    """Steps scaled by the Laplace approximation N(centre, covariance) of theta and eta.
 
-    A proposal x' = m + sqrt(1 - s^2) (x - m) + s L z leaves that Gaussian unchanged, so only the
-    posterior's departure from it is ever rejected; s is set during the warm-up.
+    Eta walks at random, and theta goes with it as the approximation says; the spread of the items
+    walks once more with theta stretched to it, for data too few to hold theta in place. Then theta
+    alone takes a preconditioned Crank-Nicolson step: x' = m + sqrt(1 - s^2) (x - m) + s L z leaves
+    the Gaussian unchanged, so only the posterior's departure from it is ever rejected. All lengths
+    are set during the warm-up.
     """
-    root = np.linalg.cholesky(covariance * 1.15)
-    k, size = triples.n_items, centre.size
+    k = triples.n_items
+    m = centre.size - k
+    order = np.concatenate((np.arange(k, k + m), np.arange(k)))  # eta first, then theta given eta
+    root = np.linalg.cholesky(1.15 * covariance[np.ix_(order, order)])
+    middle = centre[order]
     per_chain = -(-n // CHAINS)
-    warm_up = max(150, per_chain // 3)
+    warm_up = max(300, per_chain // 3)
     thetas = np.empty((CHAINS, per_chain, k))
     qualities = np.ones((CHAINS, per_chain, triples.n_raters if keep_quality else 0))
     accepted = np.zeros(CHAINS)
 
     def chain(c: int, rng: np.random.Generator) -> None:
         target = _Target(triples, priors, fixed=fixed)
-        u = rng.standard_normal(size)  # x = centre + root u
-        value = target(centre + root @ u) + 0.5 * float(u @ u)
-        stride = 1.0
+
+        def at(u: Floats) -> Floats:
+            x = middle + root @ u
+            return np.concatenate((x[m:], x[:m]))
+
+        walk, stride = _Stride(2.4 / np.sqrt(max(m, 1)), most=10.0), _Stride(1.0, most=1.0)
+        stretch = _Stride(1.0, most=5.0)
+        u = rng.standard_normal(centre.size)
+        value = target(at(u))
         for step in range(warm_up + per_chain):
-            proposal = np.sqrt(1.0 - stride**2) * u + stride * rng.standard_normal(size)
-            proposed = target(centre + root @ proposal) + 0.5 * float(proposal @ proposal)
-            took = bool(np.log(rng.random()) < proposed - value)
-            if took:
-                u, value = proposal, proposed
-            if step < warm_up:
-                # Robbins and Monro's rule towards one acceptance in two, in steps that die away.
-                stride = float(
-                    np.clip(stride * np.exp((took - 0.5) / np.sqrt(1 + step)), 0.02, 1.0)
-                )
-                continue
-            accepted[c] += took
-            x = centre + root @ u
-            thetas[c, step - warm_up] = x[:k]
-            if keep_quality:
-                qualities[c, step - warm_up] = target.draw_quality(x, rng)
+            if m:
+                moved = u.copy()
+                moved[:m] += walk.length * rng.standard_normal(m)
+                new = target(at(moved))
+                took = bool(np.log(rng.random()) < new - value)
+                u, value = (moved, new) if took else (u, value)
+                walk.heed(took, step, warm_up, wanted=0.3)
+                x, log_volume = _stretched(at(u), k, stretch.length * rng.standard_normal())
+                new = target(x)
+                took = bool(np.log(rng.random()) < new - value + log_volume)
+                if took:
+                    u = solve_triangular(root, x[order] - middle, lower=True)
+                    value = new
+                stretch.heed(took, step, warm_up, wanted=0.4)
+            moved = u.copy()
+            fresh = rng.standard_normal(k)
+            moved[m:] = np.sqrt(1.0 - stride.length**2) * u[m:] + stride.length * fresh
+            new = target(at(moved))
+            gain = new - value + 0.5 * float(moved[m:] @ moved[m:] - u[m:] @ u[m:])
+            took = bool(np.log(rng.random()) < gain)
+            u, value = (moved, new) if took else (u, value)
+            stride.heed(took, step, warm_up, wanted=0.5)
+            if step >= warm_up:
+                accepted[c] += took
+                x = at(u)
+                thetas[c, step - warm_up] = x[:k]
+                if keep_quality:
+                    qualities[c, step - warm_up] = target.draw_quality(x, rng)
 
     _run(chain, seed)
     rate = float(accepted.mean() / per_chain)
     return _first(_collect(thetas, qualities, "metropolis", rate), n)
+
+
+class _Stride:
+    """The length of a step, set by Robbins and Monro's rule until the warm-up is over."""
+
+    def __init__(self, length: float, most: float) -> None:
+        self.length, self.most = float(length), most
+
+    def heed(self, took: bool, step: int, warm_up: int, *, wanted: float) -> None:  # noqa: FBT001
+        """Longer after an accepted step, shorter after a refused one, in changes that die away."""
+        if step < warm_up:
+            change = np.exp(2.0 * (took - wanted) / np.sqrt(1 + step))
+            self.length = float(np.clip(self.length * change, 0.02, self.most))
+
+
+def _stretched(x: Floats, k: int, by: float) -> tuple[Floats, float]:
+    """log a moved by ``by`` and theta's spread with it, as the prior has it; the log volume ratio.
+
+    The variance of log lambda is about 1/a + 1/(2 a^2), its mean about log a.
+    """
+    moved = x.copy()
+    moved[k] += by
+    before, after = np.exp(-x[k]), np.exp(-moved[k])
+    factor = float(np.sqrt((after + 0.5 * after**2) / (before + 0.5 * before**2)))
+    level = x[:k].mean()
+    moved[:k] = level + by + factor * (x[:k] - level)
+    return moved, (k - 1) * float(np.log(factor))

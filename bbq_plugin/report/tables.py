@@ -126,7 +126,7 @@ def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
     raters = f"{data.n_raters:,} raters" if data.has_raters else "no raters named"
     lines = [
         f"{data.n_comparisons:,} comparisons of {data.n_items:,} items, {raters}",
-        f"model {fit.model}; priors: {fit.priors}",
+        f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}",
     ]
     return [*lines, *_both_bad_lines(data), *left_out_lines(data)]
 

@@ -76,3 +76,17 @@ def test_wrong_names_are_refused_with_the_right_ones() -> None:
         compare(found, "a", "a")
     with pytest.raises(UsageError, match="level"):
         compare(found, "a", "b", level=99)
+
+
+def test_the_interval_and_the_test_never_contradict_each_other() -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        votes = [
+            (f"r{rng.integers(3)}", *rng.permutation(["a", "b", "c", "d"])[:2], 1.0)
+            for _ in range(10 + 4 * seed)
+        ]
+        for priors in ("paper", "auto"):
+            found = fit(Comparisons.from_records(votes), priors=priors)
+            result = compare(found, found.items[0], found.items[1])
+            outside = not result.theta_lower <= 0 <= result.theta_upper
+            assert outside == (result.p_value < 0.05)

@@ -114,9 +114,16 @@ def test_very_many_items_are_ranked_from_draws() -> None:
     chain = Comparisons.from_arrays(
         np.zeros(8998, int), np.tile(np.arange(4499), 2), np.tile(np.arange(1, 4500), 2)
     )
-    board = leaderboard(fit(chain, model="bayes-bt"), draws=64)
-    assert board.intervals == "posterior"
-    assert len(board) == 4500
+    for priors in ("paper", "auto"):
+        board = leaderboard(fit(chain, model="bayes-bt", priors=priors), draws=64)
+        assert board.intervals == "posterior"
+        assert len(board) == 4500
+
+
+def test_few_raters_make_a_poor_bootstrap_and_it_says_so() -> None:
+    rows = [("r", "a", "b", 3.0), ("s", "b", "a", 1.0)]
+    board = leaderboard(fit(Comparisons.from_records(rows)), "bootstrap", draws=50)
+    assert any("2 raters are few" in warning for warning in board.warnings)
 
 
 @pytest.mark.parametrize(

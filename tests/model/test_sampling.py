@@ -182,6 +182,19 @@ def test_bootstrap_is_repeatable_and_spreads_like_the_posterior(model: Any) -> N
     assert np.all((spread > 0.01) & (spread < 0.3))
 
 
+@pytest.mark.parametrize("votes", [35, 60])
+def test_a_handful_of_votes_mixes_under_estimated_priors_too(votes: int) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(f"r{rng.integers(3)}", *rng.permutation(list("abcd"))[:2], 1.0) for _ in range(votes)]
+    draws = fit(Comparisons.from_records(rows), priors="auto").sample(8000, keep_quality=False)
+    assert draws.warnings == ()
+
+
+def test_bootstrap_of_one_rater_is_refused_and_not_called_certain() -> None:
+    with pytest.raises(UnsupportedError, match="at least two raters"):
+        fit(Comparisons.from_records([("r", "a", "b", 1.0)])).bootstrap(10)
+
+
 def test_bootstrap_needs_raters() -> None:
     with pytest.raises(UnsupportedError, match="needs raters"):
         fit(Comparisons.from_records([(None, "a", "b", 1.0)])).bootstrap(10)
