@@ -133,6 +133,15 @@ def test_one_annotation_in_several_exports_counts_once() -> None:
     assert flat.n_comparisons == 4
 
 
+def test_a_flat_export_comes_with_a_warning_that_json_says_more() -> None:
+    files = [FIXTURES / f"human_preference.{kind}" for kind in ("csv", "tsv", "min.json", "json")]
+    warnings = read(files, max_skipped=1).warnings
+    assert [warning.split(": ")[0] for warning in warnings] == [str(file) for file in files[:3]]
+    for warning in warnings:
+        assert "drafts or were accepted from predictions" in warning
+        assert "export the project as JSON" in warning
+
+
 def test_unfinished_projects_pass_the_guard_against_skips(tmp_path: Path) -> None:
     tasks = json.loads((FIXTURES / "human_preference.json").read_text(encoding="utf-8"))
     idle = {**tasks[0], "annotations": [], "id": 99}

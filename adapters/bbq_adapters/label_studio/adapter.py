@@ -14,7 +14,7 @@ from bbq_adapters.label_studio.plan import make_plan
 from bbq_adapters.label_studio.scanner import BOM, objects
 from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
 from bbq_plugin.breaking import Weights
-from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.comparisons import Comparison, Note, Skipped
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ _SAMPLE = 100
 _MOST_HELD = 10_000
 
 _PEEK = 4096
+
+_FLAT = (
+    "a CSV, TSV or JSON_MIN export does not show which answers are drafts or were accepted from "
+    "predictions, so any that it holds count; export the project as JSON to leave them out"
+)
 
 
 class LabelStudioAdapter:
@@ -78,7 +83,7 @@ class LabelStudioAdapter:
         ground_truth: GroundTruth = "use",
         both_bad: BothBad = "tie",
         project: str | int | None = None,
-    ) -> Iterator[Comparison | Skipped]:
+    ) -> Iterator[Comparison | Skipped | Note]:
         """Yield the records of one export; `option_help` says what the options are for."""
         options = checked(
             items=items,
@@ -91,7 +96,9 @@ class LabelStudioAdapter:
             both_bad=both_bad,
             project=project,
         )
-        return _shallow(_records(_tasks(stream, name, options), options, name), name)
+        tasks, flat = _tasks(stream, name, options)
+        records = _shallow(_records(tasks, options, name), name)
+        return chain([Note(f"{name}: {_FLAT}")], records) if flat else records
 
 
 def _sniffed_json(text: bytes) -> str | None:
@@ -105,20 +112,21 @@ def _sniffed_json(text: bytes) -> str | None:
     return None
 
 
-def _tasks(stream: io.BufferedReader, name: str, options: Options) -> Iterator[Task]:
+def _tasks(stream: io.BufferedReader, name: str, options: Options) -> tuple[Iterator[Task], bool]:
+    """The tasks, and whether they come from rows that say less."""
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
         _need_no_flags(options, name)
-        return flat_tasks(tables.rows(stream, name), name, options.project)
+        return flat_tasks(tables.rows(stream, name), name, options.project), True
     found = objects(stream, name)
     first = next(found, None)
     if first is None:
-        return iter(())
+        return iter(()), False
     line, raw = first
     rest = chain([first], found)
     if not is_flat(raw, name, line):
-        return full_tasks(rest, name)
+        return full_tasks(rest, name), False
     _need_no_flags(options, name)
-    return flat_tasks(json_min_rows(rest, name), name, options.project)
+    return flat_tasks(json_min_rows(rest, name), name, options.project), True
 
 
 def _need_no_flags(options: Options, name: str) -> None:
