@@ -16,7 +16,7 @@ from bbq_plugin.model.bootstrap import resampled
 from bbq_plugin.model.linear import with_level
 from bbq_plugin.model.marginal import ThetaDensity, theta_density
 from bbq_plugin.model.objective import Floats, Joint
-from bbq_plugin.model.population import Population, estimate_priors
+from bbq_plugin.model.population import MOST_ITEMS, Population, estimate_priors
 from bbq_plugin.model.priors import CrowdPriors, Priors
 from bbq_plugin.model.raters import RaterPosterior, rater_posterior
 from bbq_plugin.model.sampling import Draws, gibbs, metropolis, whole_weights
@@ -152,9 +152,8 @@ class Fit:
         """``n`` draws of (theta, quality) from the exact posterior.
 
         Gibbs where it applies (given priors, whole weights), else Metropolis; under estimated
-        priors Metropolis draws the population's parameters too. Beyond a few thousand items, where
-        Metropolis would need a K x K matrix, Gibbs takes estimated priors as given.
-        ``keep_quality=False`` saves the memory of draws x raters.
+        priors Metropolis draws the population's parameters too. ``keep_quality=False`` saves the
+        memory of draws x raters.
         """
         if n < 8:
             raise UsageError(f"sample(n={n}): at least 8 draws, else nothing can be said of mixing")
@@ -166,8 +165,7 @@ class Fit:
             )
         triples, fixed = self._triples, not self.rated
         if method == "auto":
-            many = len(self.items) > LARGEST_COVARIANCE
-            suits = (self.population is None or many) and whole_weights(triples)
+            suits = self.population is None and whole_weights(triples)
             method = "gibbs" if suits else "metropolis"
         if method == "gibbs":
             if not whole_weights(triples):
@@ -300,6 +298,11 @@ def fit(
     if isinstance(priors, Priors) and priors.guessers and not priors.estimated:
         raise UsageError(
             "a two-part population (guessers > 0) is estimated, not given: use priors='auto'"
+        )
+    if priors == "auto" and len(data.items) > MOST_ITEMS:
+        priors = Priors()
+        warnings.append(
+            f"with more than {MOST_ITEMS:,} items priors are not estimated: the paper's were used"
         )
     rated = model == "bbq" and data.has_raters
     if model == "bbq" and not rated:

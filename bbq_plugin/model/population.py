@@ -25,7 +25,14 @@ from bbq_plugin.model.objective import Floats, Point
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solve import solve_newton
 
-__all__ = ["Population", "estimate_priors", "few_raters", "log_hyperprior", "priors_of"]
+__all__ = [
+    "MOST_ITEMS",
+    "Population",
+    "estimate_priors",
+    "few_raters",
+    "log_hyperprior",
+    "priors_of",
+]
 
 # eta = (log a[, log(alpha - 1), log(beta - 1)[, logit guessers]]); centres are the paper's values,
 # and a tenth of guessers. One unit is a factor of e. The numbers of the Beta have Student tails: a
@@ -41,7 +48,7 @@ MOST_STEPS = 25
 # Triples to find the way by, and to settle on; more raters would not move the estimate visibly.
 COARSE_TRIPLES, MOST_TRIPLES = 25_000, 150_000
 DECISIVE = 8.0  # nats of evidence on a part of the raters that the whole will not overturn
-LARGEST_DENSE = 1024
+MOST_ITEMS = 1024  # a determinant for each step; with more items the priors are not estimated
 RATE = 0.1  # b sets the level of all theta, which no comparison sees: it stays the paper's
 
 
@@ -121,10 +128,6 @@ class Evidence:
 
 
 def _log_determinant(density: ThetaDensity, point: Point) -> float:
-    if density.passes.n_items > LARGEST_DENSE:
-        # Too many items for a determinant: its diagonal, which many opponents make dominant.
-        diagonal = density.passes.pair_diagonal(point) + point.prior_curve
-        return float(np.sum(np.log(np.maximum(diagonal, 1e-300))))
     return float(np.linalg.slogdet(density.passes.curvature(point))[1])
 
 

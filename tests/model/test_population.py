@@ -85,3 +85,10 @@ def test_priors_describe_themselves() -> None:
     assert Priors(alpha=3).describe()["source"] == "given"
     estimated = fit(draw_study(5).data, priors="auto").priors
     assert estimated.describe()["source"] == "estimated"
+
+
+def test_very_many_items_keep_the_papers_priors_and_say_so() -> None:
+    chain = Comparisons.from_arrays(np.zeros(1099, int), np.arange(1099), np.arange(1, 1100))
+    found = fit(chain, priors="auto")
+    assert found.priors == Priors()
+    assert any("not estimated" in warning for warning in found.warnings)
