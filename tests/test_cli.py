@@ -155,7 +155,7 @@ def test_skipped_rows_are_shown(tmp_path: Path) -> None:
     path = tmp_path / "votes.jsonl"
     vote = {"judge": "ann", "model_a": "a", "model_b": "b", "winner": "a"}
     path.write_text(json.dumps(vote) + "\n" + json.dumps({**vote, "model_b": "a"}) + "\n")
-    assert "1 rows skipped: 1 × an item against itself" in bbq("fit", path).stdout
+    assert "1 row skipped: 1 × an item against itself" in bbq("fit", path).stdout
     report = json.loads(bbq("fit", path, "--format", "json").stdout)
     assert report["n_skipped"] == 1
     assert report["skipped"] == {"an item against itself": 1}

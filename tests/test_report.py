@@ -151,6 +151,23 @@ def test_the_summary_says_what_was_fitted_with_which_priors(fit: bbq.Fit) -> Non
     assert str(fit.priors) in lines[1]
 
 
+def test_the_summary_counts_one_as_one() -> None:
+    some = bbq.fit(
+        bbq.Comparisons.from_comparisons([bbq.Comparison("1", "ann", "oak", "elm", "left")])
+    )
+    assert summary_lines(some.data, some)[0] == "1 comparison of 2 items, 1 rater"
+
+
+def test_no_estimated_chance_is_shown_as_certain() -> None:
+    answers = [bbq.Comparison(f"{i}", None, "oak", "elm", "left") for i in range(2000)]
+    board = bbq.leaderboard(bbq.fit(bbq.Comparisons.from_comparisons(answers)))
+    assert [row.p_best for row in board] == [1.0, 0.0]
+    shown = text_of(leaderboard_table(board))
+    assert ">99%" in shown
+    assert "<1%" in shown
+    assert "100%" not in shown
+
+
 def test_the_truth_stands_beside_each_rating(study: Study, fit: bbq.Fit) -> None:
     board, raters = bbq.leaderboard(fit), bbq.rater_report(fit)
     check = check_against_truth(board, raters, study.truth)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import bbq_plugin
-from bbq_plugin.report.text import plain
+from bbq_plugin.report.text import counted, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -123,9 +123,10 @@ def worst_first(raters: RaterReport) -> list[RaterRow]:
 
 def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
     """Say in a few lines what was fitted, and what was left out."""
-    raters = f"{data.n_raters:,} raters" if data.has_raters else "no raters named"
+    raters = counted(data.n_raters, "rater") if data.has_raters else "no raters named"
+    compared = counted(data.n_comparisons, "comparison")
     lines = [
-        f"{data.n_comparisons:,} comparisons of {data.n_items:,} items, {raters}",
+        f"{compared} of {counted(data.n_items, 'item')}, {raters}",
         f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}",
     ]
     return [*lines, *_both_bad_lines(data), *left_out_lines(data)]
@@ -136,8 +137,8 @@ def _both_bad_lines(data: Comparisons) -> list[str]:
         return []
     rates = data.both_bad_rate.tolist()
     worst = sorted(range(len(rates)), key=lambda i: -rates[i])[:_WORST_SHOWN]
-    told = ", ".join(f"{plain(data.items[i])} {_chance(rates[i])}" for i in worst if rates[i])
-    share = _chance(data.n_both_bad / data.n_comparisons)
+    told = ", ".join(f"{plain(data.items[i])} {_seen(rates[i])}" for i in worst if rates[i])
+    share = _seen(data.n_both_bad / data.n_comparisons)
     return [f"{share} of the comparisons answered both bad; most often: {told}"]
 
 
@@ -146,14 +147,14 @@ def left_out_lines(data: Comparisons) -> list[str]:
     lines = []
     if data.n_skipped:
         why = ", ".join(f"{n:,} × {plain(reason)}" for reason, n in data.skip_reasons.items())
-        lines.append(f"{data.n_skipped:,} rows skipped: {why}")
+        lines.append(f"{counted(data.n_skipped, 'row')} skipped: {why}")
     for n, what in (
-        (data.n_duplicates, "answers left out because the same one came again"),
-        (data.n_dropped, "answers left out with their raters"),
-        (data.n_filtered, "answers left out by their tags"),
+        (data.n_duplicates, "left out because the same one came again"),
+        (data.n_dropped, "left out with their raters"),
+        (data.n_filtered, "left out by their tags"),
     ):
         if n:
-            lines.append(f"{n:,} {what}")
+            lines.append(f"{counted(n, 'answer')} {what}")
     return lines
 
 
@@ -233,10 +234,15 @@ def _share(value: float | None) -> str:
 
 
 def _chance(p: float) -> str:
-    """A probability; 0% and 100% only where nothing else was seen."""
-    if 0 < p < 0.005:
+    """A probability; nothing estimated is certain."""
+    if p < 0.005:
         return "<1%"
-    return ">99%" if 0.995 <= p < 1 else f"{p:.0%}"
+    return ">99%" if p >= 0.995 else f"{p:.0%}"
+
+
+def _seen(share: float) -> str:
+    """A share of what was counted; 0% and 100% only where there was nothing else."""
+    return f"{share:.0%}" if share in (0, 1) else _chance(share)
 
 
 def _span(lower: float, upper: float, digits: int) -> str:

@@ -15,6 +15,11 @@ def plain(text: str) -> str:
     )
 
 
+def counted(n: int, what: str) -> str:
+    """Say how many: 1 rater, 2 raters."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
 def cell(value: object) -> object:
     """Guard a text cell of a CSV file against being taken for a formula.
 
