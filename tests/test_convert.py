@@ -80,6 +80,15 @@ def test_a_fit_of_the_converted_file_is_the_fit_of_the_original(
     assert bbq.read(target).digest == bbq.read(study).digest
 
 
+def test_a_tie_is_written_as_two_wins_of_half_the_weight(tmp_path: Path) -> None:
+    votes = tmp_path / "votes.csv"
+    votes.write_text("model_a,model_b,winner,judge\noak,elm,tie,ann\n", encoding="utf-8")
+    original, again = bbq.read(votes), bbq.read(convert(votes, tmp_path / "wins.csv"))
+    assert (original.n_comparisons, again.n_comparisons) == (1, 2)
+    assert again.triples.weight.tolist() == [0.5, 0.5]
+    assert again.digest == original.digest
+
+
 def test_without_a_file_the_rows_are_printed(study: Path) -> None:
     result = run("convert", study)
     rows = list(csv.reader(StringIO(result.stdout)))
