@@ -236,7 +236,10 @@ def schur_diagonal(first, last, start, winner, loser, curve, out):
 def groups(winner, loser, n_items):
     """The group of each item, where compared items are in one group (union-find)."""
     parent = np.arange(n_items)
+    left = n_items
     for t in range(winner.size):
+        if left == 1:
+            break
         i, j = winner[t], loser[t]
         while parent[i] != i:
             parent[i] = parent[parent[i]]
@@ -246,6 +249,7 @@ def groups(winner, loser, n_items):
             j = parent[j]
         if i != j:
             parent[max(i, j)] = min(i, j)
+            left -= 1
     for i in range(n_items):
         parent[i] = parent[parent[i]]
     return parent
