@@ -41,6 +41,13 @@ class Choice(_Words):
             raise click.BadParameter(message, ctx, param) from None
 
 
+def _fraction(value: Any) -> tuple[str, float | None]:
+    """What was typed, and its number: 1% is 0.01."""
+    text = str(value).strip()
+    number = _number(text.removesuffix("%"))
+    return text, number / 100 if number is not None and text.endswith("%") else number
+
+
 class Probability(_Number):
     """A number between 0 and 1, ends excluded, such as a level."""
 
@@ -49,15 +56,12 @@ class Probability(_Number):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Take 0.95; 95 and 95% are refused with what was meant."""
-        text = str(value).strip()
-        number = _number(text.removesuffix("%"))
+        """Take 0.95 or 95%; 95 is refused with what was meant."""
+        text, number = _fraction(value)
         if number is None:
             raise click.BadParameter(
                 f"{text!r} is not a number; expected one such as 0.95.", ctx, param
             )
-        if text.endswith("%"):
-            number /= 100
         if 0 < number < 1:
             return number
         meant = f" Did you mean {number / 100:g}?" if 1 < number < 100 else ""
@@ -73,14 +77,11 @@ class Share(_Number):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Take 1% or 0.01; 5 is refused, because it could be either."""
-        text = str(value).strip()
-        number = _number(text.removesuffix("%"))
+        text, number = _fraction(value)
         if number is None:
             raise click.BadParameter(
                 f"{text!r} is not a share; expected one such as 1% or 0.01.", ctx, param
             )
-        if text.endswith("%"):
-            number /= 100
         if 0 <= number <= 1:
             return number
         meant = f" Did you mean {number:g}%?" if 1 < number <= 100 and "%" not in text else ""
