@@ -237,7 +237,7 @@ def test_renaming_merges_items(tmp_path: Path, votes: Path, name: str, text: str
         ("n.csv", '"a', "n.csv:1: not valid CSV"),
         ("n.toml", "a = 1\n", "n.toml: 'a' is to be called 1"),
         ("n.toml", "a b\n", "n.toml: not valid TOML"),
-        ("n.json", '{"a": "b",\n}', "n.json:2: not valid JSON"),
+        ("n.json", '{"a": "b",\n"c" 1}', "n.json:2: not valid JSON"),
         ("n.json", "[]", "n.json: expected one table"),
         ("n.yaml", "a: b", "n.yaml: the suffix '.yaml' tells no format"),
     ],
