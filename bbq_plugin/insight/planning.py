@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from bbq_plugin.insight.leaderboard import Leaderboard
+from bbq_plugin.insight.pairs import average_quality
 from bbq_plugin.insight.rows import Row
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model import Fit
@@ -34,6 +35,8 @@ POWER = 0.8
 # Nobody runs a study of more: beyond, the two are as good as equal.
 OUT_OF_REACH = 1_000_000
 KINDS = ("best", "neighbours", "other")
+
+LEAST_QUALITY = 0.01  # no number of answers settles anything if nobody looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def settling_plan(
     kinds = np.where(first == 0, 0, np.where(second == first + 1, 1, 2))
     listed = np.lexsort((second, first, kinds))[:most]
     n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
-    quality = _usual_quality(fit)
+    quality = max(average_quality(fit), LEAST_QUALITY)
     more, more_80 = _needed(fit, board, (first, second), float(ndtri(sure)), quality)
     pairs = [
         OpenPair(
@@ -113,15 +116,6 @@ def settling_plan(
         )
     ]
     return SettlingPlan(pairs, n_open, k * (k - 1) // 2, quality)
-
-
-def _usual_quality(fit: Fit) -> float:
-    """Quality behind an answer, on average; 1 where no rater is modelled."""
-    if not fit.rated:
-        return 1.0
-    t = fit.data.triples
-    answers = np.bincount(t.rater(), t.weight, t.n_raters)
-    return float(np.clip(np.average(fit.quality, weights=answers), 0.01, 1.0))
 
 
 def _needed(
