@@ -29,7 +29,7 @@ from bbq_plugin._coding import (
 from bbq_plugin._columns import Columns
 from bbq_plugin._keys import Retractions, key_hashes, newest
 from bbq_plugin._wins import wins_of
-from bbq_plugin.comparisons import NO_ANSWER, Batch, Comparison, Note, Skipped, Source
+from bbq_plugin.comparisons import NO_ANSWER, Batch, Comparison, Note, Skipped, Source, Whole
 from bbq_plugin.errors import DataError, FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +62,33 @@ class FileLog:
     sha256: str = ""
     reasons: Counter[str] = field(default_factory=Counter)
     last_slate: str | None = None
+
+    def skip(self, record: Skipped, *, strict: bool = False) -> None:
+        """Count a row that was left out, or refuse it."""
+        self.n_skipped += 1
+        if record.expected:
+            return
+        self.reasons[record.reason] += 1
+        if strict:
+            raise _strict_error(record, self.name)
+
+    def check(self, max_skipped: float) -> None:
+        """Refuse a file of which too much was left out."""
+        n = self.reasons.total()
+        rows = n + self.n_answers
+        # One row is no pattern: without this, a pilot of fifty answers could not have a gap.
+        if n <= max(max_skipped * rows, max_skipped > 0):
+            return
+        reason, times = self.reasons.most_common(1)[0]
+        share = n / rows
+        raise FormatError(
+            f"{n:,} of {rows:,} rows ({share:.2%}) had to be skipped, more than the "
+            f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
+            self.name,
+            remedy=f"if adapter {self.adapter!r} is the wrong one, name another; if the rows "
+            f"are rightly left out, allow more (--max-skipped {_percent_up(share)}%, "
+            f"in Python max_skipped={_percent_up(share) / 100})",
+        )
 
 
 class Gatherer:
@@ -115,20 +142,14 @@ class Gatherer:
             self._add_batch(record)
         elif isinstance(record, Note):
             self.notes[record.text] = None
-        else:
+        elif not isinstance(record, Whole):
             raise DataError(f"is {record!r}; expected Comparison or Skipped")
 
     def _skip(self, record: Skipped) -> None:
-        file = self.files[-1]
         self.log.add(record)
-        file.n_skipped += 1
         if record.key is not None:
             self._retract(record.key, record)
-        if record.expected:
-            return
-        file.reasons[record.reason] += 1
-        if self.strict:
-            raise _strict_error(record, file.name)
+        self.files[-1].skip(record, strict=self.strict)
 
     def _add_comparison(self, record: Comparison) -> None:
         if self.where or self.by is not None:
@@ -237,7 +258,8 @@ class Gatherer:
         first = [*(log.first_row for log in self.files), columns["key"].size]
         file = np.repeat(np.arange(len(self.files)), np.diff(first))
         keep = self._skip_unrated(columns["rater"], file)
-        self._check_skipped(max_skipped)
+        for log in self.files:
+            log.check(max_skipped)
         self._check_tags()
         n_once = int(keep.sum())
         for latest in (newest(columns, file), self.retracted.of(columns)) if self.merge else ():
@@ -285,24 +307,6 @@ class Gatherer:
                 log.n_answers -= n
                 log.reasons[UNRATED] += n
         return rated
-
-    def _check_skipped(self, max_skipped: float) -> None:
-        for log in self.files:
-            n = log.reasons.total()
-            rows = n + log.n_answers
-            # One row is no pattern: without this, a pilot of fifty answers could not have a gap.
-            if n <= max(max_skipped * rows, max_skipped > 0):
-                continue
-            reason, times = log.reasons.most_common(1)[0]
-            share = n / rows
-            raise FormatError(
-                f"{n:,} of {rows:,} rows ({share:.2%}) had to be skipped, more than the "
-                f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
-                log.name,
-                remedy=f"if adapter {log.adapter!r} is the wrong one, name another; if the rows "
-                f"are rightly left out, allow more (--max-skipped {_percent_up(share)}%, "
-                f"in Python max_skipped={_percent_up(share) / 100})",
-            )
 
     def _check_tags(self) -> None:
         if not self.n_filtered or len(self.columns):

@@ -14,7 +14,7 @@ import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -40,10 +40,17 @@ _PARQUET_ROWS = 4096
 _SPOOLED = 64 * 1024 * 1024
 
 
+class Readable(Protocol):
+    """All that is asked of a file."""
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Fill a buffer, or less of it; 0 at the end."""
+
+
 class Opened:
     """One open file: its stream, its first bytes, and its SHA-256 once it is read."""
 
-    def __init__(self, file: io.BufferedReader[Any] | io.FileIO, name: str) -> None:
+    def __init__(self, file: Readable, name: str) -> None:
         self._raw = _Whole(file)
         packed = io.BufferedReader(self._raw, HEAD_BYTES)
         self.stream: io.BufferedReader = _unpacked(packed, name)
@@ -108,7 +115,7 @@ def _unpacked_parquet(file: io.BufferedReader[Any], name: str) -> io.BufferedRea
 class _Whole(io.RawIOBase):
     """Hashes what passes, and fills every buffer: a pipe would hand over a few bytes at a time."""
 
-    def __init__(self, file: io.BufferedReader[Any] | io.FileIO) -> None:
+    def __init__(self, file: Readable) -> None:
         self._file = file
         self.hash = hashlib.sha256()
 

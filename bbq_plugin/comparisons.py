@@ -85,6 +85,17 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
+class Whole(msgspec.Struct, frozen=True, gc=False):
+    """This file holds every answer whose key begins so, as of the newest change in it.
+
+    A store takes back what such a file no longer holds; where single files are read,
+    it changes nothing.
+    """
+
+    prefix: str
+    as_of: float
+
+
 #: What stands in `Batch.outcome` for a row without an answer.
 NO_ANSWER = 255
 
@@ -111,10 +122,10 @@ class Batch:
     #: Names that no item of a batch can have, because they mean something else.
     reserved: frozenset[str] = frozenset()
     #: The same rows as single records, for a batch with a name that cannot be one.
-    records: Callable[[], Iterator[Comparison | Skipped | Note]] | None = None
+    records: Callable[[], Iterator[Record]] | None = None
 
 
-Record = Comparison | Skipped | Note
+Record = Comparison | Skipped | Note | Whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from bbq_plugin._gather import Gatherer
 from bbq_plugin._opening import HEAD_BYTES, STANDARD_INPUT, Opened, opened
 from bbq_plugin._options import Option, coerced, options_of
-from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped
+from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
 from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bbq_plugin.comparisons import Batch
+    from bbq_plugin.comparisons import Batch, Record
 
     Path = str | os.PathLike[str]
 
@@ -45,10 +45,12 @@ GROUP = "bbq_plugin.adapters"
 class Adapter(Protocol):
     """What turns one kind of file into records.
 
-    Two more attributes are used if they are there. `option_help` maps the name of
-    an option to a line about it. `read_batches`, with the parameters of `read`,
-    yields `Batch` as well as records, without tags; it is asked instead of `read`
-    when nobody wants tags, and is worth writing for files of millions of rows.
+    Three more attributes are used if they are there. `option_help` maps the name of
+    an option to a line about it. `lines_stand_alone` says that a file of lines means the
+    same read in parts, so that one that grows need not be read again from its start.
+    `read_batches`, with the parameters of `read`, yields `Batch` as well as records, without
+    tags; it is asked instead of `read` when nobody wants tags, and is worth writing for
+    files of millions of rows.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Adapter(Protocol):
 
     def read(
         self, stream: io.BufferedReader, name: str, *args: Any, **options: Any
-    ) -> Iterator[Comparison | Skipped] | Iterator[Comparison | Skipped | Note]:
+    ) -> Iterator[Comparison | Skipped] | Iterator[Record]:
         """Yield the records of one file. `name` is for messages and keys.
 
         Options are keyword-only parameters of the adapter's own. Text from a
@@ -165,12 +167,10 @@ def read_by(
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 
-def records(
-    path: Path, adapter: str | Adapter | None = None, **options: Any
-) -> Iterator[Comparison | Skipped | Note]:
+def records(path: Path, adapter: str | Adapter | None = None, **options: Any) -> Iterator[Record]:
     """Yield the records of one file as its adapter finds them."""
     with opened(path) as file:
-        chosen, _ = _choose(adapter, file, str(path))
+        chosen, _ = chosen_adapter(adapter, file.head, str(path))
         yield from chosen.read(file.stream, str(path), **coerced(chosen, options))
 
 
@@ -183,13 +183,10 @@ def _gather(
     for path in _distinct(paths):
         name = str(path)
         with opened(path) as file:
-            chosen, why = _choose(adapter, file, name)
+            chosen, why = chosen_adapter(adapter, file.head, name)
             log = gatherer.begin(name, chosen.name, why)
             tagged = bool(gatherer.where) or gatherer.by is not None
-            reader = chosen.read if tagged else getattr(chosen, "read_batches", chosen.read)
-            found: Iterator[Comparison | Skipped | Note | Batch]
-            found = reader(file.stream, name, **coerced(chosen, options))
-            for record in found:
+            for record in found_in(file, chosen, name, options, tagged=tagged):
                 try:
                     gatherer.add(record)
                 except FormatError:
@@ -198,6 +195,16 @@ def _gather(
                     key = f" (key {record.key!r})" if isinstance(record, Comparison) else ""
                     raise FormatError(f"{error}{key}", name) from error
             log.sha256 = file.sha256()
+
+
+def found_in(
+    file: Opened, adapter: Adapter, name: str, options: Mapping[str, Any], *, tagged: bool
+) -> Iterator[Record | Batch]:
+    """What an adapter finds in an open file, in batches unless somebody wants tags."""
+    reader = adapter.read if tagged else getattr(adapter, "read_batches", adapter.read)
+    found: Iterator[Record | Batch]
+    found = reader(file.stream, name, **coerced(adapter, options))
+    return found
 
 
 def _distinct(paths: Path | Sequence[Path]) -> list[Path]:
@@ -234,12 +241,12 @@ def _named(adapter: str | Adapter) -> Adapter:
     return known[adapter]
 
 
-def _choose(adapter: str | Adapter | None, file: Opened, name: str) -> tuple[Adapter, str]:
-    """The adapter to read a file with, and why that one."""
+def chosen_adapter(adapter: str | Adapter | None, head: bytes, name: str) -> tuple[Adapter, str]:
+    """The adapter to read a file with, which begins with `head`, and why that one."""
     if adapter is not None:
         return _named(adapter), "named by the caller"
     known = adapters()
-    reasons = {key: why for key, one in known.items() if (why := one.sniff(file.head, name))}
+    reasons = {key: why for key, one in known.items() if (why := one.sniff(head, name))}
     if len(reasons) == 1:
         ((key, why),) = reasons.items()
         return known[key], why
@@ -253,7 +260,7 @@ def _choose(adapter: str | Adapter | None, file: Opened, name: str) -> tuple[Ada
     raise FormatError(
         "no adapter recognises this file",
         name,
-        value=file.head[:80],
+        value=head[:80],
         remedy=f"name the adapter if you know it; known: {_listed(known)} "
         "(`bbq formats` tells what each needs)",
     )

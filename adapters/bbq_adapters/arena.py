@@ -51,6 +51,7 @@ class ArenaAdapter:
     """Votes on two items: Chatbot Arena, MT-Bench, Arena-Hard, AlpacaEval, evalica, crowd-kit."""
 
     name = "arena"
+    lines_stand_alone = True
     option_help = {  # noqa: RUF012 - read by the registry, written by nobody
         "both_bad": "what a vote 'both are bad' counts as",
         "golden": "CLIC: questions whose answer is known, used like others, left out, or alone",

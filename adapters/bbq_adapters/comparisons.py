@@ -27,6 +27,7 @@ class ComparisonsAdapter:
     """Rows of winner and loser, as `bbq convert` writes them."""
 
     name = "comparisons"
+    lines_stand_alone = True
 
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
         """By `winner` and `loser`, perhaps `rater` and `weight`, and no other columns."""

@@ -76,6 +76,7 @@ class TableAdapter:
     """Any table, with the columns named by options or in a TOML file."""
 
     name = "table"
+    lines_stand_alone = True
     option_help = {  # noqa: RUF012 - read by the registry, written by nobody
         "left": "column of the item on the left",
         "right": "column of the item on the right",

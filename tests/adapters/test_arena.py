@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bbq_adapters.arena import RATER_FIELDS, ArenaAdapter
 
-from bbq_plugin.comparisons import Comparison, Note, Skipped
+from bbq_plugin.comparisons import Comparison, Record
 from bbq_plugin.errors import FormatError, UsageError
 from bbq_plugin.registry import read, records
 
@@ -28,7 +28,7 @@ def jsonl(tmp_path: Path, *votes: dict[str, Any]) -> Path:
     return path
 
 
-def found(path: Path, **options: Any) -> list[Comparison | Skipped | Note]:
+def found(path: Path, **options: Any) -> list[Record]:
     return list(records(path, ArenaAdapter(), **options))
 
 

@@ -12,7 +12,7 @@ from bbq_adapters.label_studio import LabelStudioAdapter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped
+from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
 from bbq_plugin.errors import DataError, FormatError
 
 FIXTURES = Path(__file__).resolve().parent / "label_studio" / "fixtures"
@@ -74,7 +74,7 @@ def outcome(content: bytes, options: dict[str, Any]) -> list[Comparison | Skippe
     stream = cast("io.BufferedReader", io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content))))
     try:
         found = LabelStudioAdapter().read(stream, "file.json", **options)
-        records = [record for record in found if not isinstance(record, Note)]
+        records = [record for record in found if isinstance(record, (Comparison, Skipped))]
     except FormatError as error:
         return checked(error)
     for record in records:

@@ -12,7 +12,7 @@ from bbq_adapters.label_studio.scanner import objects
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Comparison, Note, Skipped
+from bbq_plugin.comparisons import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 
 
@@ -24,7 +24,7 @@ def stream(content: bytes | str) -> io.BufferedReader:
 def read(tasks: Any, **options: Any) -> list[Comparison | Skipped]:
     content = tasks if isinstance(tasks, (bytes, str)) else json.dumps(tasks)
     found = LabelStudioAdapter().read(stream(content), "e.json", **options)
-    return [record for record in found if not isinstance(record, Note)]
+    return [record for record in found if isinstance(record, (Comparison, Skipped))]
 
 
 def compared(tasks: Any, **options: Any) -> list[tuple[str, str, str]]:

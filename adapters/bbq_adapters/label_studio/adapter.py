@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from bbq_adapters.label_studio.plan import make_plan
 from bbq_adapters.label_studio.scanner import BOM, objects
 from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
 from bbq_plugin.breaking import Weights
-from bbq_plugin.comparisons import Comparison, Note, Skipped
+from bbq_plugin.comparisons import Comparison, Note, Skipped, Whole
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bbq_adapters.label_studio.options import Meaning, Options
     from bbq_adapters.label_studio.plan import Plan
     from bbq_adapters.label_studio.tasks import Answer, Task
+    from bbq_plugin.comparisons import Record
 
 # Enough tasks with answers to tell controls and names by; no more are held than this.
 _SAMPLE = 100
@@ -83,7 +85,7 @@ class LabelStudioAdapter:
         ground_truth: GroundTruth = "use",
         both_bad: BothBad = "tie",
         project: str | int | None = None,
-    ) -> Iterator[Comparison | Skipped | Note]:
+    ) -> Iterator[Record]:
         """Yield the records of one export; `option_help` says what the options are for."""
         options = checked(
             items=items,
@@ -97,7 +99,8 @@ class LabelStudioAdapter:
             project=project,
         )
         tasks, flat = _tasks(stream, name, options)
-        records = _shallow(_records(tasks, options, name), name)
+        covered: dict[str, float] | None = None if flat else {}
+        records = _shallow(_records(tasks, options, name, covered), name)
         return chain([Note(f"{name}: {_FLAT}")], records) if flat else records
 
 
@@ -141,12 +144,13 @@ def _need_no_flags(options: Options, name: str) -> None:
         )
 
 
-def _shallow(found: Iterator[Comparison | Skipped], name: str) -> Iterator[Comparison | Skipped]:
+def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
     """The same, where values nested a thousand deep, which no project makes, are refused."""
     place = None
     try:
         for record in found:
-            place = record.where if isinstance(record, Skipped) else record.key
+            if isinstance(record, (Comparison, Skipped)):
+                place = record.where if isinstance(record, Skipped) else record.key
             yield record
     except RecursionError:
         raise FormatError(
@@ -158,13 +162,22 @@ def _shallow(found: Iterator[Comparison | Skipped], name: str) -> Iterator[Compa
         ) from None
 
 
-def _records(tasks: Iterator[Task], options: Options, name: str) -> Iterator[Comparison | Skipped]:
+def _records(
+    tasks: Iterator[Task], options: Options, name: str, covered: dict[str, float] | None
+) -> Iterator[Record]:
+    """The records, and at the end which projects the file holds all of, as of when."""
     held, sample = _first(tasks)
     plan = make_plan(sample, options, name)
     reading = _Reading(plan, options, name)
     for task in chain(held, tasks):
         yield from reading.records(task)
+        if covered is not None and task.project:
+            times = [covered.get(task.project), *(answer.updated for answer in task.answers)]
+            covered[task.project] = max((t for t in times if t is not None), default=-inf)
     reading.check_names(sample)
+    for project, as_of in (covered or {}).items():
+        if as_of > -inf:
+            yield Whole(f"ls:{project}:", as_of)
 
 
 def _first(tasks: Iterator[Task]) -> tuple[list[Task], list[Task]]:
