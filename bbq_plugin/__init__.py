@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped, Source
     from bbq_plugin.errors import BBQError
     from bbq_plugin.insight import compare, leaderboard, next_pairs, rater_report
+    from bbq_plugin.live.engine import Engine
     from bbq_plugin.model import Fit, Priors, fit
     from bbq_plugin.registry import read, read_by
     from bbq_plugin.simulation import simulate
@@ -28,6 +29,7 @@ __all__ = [
     "BBQError",
     "Comparison",
     "Comparisons",
+    "Engine",
     "Fit",
     "Note",
     "Priors",
@@ -51,6 +53,7 @@ _HOME = {
     "BBQError": "errors",
     "Comparison": "comparisons",
     "Comparisons": "comparisons",
+    "Engine": "live.engine",
     "Fit": "model",
     "Note": "comparisons",
     "Priors": "model",

@@ -47,5 +47,13 @@ class FormatError(DataError):
         return where + self.problem + (f"; {self.remedy}" if self.remedy else "")
 
 
+class StoreError(BBQError):
+    """The store cannot be opened, read or written: the message names it and the remedy."""
+
+
+class StoreBusyError(StoreError):
+    """Another process writes this store: the message says which."""
+
+
 class ConvergenceError(BBQError):
     """The optimiser stopped before the gradient reached the tolerance."""

@@ -292,7 +292,7 @@ def fit(
         raise UsageError(f"priors={priors!r}: expected 'paper', 'auto' or a Priors")
     if priors == "paper":
         priors = Priors()
-    warnings = list(_connection_warnings(data))
+    warnings = warnings_of(data, model)
     if model == "crowd-bt":
         return _fit_crowd(data, priors, solver, tol, warnings)
     if isinstance(priors, Priors) and priors.guessers and not priors.estimated:
@@ -305,8 +305,6 @@ def fit(
             f"with more than {MOST_ITEMS:,} items priors are not estimated: the paper's were used"
         )
     rated = model == "bbq" and data.has_raters
-    if model == "bbq" and not rated:
-        warnings.append("no rater is known: fitted without rater quality, as bayes-bt")
     triples = data.triples if rated else data.triples.without_raters()
     first = _joint(triples, priors if isinstance(priors, Priors) else Priors(), fixed=not rated)
     population = None
@@ -323,6 +321,29 @@ def fit(
         trace=np.array(found.trace), error=found.error, converged=True, warnings=tuple(warnings),
         population=population,
     )  # fmt: skip
+
+
+def warnings_of(data: Comparisons, model: Model) -> list[str]:
+    """What is to be known about these data, whatever comes out."""
+    warnings = _connection_warnings(data)
+    if model == "bbq" and not data.has_raters:
+        warnings.append("no rater is known: fitted without rater quality, as bayes-bt")
+    return warnings
+
+
+def optimum_at(found: Fit, theta: Floats) -> tuple[Floats, float]:
+    """Quality of each rater at this theta, and the height of the log-posterior there."""
+    priors, triples, fixed = (
+        found._given_priors("quality at theta"),
+        found._triples,
+        not found.rated,
+    )
+    objective: Joint | ThetaDensity = _joint(triples, priors, fixed=fixed)
+    start = _joint(triples, priors, fixed=fixed).start()[1]
+    if priors.estimated:
+        objective = theta_density(triples, priors, fixed=fixed)
+    point = objective.at(theta, start)
+    return point.quality, point.value
 
 
 def _fit_auto(

@@ -1,0 +1,1 @@
+"""Answers as they come in: the store, the engine that refits, the daemon and the hook."""

@@ -1,0 +1,370 @@
+"""From a file to the store: what is new in it, under which keys, and what it takes back.
+
+- The same content again, under any name, is read once.
+- A log that grew is read from where it ended, if its adapter says that lines stand alone.
+- A file that changed otherwise replaces what it said before: newer replaces older by key, and
+  what it no longer holds is taken back.
+- A file that was moved away keeps its answers; deleting one takes nothing back.
+- A full export takes back what it no longer holds of its project (`exports="full"`).
+- A file that cannot be read is on record with the reason, and what it said before stands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Literal
+
+from bbq_plugin.comparisons import Batch, Comparison, Skipped
+from bbq_plugin.errors import DataError, FormatError
+from bbq_plugin.live.parts import OpenFile
+from bbq_plugin.live.store.ledger import Entry, entries
+from bbq_plugin.live.store.transaction import SourceLog
+from bbq_plugin.live.store.writing import Tally
+from bbq_plugin.registry import chosen_adapter, found_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from bbq_plugin.comparisons import Record
+    from bbq_plugin.live.parts import Digest
+    from bbq_plugin.live.store.store import Store
+    from bbq_plugin.live.store.transaction import Transaction
+
+Status = Literal["read", "unchanged", "copy", "waiting", "refused"]
+Exports = Literal["full", "increment"]
+
+GROWING = "it is still being written"
+HALF_LINE = "its last line is not finished"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A file to look at; `settled` says that nobody is writing to it any more."""
+
+    path: Path
+    #: How it is called on the record: its path inside the watched folder.
+    name: str
+    settled: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an offer."""
+
+    name: str
+    status: Status
+    reason: str | None = None
+    adapter: str | None = None
+    n_new: int = 0
+    n_changed: int = 0
+    n_retracted: int = 0
+    n_skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read; the same words as in `bbq.read`."""
+
+    adapter: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = False
+    max_skipped: float = 0.01
+    #: Whether a Label Studio export holds all of its project, or is one of several parts.
+    exports: Exports = "full"
+    #: Keep the tags of large Arena files too, which are read faster without.
+    keep_tags: bool = False
+
+
+class Ingest:
+    """Reads files into a store; remembers between calls how far each was hashed."""
+
+    def __init__(self, store: Store, reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
+        self.store = store
+        self.reading = reading
+        self._digests: dict[int, Digest] = {}
+
+    def __call__(self, transaction: Transaction, offer: Offer) -> Outcome:
+        """Look at one file, inside a transaction of which a failure undoes only this part."""
+        # A name on disk may be no text; on the record it has to be.
+        name = os.fsencode(offer.name).decode("utf-8", "backslashreplace")
+        before = transaction.source("file", name)
+        stamp = None
+        try:
+            with transaction.attempt(), OpenFile(offer.path, name) as file:
+                stamp = file.stamp
+                if before and before.stamp == stamp and before.status != "waiting":
+                    return Outcome(name, "unchanged", before.reason, before.adapter)
+                return _Visit(self, transaction, file, before, settled=offer.settled).outcome()
+        except (DataError, OSError) as error:
+            return self._refused(transaction, name, before, stamp, error)
+
+    def _refused(
+        self,
+        transaction: Transaction,
+        name: str,
+        before: Entry | None,
+        stamp: str | None,
+        error: Exception,
+    ) -> Outcome:
+        """Put the reason on record; what the file said before stands."""
+        old = before or Entry(name, "file", 0.0)
+        reason = str(error).removeprefix(f"{name}: ")
+        now = self.store.clock()
+        entry = replace(old, status="refused", reason=reason, stamp=stamp, at=now)
+        source = transaction.save(entry)
+        transaction.record(source, entry, old.offset, transaction.last_id + 1, Tally())
+        return Outcome(name, "refused", reason, old.adapter)
+
+    def known_digest(self, entry: Entry, file: OpenFile) -> Digest | None:
+        """What is known of the bytes that were read, if the file still begins with them."""
+        known = self._digests.get(entry.id)
+        if known is not None and known.size == entry.offset:
+            return known if file.still_begins_with(known) else None
+        if file.size < entry.offset:
+            return None
+        found = file.digest(entry.offset)
+        return found if found.sha256 == entry.sha256 else None
+
+    def remember(self, source: int, digest: Digest) -> None:
+        """Keep a hash, to go on from there."""
+        self._digests[source] = digest
+
+
+class _Visit:
+    """One look at one file."""
+
+    def __init__(
+        self,
+        ingest: Ingest,
+        transaction: Transaction,
+        file: OpenFile,
+        before: Entry | None,
+        *,
+        settled: bool,
+    ) -> None:
+        self.ingest = ingest
+        self.transaction = transaction
+        self.file = file
+        self.before = before
+        self.settled = settled
+        self.reading = ingest.reading
+        self.now = ingest.store.clock()
+
+    def outcome(self) -> Outcome:
+        before = self.before
+        if before is None or not before.offset:
+            return self._whole(None)
+        known = self.ingest.known_digest(before, self.file)
+        if known is None:
+            return self._whole(self._moved_away(before))
+        if self.file.size == before.offset:
+            return self._same(before)
+        ended = known.tail.endswith(b"\n")
+        if ended and self._grows(before.adapter) and self.file.is_lines():
+            return self._appended(before, known)
+        return self._whole(before)
+
+    def _grows(self, adapter: str | None) -> bool:
+        return adapter is not None and bool(
+            getattr(chosen_adapter(adapter, b"", self.file.name)[0], "lines_stand_alone", False)
+        )
+
+    def _same(self, before: Entry) -> Outcome:
+        self.transaction.save(replace(before, status="read", reason=None, stamp=self.file.stamp))
+        return Outcome(self.file.name, "unchanged", None, before.adapter)
+
+    def _moved_away(self, before: Entry) -> Entry | None:
+        """Where the old content lives on under another name, that name has its answers."""
+        heirs = entries(
+            self.transaction.db,
+            "WHERE kind = 'file' AND status = 'copy' AND sha256 = ? AND offset = ? LIMIT 1",
+            (before.sha256, before.offset),
+        )
+        if not heirs:
+            return before
+        db = self.transaction.db
+        db.execute("DELETE FROM ledger WHERE source = ?", (heirs[0].id,))
+        db.execute("DELETE FROM source WHERE id = ?", (heirs[0].id,))
+        db.execute("UPDATE source SET name = ? WHERE id = ?", (heirs[0].name, before.id))
+        return None
+
+    # -- reading
+
+    def _whole(self, before: Entry | None) -> Outcome:
+        """Read all of it; it replaces what it said before."""
+        file = self.file
+        head = file.head()
+        adapter, why = chosen_adapter(self.reading.adapter, head, file.name)
+        in_lines = getattr(adapter, "lines_stand_alone", False) and file.is_lines()
+        if not self.settled and not in_lines:
+            return self._waits(before, GROWING)
+        end = file.whole_lines(0, settled=self.settled) if in_lines else file.size
+        if not end:
+            return self._waits(before, HALF_LINE)
+        digest = file.digest(end)
+        if before is None or not before.n_rows:
+            twin = self._twin(digest)
+            if twin is not None:
+                return self._copy(before, twin, digest)
+        entry = replace(
+            before or Entry(file.name, "file", self.now),
+            adapter=adapter.name, why=why, options=dict(self.reading.options),
+            n_rows=0, n_skipped=0, skipped={}, notes=(),
+        )  # fmt: skip
+        return self._read(entry, digest, 0)
+
+    def _appended(self, before: Entry, known: Digest) -> Outcome:
+        """Read what a log has gained."""
+        end = self.file.whole_lines(before.offset, settled=self.settled)
+        if end == before.offset:
+            return self._waits(before, HALF_LINE)
+        return self._read(before, self.file.digest(end, known), before.offset)
+
+    def _read(self, entry: Entry, digest: Digest, start: int) -> Outcome:
+        file, reading = self.file, self.reading
+        source = entry.id or self.transaction.save(entry)
+        first_id = self.transaction.last_id + 1
+        adapter, _ = chosen_adapter(entry.adapter, b"", file.name)
+        log = SourceLog(file.name, adapter.name, entry.why or "", 0, strict=reading.strict)
+        # A table is handed over with its header again, which is a line of its own.
+        shift = entry.lines - file.is_table() if start else 0
+        places = _Places(file.name, source, shift)
+        opened = file.part(start, digest.size)
+        try:
+            found = found_in(
+                opened, adapter, file.name, dict(entry.options), tagged=reading.keep_tags
+            )
+            tally = self.transaction.write(
+                places.named(found), source, log, wholes=reading.exports == "full"
+            )
+            log.check(reading.max_skipped)
+        except FormatError as error:
+            raise places.moved_error(error) from error
+        if not start and entry.id:
+            tally.n_retracted += self.transaction.retract_unheld(source, tally.held)
+        self.ingest.remember(source, digest)
+        half = digest.size < file.size
+        entry = replace(
+            entry,
+            status="waiting" if half else "read",
+            reason=HALF_LINE if half else None,
+            sha256=digest.sha256, offset=digest.size, lines=digest.lines, stamp=file.stamp,
+            n_rows=entry.n_rows + log.n_answers + log.n_skipped,
+            n_skipped=entry.n_skipped + log.n_skipped,
+            skipped=dict(Counter(entry.skipped) + log.all_skipped.reasons),
+            notes=tuple(dict.fromkeys((*entry.notes, *log.notes))),
+            at=self.now,
+        )  # fmt: skip
+        self.transaction.save(entry)
+        self.transaction.record(
+            source, entry, start, first_id, tally, log.n_answers + log.n_skipped
+        )
+        return Outcome(
+            file.name, "read", entry.reason, entry.adapter,
+            tally.n_new, tally.n_changed, tally.n_retracted, log.n_skipped,
+        )  # fmt: skip
+
+    # -- not reading
+
+    def _twin(self, digest: Digest) -> Entry | None:
+        """Another file that has been read with the same content."""
+        found = entries(
+            self.transaction.db,
+            "WHERE sha256 = ? AND offset = ? AND kind = 'file' AND status = 'read' AND name != ?",
+            (digest.sha256, digest.size, self.file.name),
+        )
+        return found[0] if found else None
+
+    def _copy(self, before: Entry | None, twin: Entry, digest: Digest) -> Outcome:
+        reason = f"the same content as {twin.name}"
+        entry = replace(
+            before or Entry(self.file.name, "file", self.now),
+            status="copy", reason=reason, sha256=digest.sha256, offset=digest.size,
+            lines=digest.lines, stamp=self.file.stamp, adapter=twin.adapter, at=self.now,
+        )  # fmt: skip
+        self._note(entry)
+        return Outcome(self.file.name, "copy", reason, twin.adapter)
+
+    def _waits(self, before: Entry | None, reason: str) -> Outcome:
+        entry = before or Entry(self.file.name, "file", self.now)
+        changed = entry.status != "waiting" or entry.reason != reason
+        entry = replace(entry, status="waiting", reason=reason, stamp=self.file.stamp, at=self.now)
+        if changed:
+            self._note(entry)
+        return Outcome(self.file.name, "waiting", reason, entry.adapter)
+
+    def _note(self, entry: Entry) -> None:
+        source = self.transaction.save(entry)
+        self.transaction.record(source, entry, entry.offset, self.transaction.last_id + 1, Tally())
+
+
+class _Places:
+    """Rows that have no key of their own are named by their source and line."""
+
+    def __init__(self, name: str, source: int, shift: int) -> None:
+        self._name = name
+        # Adapters say where a row stands, by the file's path or by its name alone.
+        names = f"{re.escape(name)}|{re.escape(PurePath(name).name)}"
+        self._place = re.compile(rf"(?:{names}):([0-9]+)(.*)", re.DOTALL)
+        self._source = source
+        self._shift = shift
+
+    def named(self, found: Iterable[Record | Batch]) -> Iterator[Record | Batch]:
+        """The same under the keys that the store has for them."""
+        for record in found:
+            yield self._batch(record) if isinstance(record, Batch) else self._record(record)
+
+    def _record(self, record: Record) -> Record:
+        if isinstance(record, Comparison):
+            return self._comparison(record)
+        if isinstance(record, Skipped) and self._shift:
+            return self._skipped(record)
+        return record
+
+    def _key(self, key: str) -> str:
+        place = self._place.match(key)
+        if place is None:
+            return key
+        return f"#{self._source}:{int(place[1]) + self._shift}{place[2]}"
+
+    def _comparison(self, record: Comparison) -> Comparison:
+        key = self._key(record.key)
+        if key == record.key:
+            return record
+        slate = None if record.slate is None else self._key(record.slate)
+        return Comparison(
+            key, record.rater, record.left, record.right, record.outcome, record.weight, slate,
+            record.at, record.time_s, record.tags, record.version,
+        )  # fmt: skip
+
+    def _batch(self, batch: Batch) -> Batch:
+        records = batch.records
+        lines: Any = batch.lines
+        if self._shift:
+            lines = [line + self._shift for line in lines]
+        keys = batch.keys
+        if keys is None:
+            keys = [f"#{self._source}:{line}" for line in lines]
+        again = None if records is None else (lambda: map(self._record, records()))
+        return replace(batch, lines=lines, keys=keys, records=again)
+
+    def _skipped(self, record: Skipped) -> Skipped:
+        line = record.where.removeprefix(f"{self._name}:")
+        if not line.isdigit():
+            return record
+        where = f"{self._name}:{int(line) + self._shift}"
+        return Skipped(
+            where, record.reason, record.value, record.expected, record.key, record.version,
+            record.at,
+        )  # fmt: skip
+
+    def moved_error(self, error: FormatError) -> FormatError:
+        """The error with the line that the whole file has it at."""
+        if not self._shift or error.line is None:
+            return error
+        line = error.line + self._shift
+        return FormatError(error.problem, error.file, line, error.value, error.remedy)

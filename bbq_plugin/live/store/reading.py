@@ -1,0 +1,70 @@
+"""A store read like a file, also while another process writes it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bbq_plugin._gather import Gatherer
+from bbq_plugin.comparisons import OUTCOMES, Comparison, Comparisons
+from bbq_plugin.live.store.store import Store
+from bbq_plugin.live.table import comparisons_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_ROWS = (
+    "SELECT c.key, r.name, a.name, b.name, c.outcome, c.weight, "
+    "CASE c.slate WHEN '' THEN c.key ELSE c.slate END, c.at, c.time_s, c.tags, c.version "
+    "FROM comparison c JOIN item a ON a.id = c.left JOIN item b ON b.id = c.right "
+    "LEFT JOIN rater r ON r.id = c.rater ORDER BY c.id"
+)
+
+
+def read_store(
+    path: str | os.PathLike[str],
+    *,
+    where: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop_raters: Iterable[str] = (),
+) -> Comparisons:
+    """Everything that a store holds, as `bbq.read` would have given it."""
+    dropped = tuple(drop_raters)
+    with Store(path, writable=False) as store:
+        # One moment for all of it, whatever is written meanwhile.
+        store.db.execute("BEGIN")
+        names = store.names
+        plain = comparisons_of(store.load(), names.items.names, names.raters.names, store.ledger())
+        if not (where or rename or dropped):
+            return plain
+        gatherer = Gatherer(merge=False, where=where, rename=rename, drop_raters=dropped)
+        gatherer.begin(store.path)
+        for record in records_of(store):
+            gatherer.add(record)
+        (fields,) = gatherer.parts().values()
+    fields["warnings"] = (*plain.warnings, *fields["warnings"])
+    return replace(Comparisons(**fields), sources=plain.sources)
+
+
+def records_of(store: Store) -> Iterator[Comparison]:
+    """Every comparison as it was added, in the order in which they last changed."""
+    for (
+        key,
+        rater,
+        left,
+        right,
+        outcome,
+        weight,
+        slate,
+        at,
+        time_s,
+        tags,
+        version,
+    ) in store.db.execute(_ROWS):
+        found = msgspec.json.decode(tags, type=dict[str, str]) if tags else None
+        yield Comparison(
+            key, rater, left, right, OUTCOMES[outcome], weight, slate, at, time_s, found, version
+        )

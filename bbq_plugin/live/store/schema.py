@@ -1,0 +1,217 @@
+"""The tables, the version that they are at, and how a store is opened or refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bbq_plugin.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MEMORY = ":memory:"
+
+#: "BBQ1": what `file` and other programs know a store by.
+APPLICATION_ID = 0x42425131
+
+#: Each step takes a store from its place in this list to the next version.
+MIGRATIONS: Sequence[str] = (
+    """
+    CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+    CREATE TABLE rater (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+
+    -- Where answers come from, as it is now; `read` below says how it came to be so.
+    CREATE TABLE source (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,                  -- file, call, hook, webhook, pull
+        name TEXT NOT NULL,
+        status TEXT NOT NULL,                -- read, copy, waiting, refused
+        reason TEXT,
+        sha256 TEXT,                         -- of the first `offset` bytes
+        offset INTEGER NOT NULL DEFAULT 0,
+        lines INTEGER NOT NULL DEFAULT 0,    -- in these bytes
+        stamp TEXT,                          -- device, inode, size and time when last looked at
+        adapter TEXT,
+        why TEXT,
+        options TEXT,
+        n_rows INTEGER NOT NULL DEFAULT 0,
+        n_skipped INTEGER NOT NULL DEFAULT 0,
+        skipped TEXT NOT NULL DEFAULT '{}',  -- how many, by reason
+        notes TEXT NOT NULL DEFAULT '[]',
+        at REAL NOT NULL,
+        UNIQUE (kind, name)
+    ) STRICT;
+    CREATE INDEX source_content ON source (sha256);
+
+    -- One row for every time that something was read; never changed afterwards.
+    CREATE TABLE ledger (
+        id INTEGER PRIMARY KEY,
+        source INTEGER NOT NULL REFERENCES source,
+        status TEXT NOT NULL,
+        reason TEXT,
+        sha256 TEXT,
+        start INTEGER NOT NULL,              -- from this byte
+        offset INTEGER NOT NULL,             -- up to this one
+        first_id INTEGER NOT NULL,           -- the comparisons that it brought are among these
+        last_id INTEGER NOT NULL,
+        n_rows INTEGER NOT NULL,
+        n_new INTEGER NOT NULL,
+        n_changed INTEGER NOT NULL,
+        n_retracted INTEGER NOT NULL,
+        n_skipped INTEGER NOT NULL,
+        at REAL NOT NULL
+    ) STRICT;
+    CREATE INDEX ledger_source ON ledger (source);
+
+    -- An answer that changes gets a new id, so what is new since a moment has a higher one.
+    CREATE TABLE comparison (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        twin INTEGER NOT NULL DEFAULT 0,     -- others under the same key, of a pair and no vote
+        slate TEXT,                          -- '' where it is the key itself
+        rater INTEGER,
+        left INTEGER NOT NULL,
+        right INTEGER NOT NULL,
+        outcome INTEGER NOT NULL,            -- 0 left, 1 right, 2 tie, 3 both_bad
+        weight REAL NOT NULL DEFAULT 1.0,
+        at REAL,
+        time_s REAL,
+        version REAL,
+        tags TEXT,
+        source INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX comparison_key ON comparison (key, twin);
+    CREATE INDEX comparison_slate ON comparison (slate) WHERE slate > '';
+
+    -- What was taken back, so that an older record of it does not bring it back.
+    CREATE TABLE retracted (
+        key TEXT NOT NULL, at REAL NOT NULL, version REAL NOT NULL, PRIMARY KEY (key, at)
+    ) STRICT, WITHOUT ROWID;
+    -- Prefixes of keys of which a full export told everything, as of the newest change in it.
+    CREATE TABLE whole (prefix TEXT PRIMARY KEY, as_of REAL NOT NULL, source INTEGER) STRICT;
+
+    -- Comparisons again as columns, for a quick start; `removed` are those of them that are gone.
+    CREATE TABLE chunk (
+        first_id INTEGER PRIMARY KEY, last_id INTEGER NOT NULL, n INTEGER NOT NULL,
+        data BLOB NOT NULL, crc INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE removed (id INTEGER PRIMARY KEY) STRICT;
+
+    CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+    INSERT INTO counter VALUES ('last_id', 0), ('n_comparisons', 0);
+
+    CREATE TABLE fit (id INTEGER PRIMARY KEY CHECK (id = 1), at REAL NOT NULL, data BLOB NOT NULL)
+    STRICT;
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY, at REAL NOT NULL, n_comparisons INTEGER NOT NULL, how TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE history_item (
+        history INTEGER NOT NULL REFERENCES history ON DELETE CASCADE,
+        item INTEGER NOT NULL, rating REAL NOT NULL, lower REAL, upper REAL, rank INTEGER NOT NULL,
+        PRIMARY KEY (history, item)
+    ) STRICT, WITHOUT ROWID;
+    """,
+)
+
+VERSION = len(MIGRATIONS)
+
+# Pages of the index of random keys that stay in memory; without them every insert into a
+# store of millions is a read from disk.
+_CACHE_KIB = 256 * 1024
+_BUSY_MS = 30_000
+
+
+def connect(path: str, *, writable: bool) -> sqlite3.Connection:
+    """Open a store, make one where there is none, and refuse what is not ours or too new."""
+    try:
+        connection = _connected(path, writable=writable)
+        try:
+            _prepare(connection, path, writable=writable)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    return connection
+
+
+def _connected(path: str, *, writable: bool) -> sqlite3.Connection:
+    if path == MEMORY:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    file = Path(path)
+    if writable:
+        if not file.parent.is_dir():
+            raise StoreError(f"{path}: there is no folder {file.parent}; make it first")
+        if not file.exists():
+            # Answers may be confidential: nobody else reads what nobody was given.
+            file.touch(mode=0o600)
+    elif not file.exists():
+        raise StoreError(f"{path}: there is no such store; check the path (bbq watch makes one)")
+    if file.is_dir():
+        raise StoreError(f"{path}: this is a folder; name a file")
+    mode = "rw" if writable else "ro"
+    uri = f"{file.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> None:
+    def pragma(name: str) -> int:
+        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    version = pragma("user_version")
+    fresh = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    if fresh and not writable:
+        raise StoreError(f"{path}: this store is empty; check the path")
+    if not fresh and pragma("application_id") != APPLICATION_ID:
+        raise StoreError(
+            f"{path}: this is a database of another program; name another file for the store"
+        )
+    if version > VERSION:
+        raise StoreError(
+            f"{path}: this store has version {version}, and this installation knows versions "
+            f"up to {VERSION}; upgrade bbq-plugin, or name another file"
+        )
+    if writable:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _migrate(connection, version)
+    elif version < VERSION:
+        raise StoreError(
+            f"{path}: this store has version {version}, older than {VERSION}; "
+            "open it once for writing (bbq store check) to bring it up to date"
+        )
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    if version == VERSION:
+        return
+    steps = "".join(MIGRATIONS[version:])
+    connection.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {steps}"
+        f"PRAGMA user_version = {VERSION}; COMMIT;"
+    )
+
+
+def explained(error: sqlite3.Error, path: str) -> StoreError:
+    """What SQLite says, with what can be done about it."""
+    text = str(error)
+    name = getattr(error, "sqlite_errorname", "")
+    remedy = "the disk or its permissions may be at fault"
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        remedy = (
+            "it is damaged or no store at all, and is left as it is: take a copy, restore a "
+            "backup, or name another file and read the exports again"
+        )
+    elif name.startswith("SQLITE_FULL"):
+        remedy = "the disk is full: make room; nothing of this batch was stored"
+    elif name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        remedy = "it cannot be written: check the permissions, or that the disk is not read-only"
+    elif name.startswith("SQLITE_BUSY"):
+        remedy = "another program holds it: wait, or end that program"
+    return StoreError(f"{path}: {text}; {remedy}")

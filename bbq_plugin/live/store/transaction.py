@@ -1,0 +1,257 @@
+"""One transaction: whatever is done in it is in the store as a whole, or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbq_plugin._coding import SkipLog
+from bbq_plugin._gather import FileLog
+from bbq_plugin.comparisons import Batch, Comparison, Note, Skipped, Whole
+from bbq_plugin.errors import DataError
+from bbq_plugin.live.store import chunks
+from bbq_plugin.live.store.changes import Changes
+from bbq_plugin.live.store.ledger import Entry, entries, save_entry
+from bbq_plugin.live.store.names import Names
+from bbq_plugin.live.store.writing import ANY_TIME, Tally, Writer, checked_key
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Iterator
+
+    from bbq_plugin.comparisons import Record
+    from bbq_plugin.live.store.changes import Change
+
+    Found = Record | Batch
+
+
+@dataclass
+class SourceLog(FileLog):
+    """What happened in one reading of a source, with all reasons counted."""
+
+    strict: bool = False
+    all_skipped: SkipLog = field(default_factory=SkipLog)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def skip(self, record: Skipped, *, strict: bool = False) -> None:
+        """Count a row that was left out, or refuse it."""
+        self.all_skipped.add(record)
+        super().skip(record, strict=strict or self.strict)
+
+
+class Transaction:
+    """Adds and takes back answers; made by `Store.transaction`."""
+
+    def __init__(self, db: sqlite3.Connection, names: Names) -> None:
+        self.db = db
+        self.names = names
+        self.changes = Changes()
+        (self.last_id,) = db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
+        self._first_id = self.last_id + 1
+        self._result: Change | None = None
+
+    # -- sources
+
+    def source(self, kind: str, name: str) -> Entry | None:
+        """A source by its name."""
+        found = entries(self.db, "WHERE kind = ? AND name = ?", (kind, name))
+        return found[0] if found else None
+
+    def save(self, entry: Entry) -> int:
+        """Write a source as it is now."""
+        return save_entry(self.db, entry)
+
+    def record(
+        self, source: int, entry: Entry, start: int, first_id: int, tally: Tally, n_rows: int = 0
+    ) -> None:
+        """Put one reading into the ledger."""
+        self.db.execute(
+            "INSERT INTO ledger (source, status, reason, sha256, start, offset, first_id, last_id, "
+            "n_rows, n_new, n_changed, n_retracted, n_skipped, at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                source, entry.status, entry.reason, entry.sha256, start, entry.offset, first_id,
+                self.last_id, n_rows, tally.n_new, tally.n_changed, tally.n_retracted,
+                entry.n_skipped, entry.at,
+            ),
+        )  # fmt: skip
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A part that may fail on its own: an error undoes it and nothing else."""
+        n, removed = len(self.changes), set(self.changes.removed)
+        self.db.execute("SAVEPOINT attempt")
+        try:
+            yield
+        except BaseException:
+            self.db.execute("ROLLBACK TO attempt")
+            self.db.execute("RELEASE attempt")
+            self.changes.cut(n, removed)
+            self.names = Names(self.db)
+            raise
+        self.db.execute("RELEASE attempt")
+
+    # -- answers
+
+    def add(
+        self,
+        records: Iterable[Found],
+        kind: str,
+        name: str,
+        at: float,
+        *,
+        by_key: bool = True,
+        adapter: str | None = None,
+        wholes: bool = True,
+    ) -> Tally:
+        """Add answers that come from no file; their source counts them and has no ledger."""
+        before = self.source(kind, name) or Entry(name=name, kind=kind, adapter=adapter, at=at)
+        source = before.id or self.save(before)
+        log = SourceLog(name or kind, adapter or "", "", 0)
+        tally = self.write(records, source, log, by_key=by_key, wholes=wholes)
+        skipped = Counter(before.skipped) + log.all_skipped.reasons
+        self.save(
+            replace(
+                before,
+                at=at,
+                n_rows=before.n_rows + log.n_answers + log.n_skipped,
+                n_skipped=before.n_skipped + log.n_skipped,
+                skipped=dict(skipped),
+                notes=tuple(dict.fromkeys((*before.notes, *log.notes))),
+            )
+        )
+        return tally
+
+    def write(
+        self,
+        records: Iterable[Found],
+        source: int,
+        log: SourceLog,
+        *,
+        by_key: bool = False,
+        wholes: bool = True,
+    ) -> Tally:
+        """Put the records of one source in.
+
+        `by_key`: a key names one answer, whoever gave it. `wholes`: take back what a full
+        export no longer holds.
+        """
+        covered: list[Whole] = []
+        writer = Writer(self.db, self.names, self.changes, log, source, self.last_id, by_key=by_key)
+        for record in records:
+            if isinstance(record, Batch):
+                writer.add_batch(record)
+            elif isinstance(record, (Comparison, Skipped)):
+                writer.add(record)
+            elif isinstance(record, Note):
+                log.notes[record.text] = None
+            elif isinstance(record, Whole):
+                covered.append(record)
+            else:
+                raise DataError(f"is {record!r}; expected a Comparison")
+        writer.finish()
+        self.last_id = writer.last_id
+        for whole in covered if wholes else ():
+            self._cover(whole, writer, source)
+        return writer.tally
+
+    def _cover(self, whole: Whole, writer: Writer, source: int) -> None:
+        """Take back what a full export, if it is the newest, does not hold."""
+        newer = self.db.execute(
+            "SELECT 1 FROM whole WHERE prefix = ? AND as_of > ?", (whole.prefix, whole.as_of)
+        ).fetchone()
+        if newer:
+            return
+        # A record that is newer than the export may have come by another way.
+        found = self.db.execute(
+            "SELECT id FROM comparison WHERE key >= ? AND key < ? "
+            "AND (version IS NULL OR version <= ?)",
+            (whole.prefix, whole.prefix[:-1] + chr(ord(whole.prefix[-1]) + 1), whole.as_of),
+        )
+        gone = _others([id_ for (id_,) in found], writer.tally.held)
+        writer.delete(gone)
+        writer.tally.n_retracted += len(gone)
+        self.db.execute(
+            "INSERT OR REPLACE INTO whole VALUES (?, ?, ?)", (whole.prefix, whole.as_of, source)
+        )
+
+    def retract_unheld(self, source: int, held: array[int]) -> int:
+        """Take back what came from this source before and is no longer in it."""
+        before = [
+            id_
+            for first, last in self.db.execute(
+                "SELECT first_id, last_id FROM ledger WHERE source = ? AND first_id <= last_id",
+                (source,),
+            ).fetchall()
+            for (id_,) in self.db.execute(
+                "SELECT id FROM comparison WHERE id BETWEEN ? AND ? AND source = ?",
+                (first, last, source),
+            )
+        ]
+        gone = _others(before, held)
+        self._delete(gone)
+        return len(gone)
+
+    def retract(self, keys: Iterable[str], *, for_good: bool = False) -> tuple[int, list[str]]:
+        """Take back answers by key; how many comparisons went, and which keys were not there.
+
+        `for_good`: whatever comes under these keys later, by a slower way, stays out.
+        """
+        gone, unknown = [], []
+        for key in keys:
+            found = self.db.execute(
+                "SELECT id FROM comparison WHERE key = ? UNION "
+                "SELECT id FROM comparison WHERE slate = ?",
+                (checked_key(key), key),
+            ).fetchall()
+            gone += [id_ for (id_,) in found]
+            if not found:
+                unknown.append(key)
+            if for_good:
+                self._bury(key)
+        self._delete(gone)
+        return len(gone), unknown
+
+    def _bury(self, key: str) -> None:
+        self.db.execute("INSERT OR REPLACE INTO retracted VALUES (?, ?, ?)", (key, ANY_TIME, inf))
+
+    def _delete(self, ids: list[int]) -> None:
+        self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])
+        self.changes.removed.update(ids)
+
+    # -- the end
+
+    def finish(self) -> Change:
+        """The last statements before the commit."""
+        change = self.changes.change()
+        chunks.note_removed(self.db, change.removed.tolist())
+        chunks.write_due(self.db, change, self._first_id)
+        self.db.executemany(
+            "UPDATE counter SET value = value + ? WHERE name = ?",
+            [
+                (self.last_id - self._first_id + 1, "last_id"),
+                (change.n_added - change.removed.size, "n_comparisons"),
+            ],
+        )
+        self._result = change
+        return change
+
+    @property
+    def change(self) -> Change:
+        """What was done, once it is."""
+        if self._result is None:
+            raise DataError("the transaction is not finished")
+        return self._result
+
+
+def _others(ids: list[int], held: array[int]) -> list[int]:
+    """Those that are not held."""
+    found = np.array(ids, dtype=np.int64)
+    others: list[int] = found[~np.isin(found, np.frombuffer(held, dtype=np.int64))].tolist()
+    return others
