@@ -19,6 +19,7 @@ from bbq_plugin.live.saved import last_fit, packed
 from bbq_plugin.live.store import Store
 from bbq_plugin.live.table import Table, comparisons_of, signed_wins
 from bbq_plugin.model import Fit, Priors, fit
+from bbq_plugin.model.fitting import check_choices
 from bbq_plugin.model.streaming import Streaming
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Engine:
         reading: Reading = Reading(),  # noqa: B008 (a frozen value)
         clock: Callable[[], float] = time.time,
     ) -> None:
+        check_choices(model, "auto", tol)
         if isinstance(priors, str) and priors not in ("paper", "auto"):
             raise UsageError(f"priors={priors!r}: expected 'paper', 'auto' or a Priors")
         self.model: Model = model

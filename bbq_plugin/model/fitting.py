@@ -287,7 +287,7 @@ def fit(
     (Newton guarded by EM) or ``em`` (the paper's closed-form steps). ``tol``: the distance to the
     optimum, in nats of theta, that the gradient may still imply; not reaching it is an error.
     """
-    _check_choices(model, solver, tol)
+    check_choices(model, solver, tol)
     if isinstance(priors, str) and priors not in ("paper", "auto"):
         raise UsageError(f"priors={priors!r}: expected 'paper', 'auto' or a Priors")
     if priors == "paper":
@@ -377,7 +377,8 @@ def _fit_crowd(
     )  # fmt: skip
 
 
-def _check_choices(model: str, solver: str, tol: float) -> None:
+def check_choices(model: str, solver: str, tol: float) -> None:
+    """Refuse what is no choice."""
     for name, value, choices in (
         ("model", model, get_args(Model)),
         ("solver", solver, get_args(Solver)),
