@@ -264,9 +264,7 @@ class Engine:
         used = self._counts.items()
         all_items = names.items.names
         items = tuple(all_items[i] for i in used.tolist())
-        moment = Moment(
-            self._table.view(), items, all_items, names.raters.names, tuple(self.store.ledger())
-        )
+        moment = Moment(self._table.view(), names, items, tuple(self.store.ledger()))
         return LiveFit(
             moment,
             model=self.model,
@@ -281,7 +279,7 @@ class Engine:
         """Keep the fit for `bbq status` and for the next start."""
         if self._fit is None or not isinstance(self._fit.priors, Priors):
             return
-        n, raters = self._counts.n, len(self.store.names.raters.names)
+        n, raters = self._counts.n, self.store.counts().n_raters
         data = packed(self._fit, how, n, raters, self._estimated_at)
         self.store.save_fit(data)
         self._saved = last_fit(data)

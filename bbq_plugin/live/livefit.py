@@ -14,6 +14,7 @@ from bbq_plugin.model.fitting import Fit, optimum_at, warnings_of
 if TYPE_CHECKING:
     from bbq_plugin.comparisons import Comparisons
     from bbq_plugin.live.store import Entry
+    from bbq_plugin.live.store.names import Names
     from bbq_plugin.live.table import View
     from bbq_plugin.model.objective import Floats
 
@@ -25,9 +26,8 @@ class Moment:
     """The answers that a fit belongs to, whatever has come since."""
 
     view: View
+    names: Names
     items: tuple[str, ...]
-    all_items: tuple[str, ...]
-    all_raters: tuple[str, ...]
     entries: tuple[Entry, ...]
 
 
@@ -49,9 +49,9 @@ class LiveFit(Fit):
     def data(self) -> Comparisons:
         """The answers that were fitted."""
         moment = self.moment
-        return comparisons_of(
-            moment.view.alive(), moment.all_items, moment.all_raters, moment.entries
-        )
+        # Names are only ever added, so those of now hold those of then.
+        items, raters = moment.names.items.names, moment.names.raters.names
+        return comparisons_of(moment.view.alive(), items, raters, moment.entries)
 
     @cached_property
     def _optimum(self) -> tuple[Floats, float]:
