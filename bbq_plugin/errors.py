@@ -11,6 +11,10 @@ class UsageError(BBQError, ValueError):
     """The call itself is wrong: an unknown option, an impossible combination."""
 
 
+class SettingsError(UsageError):
+    """The configuration is wrong: the message names the file, the key and what is expected."""
+
+
 class UnsupportedError(BBQError):
     """The request makes sense, but this installation or this model cannot do it."""
 

@@ -33,6 +33,7 @@ __all__ = [
     "Description",
     "Option",
     "adapters",
+    "check_options",
     "describe",
     "read",
     "read_by",
@@ -113,6 +114,11 @@ def describe(adapter: str | Adapter | None = None) -> tuple[Description, ...]:
         )
         for _, one in sorted(known.items())
     )
+
+
+def check_options(adapter: str, options: Mapping[str, Any]) -> None:
+    """Refuse an adapter that is not there, or an option that it does not take."""
+    coerced(_named(adapter), options)
 
 
 def read(
