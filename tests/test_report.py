@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
+import time
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -25,7 +29,7 @@ from bbq_plugin.report import (
     rows_csv,
     summary_lines,
 )
-from bbq_plugin.report.files import write_atomically
+from bbq_plugin.report.files import remove_leftovers, write_atomically
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
 from bbq_plugin.report.screen import screen_svg
 from bbq_plugin.report.text import cell, plain
@@ -81,6 +85,45 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write_atomically(target, "new \ud800")
     assert target.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [target]
+
+
+_WRITER = """
+import sys
+from bbq_plugin.report.files import remove_leftovers, write_atomically
+for i in range(10**9):
+    write_atomically(sys.argv[1], str(i % 10) * 3_000_000)
+    print(flush=True)
+"""
+
+
+def test_a_file_is_whole_whenever_its_writer_is_killed(tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    left = 0
+    for run in range(12):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(target)], stdout=subprocess.PIPE
+        )
+        assert writer.stdout is not None
+        writer.stdout.readline()  # from here on it replaces one whole file by another
+        time.sleep(0.003 * run)  # so that the kills fall on different instants
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        text = target.read_text()
+        assert len(text) == 3_000_000
+        assert len(set(text)) == 1
+        left += len(list(tmp_path.iterdir())) - 1
+        remove_leftovers(tmp_path, frozenset({"report.json"}))
+        assert list(tmp_path.iterdir()) == [target]
+    assert left, "no kill fell on a half-written file"
+
+
+def test_what_a_living_process_writes_and_what_is_not_ours_is_not_removed(tmp_path: Path) -> None:
+    kept = [".report.json.1.part", ".other.json.999999999.part", "report.json.5.part"]
+    for name in [*kept, ".report.json.999999999.part", f".report.json.{os.getpid()}.part"]:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path, frozenset({"report.json"}))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 
 def test_a_picture_of_the_screen_fetches_nothing() -> None:

@@ -11,7 +11,6 @@ import click
 
 from bbq_plugin.cli.output import tell, working
 from bbq_plugin.cli.paths import expanded
-from bbq_plugin.cli.pseudonym_key import pseudonym_key
 from bbq_plugin.cli.types import SEED, Choice, KeyValue, Share
 from bbq_plugin.errors import UsageError
 
@@ -206,6 +205,8 @@ def _once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:
     if not wanted and key_file is None:
         return None
+    from bbq_plugin.report.pseudonym_key import pseudonym_key
+
     key, notes = pseudonym_key(key_file)
     tell(*notes, what="Warning")
     return key

@@ -94,7 +94,8 @@ def _option(key: Key) -> Callable[[Any], Any]:
             "-O", key.option, key.name, type=_Value(key.kind), multiple=True,
             callback=_together, help=f"{text} Repeatable.",
         )  # fmt: skip
-    return click.option(key.option, key.name, type=_Value(key.kind), help=text)
+    words = f"[{'|'.join(key.kind.words)}]" if isinstance(key.kind, Choice) else None
+    return click.option(key.option, key.name, type=_Value(key.kind), help=text, metavar=words)
 
 
 def _together(
@@ -125,7 +126,7 @@ class _Value(_Param):
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.name = _METAVAR.get(type(kind)) or kind.takes.replace(", ", "|")
+        self.name = _METAVAR.get(type(kind), kind.takes)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse what was typed."""

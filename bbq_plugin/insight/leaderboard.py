@@ -13,7 +13,7 @@ from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.insight.uncertainty import Floats, Intervals, Uncertainty, uncertainty
 from bbq_plugin.model import Fit
 
-__all__ = ["ItemRow", "Leaderboard", "Scale", "leaderboard", "to_rating"]
+__all__ = ["ItemRow", "Leaderboard", "Scale", "from_rating", "leaderboard", "to_rating"]
 
 Scale = Literal["elo", "paper", "theta"]
 
@@ -71,6 +71,12 @@ def to_rating(relative_theta: Floats, scale: Scale) -> Floats:
     """Nats above the mean of all items, on a scale: Elo is 1000 + 400 / ln 10 a nat."""
     per_nat, middle = _UNITS[scale]
     return np.asarray(middle + per_nat * relative_theta)
+
+
+def from_rating(rating: Floats, scale: Scale) -> Floats:
+    """Nats above the mean of all items; the inverse of `to_rating`."""
+    per_nat, middle = _UNITS[scale]
+    return np.asarray((rating - middle) / per_nat)
 
 
 def leaderboard(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ITEMS_DRAWN",
     "MATRIX_ITEMS",
+    "SCALE_TITLE",
     "label",
     "leaderboard_spec",
     "matrix_limits",
@@ -36,7 +37,7 @@ WIDE, NARROW = 790, 335
 RANKS, BETWEEN, GAP, EDGE = 170, 32, 10, 18
 MATRIX_NUMBERS = 16  # beyond, the squares are too small to hold a number
 
-_SCALE_TITLE = {
+SCALE_TITLE = {
     "elo": "rating (Elo)",
     "paper": "rating (400 · θ)",
     "theta": "rating (θ, nats)",
@@ -92,7 +93,7 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
                         "field": "lower",
                         "type": "quantitative",
                         "scale": {"zero": False, "nice": True},
-                        "title": _SCALE_TITLE[board.scale],
+                        "title": SCALE_TITLE[board.scale],
                         "axis": {"tickCount": 4 if narrow else 6},
                     },
                     "x2": {"field": "upper"},

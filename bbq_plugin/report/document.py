@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import bbq_plugin
+from bbq_plugin.report.history import HISTORY_POINTS, history_dicts, moments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bbq_plugin.comparisons import Comparisons
     from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport, Stability
     from bbq_plugin.model import Fit
+    from bbq_plugin.report.history import Point
 
 SCHEMA = "bbq.report/1"
 GROUPS_SCHEMA = "bbq.reports/1"
@@ -51,9 +53,13 @@ def report_dict(
     board: Leaderboard,
     raters: RaterReport,
     origin: Origin = Origin(),  # noqa: B008 (a frozen value)
+    history: Sequence[Point] | None = None,
 ) -> dict[str, Any]:
-    """Collect everything that is known about one fit under the names of the contract."""
-    return {
+    """Collect everything that is known about one fit under the names of the contract.
+
+    ``history`` is the leaderboard over time, where a store keeps one.
+    """
+    document = {
         "schema": SCHEMA,
         **origin.fields(data),
         "model": fit.model,
@@ -78,6 +84,11 @@ def report_dict(
         "raters": [dict(row) for row in raters],
         "warnings": all_warnings(fit, board, raters),
     }
+    if history is not None:
+        kept = moments(history, board.scale, HISTORY_POINTS)
+        document["n_history"] = len(history)
+        document["history"] = history_dicts(kept)
+    return document
 
 
 def _both_bad_rate(data: Comparisons) -> dict[str, dict[str, float]]:

@@ -20,15 +20,18 @@ from bbq_plugin.report.charts_items import (
     percent,
 )
 from bbq_plugin.report.charts_raters import SMALL_HEIGHT, SMALL_WIDTH, Scatter
-from bbq_plugin.report.charts_render import to_svg
 from bbq_plugin.report.charts_style import PAGE
 from bbq_plugin.report.document import all_warnings
+from bbq_plugin.report.html_chart import Chart, drawn
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bbq_plugin.comparisons import Comparisons
     from bbq_plugin.insight import Leaderboard, RaterReport
     from bbq_plugin.model import Fit
+    from bbq_plugin.report.history import Point
 
 __all__ = ["report_html"]
 
@@ -36,15 +39,6 @@ ROWS_SHOWN = 100  # of the leaderboard's table; more are folded
 PAIRS_SHOWN = 12
 FILES_SHOWN = 10
 TITLE = "Leaderboard from pairwise comparisons"
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart at the widths of a desk and of a phone, with what it shows in words."""
-
-    wide: Any
-    narrow: Any
-    says: str
 
 
 def report_html(
@@ -55,10 +49,15 @@ def report_html(
     *,
     title: str | None = None,
     command: str | None = None,
+    history: Sequence[Point] = (),
 ) -> str:
-    """Everything a fit says, for people: one self-contained page that reads well in print too."""
+    """Everything a fit says, for people: one self-contained page that reads well in print too.
+
+    ``history`` is the leaderboard over time, where a store keeps one.
+    """
     env = _environment()
     # Only after it is known that the libraries of the extra are there.
+    from bbq_plugin.report.html_history import history_section  # noqa: PLC0415
     from bbq_plugin.report.html_quality import data_quality  # noqa: PLC0415
     from bbq_plugin.report.html_raters import raters_section  # noqa: PLC0415
 
@@ -83,6 +82,7 @@ def report_html(
         digits=2 if board.scale == "theta" else 0,
         answer=answer(board, quality.n_groups, better),
         board_chart=_board_chart(board),
+        history=history_section(board, history),
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=_matrix(board, better),
         plan=_plan(fit, board, better),
@@ -123,9 +123,7 @@ def _environment() -> Any:
 
 
 def _board_chart(board: Leaderboard) -> Chart:
-    wide, narrow = (
-        _drawn(leaderboard_spec(board, PAGE, narrow=narrow)) for narrow in (False, True)
-    )
+    wide, narrow = (drawn(leaderboard_spec(board, PAGE, narrow=narrow)) for narrow in (False, True))
     return Chart(wide, narrow, "Ratings with intervals, best first; the table below has them all.")
 
 
@@ -143,7 +141,7 @@ def _matrix(board: Leaderboard, better: Any) -> Matrix | None:
         return None
     shown = min(MATRIX_ITEMS, len(board))
     wide, narrow = (
-        _drawn(matrix_spec(board, better, PAGE, narrow=narrow)) for narrow in (False, True)
+        drawn(matrix_spec(board, better, PAGE, narrow=narrow)) for narrow in (False, True)
     )
     cells = [
         [(percent(float(better[i, j])) if i != j else "") for j in range(shown)]
@@ -171,18 +169,11 @@ class ScatterCharts:
 def _scatter_chart(scatter: Scatter | None, raters: RaterReport) -> ScatterCharts | None:
     if scatter is None:
         return None
-    wide, narrow = (_drawn(scatter.spec(PAGE, narrow=narrow)) for narrow in (False, True))
+    wide, narrow = (drawn(scatter.spec(PAGE, narrow=narrow)) for narrow in (False, True))
     says = (
         f"Quality of {len(raters):,} raters against their agreement with the ranking; "
         "the table of raters has the numbers."
     )
-    small = _drawn(scatter.small_spec(PAGE)) if any(r.verdict != "keep" for r in raters) else None
+    small = drawn(scatter.small_spec(PAGE)) if any(r.verdict != "keep" for r in raters) else None
     return ScatterCharts(Chart(wide, narrow, says), small, SMALL_WIDTH, SMALL_HEIGHT,
                          scatter.grouped)  # fmt: skip
-
-
-def _drawn(spec: dict[str, Any]) -> Any:
-    """The chart as markup: the renderer's output, cleaned of everything but shapes and text."""
-    from markupsafe import Markup  # noqa: PLC0415 (comes with jinja2)
-
-    return Markup(to_svg(spec))  # noqa: S704

@@ -215,15 +215,6 @@ def test_a_file_that_is_not_there_or_not_text_is_refused_by_name(tmp_path: Path)
     assert "latin.toml: the text is not UTF-8" in refused(path)
 
 
-def test_outputs_inside_the_watched_folder_are_refused(tmp_path: Path) -> None:
-    votes = tmp_path / "votes"
-    assert "would be read as votes" in refused(None, folder=votes, out=votes)
-    assert load(None, {}, {"folder": votes, "out": votes / "out"}).out == votes / "out"
-    assert "name a folder outside" in refused(
-        None, folder=votes, out=votes / ".." / "votes" / "out", recursive=True
-    )
-
-
 def test_wrong_use_on_the_command_line_and_in_the_environment_is_told_by_its_name() -> None:
     @click.command()
     @options

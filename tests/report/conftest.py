@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bbq_plugin as bbq
-from tests.report.studies import HOSTILE, Result, renamed, result_of
+from tests.report.studies import HOSTILE, Result, history_of, renamed, result_of
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +28,17 @@ def hostile() -> Result:
 
 @pytest.fixture(scope="session")
 def demo_html(demo: Result) -> str:
-    return demo.html(title="A study", command="bbq fit votes.jsonl -o report.html")
+    return demo.html(
+        title="A study",
+        command="bbq fit votes.jsonl -o report.html",
+        history=history_of(demo.board),
+    )
 
 
 @pytest.fixture(scope="session")
 def hostile_html(hostile: Result) -> str:
-    return hostile.html(title=HOSTILE[0], command=f"bbq fit '{HOSTILE[1]}'")
+    return hostile.html(
+        title=HOSTILE[0],
+        command=f"bbq fit '{HOSTILE[1]}'",
+        history=history_of(hostile.board),
+    )

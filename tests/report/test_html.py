@@ -19,7 +19,7 @@ from bbq_plugin.comparisons import Comparison, Comparisons
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.html_format import FILTERS, count, needed, number, show_name
 from bbq_plugin.report.html_quality import data_quality, pooled_bias, position_bias
-from tests.report.studies import HOSTILE, result_of
+from tests.report.studies import HOSTILE, history_of, result_of
 
 if TYPE_CHECKING:
     from tests.report.studies import Result
@@ -66,7 +66,8 @@ def test_each_rater_who_is_not_kept_has_a_page_with_the_reasons(
 
 
 def test_the_same_result_gives_the_same_file(demo: Result, demo_html: str) -> None:
-    again = demo.html(title="A study", command="bbq fit votes.jsonl -o report.html")
+    command = "bbq fit votes.jsonl -o report.html"
+    again = demo.html(title="A study", command=command, history=history_of(demo.board))
     assert again == demo_html
 
 

@@ -143,16 +143,6 @@ def _check_together(settings: Settings) -> None:
             f"max_delay_s is {settings.max_delay_s:g} and debounce_s {settings.debounce_s:g}; "
             "the first is the longest that the second may become, so it cannot be smaller"
         )
-    folder, out = settings.folder, settings.out
-    if folder is not None and out is not None:
-        inside = out.resolve() == folder.resolve() or (
-            settings.recursive and folder.resolve() in out.resolve().parents
-        )
-        if inside:
-            raise SettingsError(
-                f"out is {str(out)!r}, inside the watched folder {str(folder)!r}: the outputs "
-                "would be read as votes; name a folder outside"
-            )
     if settings.read.adapter is not None:
         _check_adapter(settings.read.adapter, settings.read.options)
 

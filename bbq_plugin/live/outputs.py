@@ -1,0 +1,167 @@
+"""What the daemon writes after a refresh: the files of `bbq fit`, and the history beside them.
+
+Every file is whole at any instant: whoever reads one sees the last or the new one. The files are
+replaced one after the other, so for a moment they may be of two refreshes; each says in itself of
+how many comparisons it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from bbq_plugin import report
+from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.insight import leaderboard, rater_report
+from bbq_plugin.report.document import Origin
+from bbq_plugin.report.files import remove_leftovers, write_atomically
+from bbq_plugin.report.history import history_rows
+from bbq_plugin.report.pseudonym_key import pseudonym_key
+from bbq_plugin.report.pseudonyms import pseudonymised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.live.config import OutputSettings, Settings
+    from bbq_plugin.model import Fit
+    from bbq_plugin.report.history import Point
+
+__all__ = ["Written", "judged", "output_key", "write_outputs", "written"]
+
+
+class _Store(Protocol):
+    def add_history(
+        self, at: float, n_comparisons: int, rows: list[tuple[str, float, float, float, int]]
+    ) -> object: ...
+
+    def history(self) -> Sequence[Point]: ...
+
+
+class _Engine(Protocol):
+    @property
+    def fit(self) -> Fit: ...
+
+    @property
+    def store(self) -> _Store: ...
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A fit with what was made of it, under the names that may be shown."""
+
+    fit: Fit
+    board: Leaderboard
+    raters: RaterReport
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written, and what is to be said about what was not."""
+
+    files: tuple[Path, ...]
+    notes: tuple[str, ...]
+    judged: Judged
+
+
+def write_outputs(
+    engine: _Engine,
+    settings: Settings,
+    at: float,
+    *,
+    origin: Origin | None = None,
+) -> Written:
+    """Put the leaderboard of now on record, and write all outputs.
+
+    ``at`` is the time in seconds since 1970.
+    """
+    found = judged(engine.fit, settings)
+    engine.store.add_history(at, found.fit.data.n_comparisons, history_rows(found.board))
+    return written(found, engine.store.history(), settings, origin)
+
+
+def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:
+    """The key of the pseudonyms, or None if names are shown, and what is to be said about it.
+
+    A missing key is refused; a daemon asks at its start, and not after the first votes.
+    """
+    wanted: OutputSettings = settings.outputs
+    if not wanted.pseudonymise and wanted.pseudonym_key_file is None:
+        return None, []
+    return pseudonym_key(wanted.pseudonym_key_file, lasting=True)
+
+
+def judged(fit: Fit, settings: Settings) -> Judged:
+    """The leaderboard and the raters of a fit, as the settings want them."""
+    key, _ = output_key(settings)
+    if key is not None:
+        fit = replace(fit, data=pseudonymised(fit.data, key))
+    model = settings.model
+    board = leaderboard(
+        fit,
+        intervals=cast("Any", model.intervals),
+        level=model.level,
+        scale=cast("Any", model.scale),
+        seed=model.seed,
+    )
+    thresholds = settings.raters
+    raters = rater_report(
+        fit, model.level, false_rate=thresholds.false_rate, least=thresholds.least
+    )
+    return Judged(fit, board, raters)
+
+
+def written(
+    found: Judged,
+    history: Sequence[Point],
+    settings: Settings,
+    origin: Origin | None = None,
+) -> Written:
+    """Write the files that the settings name, each whole."""
+    origin = origin or Origin(seed=settings.model.seed)
+    folder = settings.path("out")
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder, frozenset(settings.outputs.write))
+    files, notes = [], []
+    for name in settings.outputs.write:
+        try:
+            text = _MAKERS[name](found, history, origin)
+        except (ImportError, UnsupportedError) as missing:
+            notes.append(f"{name} is left out: {missing}")
+            continue
+        write_atomically(folder / name, text)
+        files.append(folder / name)
+    return Written(tuple(files), tuple(notes), found)
+
+
+def _document(found: Judged, history: Sequence[Point], origin: Origin) -> str:
+    fit = found.fit
+    return report.report_json(
+        report.report_dict(fit.data, fit, found.board, found.raters, origin, history)
+    )
+
+
+def _page(found: Judged, history: Sequence[Point], origin: Origin) -> str:
+    from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
+
+    fit = found.fit
+    return report_html(
+        fit.data, fit, found.board, found.raters, command=origin.command, history=history
+    )
+
+
+def _leaderboard(found: Judged, history: Sequence[Point], origin: Origin) -> str:  # noqa: ARG001
+    return report.leaderboard_csv(found.board)
+
+
+def _raters(found: Judged, history: Sequence[Point], origin: Origin) -> str:  # noqa: ARG001
+    return report.rows_csv(found.raters)
+
+
+_MAKERS: dict[str, Callable[[Judged, Sequence[Point], Origin], str]] = {
+    "report.json": _document,
+    "leaderboard.csv": _leaderboard,
+    "raters.csv": _raters,
+    "report.html": _page,
+}

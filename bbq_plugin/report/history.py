@@ -1,0 +1,126 @@
+"""The leaderboard over time: a point for each refresh, thinned to what can be looked at.
+
+Points are kept in Elo, whatever scale a report has: a daemon may be told another scale later, and
+what was kept before still has to mean the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bbq_plugin.insight import Leaderboard
+    from bbq_plugin.insight.leaderboard import Scale
+
+__all__ = ["HISTORY_POINTS", "Moment", "Place", "Point", "history_dicts", "history_rows", "moments"]
+
+HISTORY_POINTS = 200  # in a document; the store has all of them
+
+Place = tuple[float, float, float, int]
+
+
+class Point(Protocol):
+    """The leaderboard at one refresh: rating, its interval and the rank of each item, in Elo."""
+
+    @property
+    def at(self) -> float:
+        """When, in seconds since 1970."""
+
+    @property
+    def n_comparisons(self) -> int:
+        """After how many comparisons."""
+
+    @property
+    def items(self) -> Mapping[str, Place]:
+        """Rating, lower, upper and rank by name."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point of the history on the scale of a report."""
+
+    at: float
+    n_comparisons: int
+    items: Mapping[str, Place]
+
+
+def history_rows(board: Leaderboard) -> list[tuple[str, float, float, float, int]]:
+    """What to keep of a leaderboard: item, rating, lower, upper, rank."""
+    ratings = np.array([(row.rating, row.rating_lower, row.rating_upper) for row in board])
+    elo = _rescaled(ratings, board.scale, "elo")
+    return [
+        (row.item, float(rating), float(lower), float(upper), row.rank)
+        for row, (rating, lower, upper) in zip(board, elo, strict=True)
+    ]
+
+
+def moments(points: Sequence[Point], scale: Scale, most: int) -> list[Moment]:
+    """At most so many points of a history in its order, the first and the last among them.
+
+    The newest is kept of those that fall into the same step of comparisons: a daemon that refreshes
+    every second for a month has millions, and most of them say the same.
+    """
+    return [
+        Moment(point.at, point.n_comparisons, _on_scale(point.items, scale))
+        for point in _thinned(points, most)
+    ]
+
+
+def _thinned(points: Sequence[Point], most: int) -> list[Point]:
+    if len(points) <= most:
+        return list(points)
+    counts = [point.n_comparisons for point in points]
+    low, high = min(counts), max(counts)
+    steps = max(1, most - 2)
+    # The first stands for itself; every other point for the step that it ends.
+    newest = {int((n - low) / max(1, high - low) * (steps - 1)): i for i, n in enumerate(counts)}
+    kept = sorted({0, len(points) - 1, *newest.values()})
+    return [points[i] for i in kept]
+
+
+def history_dicts(history: Sequence[Moment]) -> list[dict[str, Any]]:
+    """The history in a JSON document."""
+    return [
+        {
+            "at": datetime.fromtimestamp(moment.at, UTC).isoformat(timespec="seconds"),
+            "n_comparisons": moment.n_comparisons,
+            "items": [
+                {
+                    "item": item,
+                    "rank": rank,
+                    "rating": rating,
+                    "rating_lower": lower,
+                    "rating_upper": upper,
+                }
+                for item, (rating, lower, upper, rank) in sorted(
+                    moment.items.items(), key=lambda one: one[1][3]
+                )
+            ],
+        }
+        for moment in history
+    ]
+
+
+def _on_scale(items: Mapping[str, Place], scale: Scale) -> dict[str, Place]:
+    if scale == "elo" or not items:
+        return dict(items)
+    elo = np.array([place[:3] for place in items.values()])
+    return {
+        name: (float(rating), float(lower), float(upper), items[name][3])
+        for name, (rating, lower, upper) in zip(items, _rescaled(elo, "elo", scale), strict=True)
+    }
+
+
+def _rescaled(ratings: Any, before: Scale, after: Scale) -> Any:
+    if before == after:
+        return ratings
+    # Not above: documents that hold no fit should not wait for numba.
+    from bbq_plugin.insight.leaderboard import from_rating, to_rating  # noqa: PLC0415
+
+    return to_rating(from_rating(ratings, before), after)
