@@ -7,12 +7,13 @@ how many comparisons it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin import report
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight import leaderboard, rater_report
+from bbq_plugin.model import Fit
 from bbq_plugin.report.document import Origin
 from bbq_plugin.report.files import remove_leftovers, write_atomically
 from bbq_plugin.report.history import history_rows
@@ -25,26 +26,10 @@ if TYPE_CHECKING:
 
     from bbq_plugin.insight import Leaderboard, RaterReport
     from bbq_plugin.live.config import OutputSettings, Settings
-    from bbq_plugin.model import Fit
+    from bbq_plugin.live.engine import Engine
     from bbq_plugin.report.history import Point
 
 __all__ = ["Written", "judged", "output_key", "write_outputs", "written"]
-
-
-class _Store(Protocol):
-    def add_history(
-        self, at: float, n_comparisons: int, rows: list[tuple[str, float, float, float, int]]
-    ) -> object: ...
-
-    def history(self) -> Sequence[Point]: ...
-
-
-class _Engine(Protocol):
-    @property
-    def fit(self) -> Fit: ...
-
-    @property
-    def store(self) -> _Store: ...
 
 
 @dataclass(frozen=True)
@@ -66,18 +51,20 @@ class Written:
 
 
 def write_outputs(
-    engine: _Engine,
+    engine: Engine,
     settings: Settings,
     at: float,
     *,
+    how: str = "full",
     origin: Origin | None = None,
 ) -> Written:
     """Put the leaderboard of now on record, and write all outputs.
 
-    ``at`` is the time in seconds since 1970.
+    ``at`` is the time in seconds since 1970, ``how`` what `Engine.refresh` said.
     """
     found = judged(engine.fit, settings)
-    engine.store.add_history(at, found.fit.data.n_comparisons, history_rows(found.board))
+    n = found.fit.data.n_comparisons
+    engine.store.add_history(at, n, how, history_rows(found.board))
     return written(found, engine.store.history(), settings, origin)
 
 
@@ -96,7 +83,9 @@ def judged(fit: Fit, settings: Settings) -> Judged:
     """The leaderboard and the raters of a fit, as the settings want them."""
     key, _ = output_key(settings)
     if key is not None:
-        fit = replace(fit, data=pseudonymised(fit.data, key))
+        # Not replace(): a fit that follows the store makes some of its fields when asked.
+        known = {one.name: getattr(fit, one.name) for one in fields(Fit)}
+        fit = Fit(**known | {"data": pseudonymised(fit.data, key)})
     model = settings.model
     board = leaderboard(
         fit,

@@ -5,6 +5,7 @@ Names never become field names or expressions: they are values, made harmless by
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.report.charts_items import NARROW, SCALE_TITLE, WIDE, label
@@ -50,9 +51,9 @@ def history_spec(
             "stroke": strokes[item],
             "order": i,
             "n": moment.n_comparisons,
-            "rating": place[0],
-            "lower": place[1],
-            "upper": place[2],
+            "rating": place.rating,
+            "lower": place.lower,
+            "upper": place.upper,
         }
         for item, text in labels.items()
         for i, moment in enumerate(history)
@@ -62,6 +63,7 @@ def history_spec(
     width = (NARROW if narrow else WIDE) - room - _LEADER - _AXIS
     height = 300 if narrow else 380
     low, high = _limits(rows)
+    _cut(rows, low, high)
     ends = _ends(rows, low, high, height)
     colour = {
         "field": "group",
@@ -94,12 +96,12 @@ def history_spec(
     }
     layers = [
         {
-            "mark": {"type": "area", "opacity": 0.08, "clip": True},
+            "mark": {"type": "area", "opacity": 0.08},
             "encoding": {"x": across, "y": {**up, "field": "lower"}, "y2": {"field": "upper"},
                          "color": colour, "detail": lines},
         },
         {
-            "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round", "clip": True},
+            "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"},
             "encoding": {"x": across, "y": {**up, "field": "rating"}, "color": colour,
                          "strokeDash": dash, "detail": lines,
                          "order": {"field": "order", "type": "quantitative"}},
@@ -130,10 +132,18 @@ def _limits(rows: list[dict[str, Any]]) -> tuple[float, float]:
     margin = max(0.12 * (high - low), 1e-6)
     last = max(row["order"] for row in rows)
     now = [row for row in rows if row["order"] == last]
+    # An interval that is not known is NaN, which no comparison picks from the second place on.
     return (
         min([low - margin, *(row["lower"] for row in now)]),
         max([high + margin, *(row["upper"] for row in now)]),
     )
+
+
+def _cut(rows: list[dict[str, Any]], low: float, high: float) -> None:
+    """Keep the intervals inside the chart: nothing that clips is let into the page."""
+    for row in rows:
+        row["lower"] = max(row["rating"] if isnan(row["lower"]) else row["lower"], low)
+        row["upper"] = min(row["rating"] if isnan(row["upper"]) else row["upper"], high)
 
 
 def _ends(rows: list[dict[str, Any]], low: float, high: float, height: int) -> list[dict[str, Any]]:

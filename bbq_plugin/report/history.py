@@ -18,15 +18,42 @@ if TYPE_CHECKING:
     from bbq_plugin.insight import Leaderboard
     from bbq_plugin.insight.leaderboard import Scale
 
-__all__ = ["HISTORY_POINTS", "Moment", "Place", "Point", "history_dicts", "history_rows", "moments"]
+__all__ = [
+    "HISTORY_POINTS",
+    "Moment",
+    "Place",
+    "Placed",
+    "Point",
+    "history_dicts",
+    "history_rows",
+    "moments",
+]
 
 HISTORY_POINTS = 200  # in a document; the store has all of them
 
-Place = tuple[float, float, float, int]
+
+class Placed(Protocol):
+    """Where an item stood: its rating with the interval, if one was computed, and its rank."""
+
+    @property
+    def rating(self) -> float:
+        """In Elo."""
+
+    @property
+    def lower(self) -> float | None:
+        """The lower end of the interval."""
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of the interval."""
+
+    @property
+    def rank(self) -> int:
+        """1 is the best."""
 
 
 class Point(Protocol):
-    """The leaderboard at one refresh: rating, its interval and the rank of each item, in Elo."""
+    """The leaderboard at one refresh, in Elo."""
 
     @property
     def at(self) -> float:
@@ -37,8 +64,18 @@ class Point(Protocol):
         """After how many comparisons."""
 
     @property
-    def items(self) -> Mapping[str, Place]:
-        """Rating, lower, upper and rank by name."""
+    def items(self) -> Mapping[str, Placed]:
+        """By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an item stood, on the scale of a report; what is not known is NaN."""
+
+    rating: float
+    lower: float
+    upper: float
+    rank: int
 
 
 @dataclass(frozen=True)
@@ -93,27 +130,27 @@ def history_dicts(history: Sequence[Moment]) -> list[dict[str, Any]]:
             "items": [
                 {
                     "item": item,
-                    "rank": rank,
-                    "rating": rating,
-                    "rating_lower": lower,
-                    "rating_upper": upper,
+                    "rank": place.rank,
+                    "rating": place.rating,
+                    "rating_lower": place.lower,
+                    "rating_upper": place.upper,
                 }
-                for item, (rating, lower, upper, rank) in sorted(
-                    moment.items.items(), key=lambda one: one[1][3]
-                )
+                for item, place in sorted(moment.items.items(), key=lambda one: one[1].rank)
             ],
         }
         for moment in history
     ]
 
 
-def _on_scale(items: Mapping[str, Place], scale: Scale) -> dict[str, Place]:
-    if scale == "elo" or not items:
-        return dict(items)
-    elo = np.array([place[:3] for place in items.values()])
+def _on_scale(items: Mapping[str, Placed], scale: Scale) -> dict[str, Place]:
+    elo = np.array(
+        [(place.rating, place.lower, place.upper) for place in items.values()], dtype=np.float64
+    )
     return {
-        name: (float(rating), float(lower), float(upper), items[name][3])
-        for name, (rating, lower, upper) in zip(items, _rescaled(elo, "elo", scale), strict=True)
+        name: Place(rating, lower, upper, items[name].rank)
+        for name, (rating, lower, upper) in zip(
+            items, _rescaled(elo, "elo", scale).tolist(), strict=True
+        )
     }
 
 

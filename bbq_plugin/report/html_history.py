@@ -77,7 +77,7 @@ def _spread(known: list[Moment]) -> list[Moment]:
 
 def _cell(moment: Moment, item: str, digits: int) -> str:
     place = moment.items.get(item)
-    return UNKNOWN if place is None else f"{number(place[0], digits)} (#{place[3]})"
+    return UNKNOWN if place is None else f"{number(place.rating, digits)} (#{place.rank})"
 
 
 def _moment(at: float) -> str:

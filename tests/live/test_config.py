@@ -41,7 +41,7 @@ _BOTH = {
     "read.strict": "true|true",
     "read.max_skipped": '"5%"|0.05',
     "read.exports": '"increment"|increment',
-    "read.keep_tags": "false|off",
+    "read.keep_tags": "true|on",
     "model.model": '"bayes-bt"|bayes-bt',
     "model.priors": "[5, 0.1, 10, 2]|5,0.1,10,2",
     "model.intervals": '"laplace"|laplace',

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
 from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
-from bbq_plugin.report.history import Moment, history_rows
+from bbq_plugin.report.history import Moment, Place, history_rows
 from bbq_plugin.report.html import report_html
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def history_of(board: Leaderboard, refreshes: int = 12) -> list[Moment]:
     for i in range(1, refreshes + 1):
         share = i / refreshes
         places = {
-            item: (1000 + (rating - 1000) * share, 1000 + (lower - 1000) / share**0.5,
+            item: Place(1000 + (rating - 1000) * share, 1000 + (lower - 1000) / share**0.5,
                    1000 + (upper - 1000) / share**0.5, rank)
             for item, rating, lower, upper, rank in rows
         }  # fmt: skip

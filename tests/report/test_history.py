@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import astuple
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -11,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bbq_plugin as bbq
+from bbq_plugin.live.store import HistoryItem, HistoryPoint
 from bbq_plugin.report import report_dict, report_json
 from bbq_plugin.report.charts_history import _apart, history_spec
 from bbq_plugin.report.charts_render import to_svg
 from bbq_plugin.report.charts_style import FILE, PAGE
-from bbq_plugin.report.history import Moment, history_rows, moments
+from bbq_plugin.report.history import Moment, Place, history_rows, moments
 from tests.report.studies import history_of
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def at(*counts: int) -> list[Moment]:
-    return [Moment(1.7e9 + i, n, {"a": (1000.0, 990.0, 1010.0, 1)}) for i, n in enumerate(counts)]
+    return [
+        Moment(1.7e9 + i, n, {"a": Place(1000.0, 990.0, 1010.0, 1)}) for i, n in enumerate(counts)
+    ]
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=300), st.integers(3, 60))
@@ -58,12 +62,37 @@ def test_what_is_kept_means_the_same_on_every_scale(scale: Scale, demo: Result) 
     for (item, *numbers), (other, *others) in zip(kept, elo, strict=True):
         assert item == other
         assert numbers == pytest.approx(others)
-    point = Moment(0.0, 1, {item: (r, lo, hi, rank) for item, r, lo, hi, rank in kept})
+    point = Moment(0.0, 1, {item: Place(r, lo, hi, rank) for item, r, lo, hi, rank in kept})
     (shown,) = moments([point], scale, 5)
     for row in board:
-        assert shown.items[row.item] == pytest.approx(
+        assert astuple(shown.items[row.item]) == pytest.approx(
             (row.rating, row.rating_lower, row.rating_upper, row.rank)
         )
+
+
+def test_an_interval_that_was_not_computed_is_null_and_leaves_the_line(demo: Result) -> None:
+    history = [
+        HistoryPoint(1.7e9 + i, 100 * i, "full", {
+            row.item: HistoryItem(row.rating, None, None, row.rank) for row in demo.board
+        })
+        for i in (1, 2)
+    ]  # fmt: skip
+    parts = (demo.data, demo.fit, demo.board, demo.raters)
+    document = json.loads(report_json(report_dict(*parts, history=history)))
+    assert document["history"][0]["items"][0]["rating_lower"] is None
+    rows = history_spec(demo.board, moments(history, "elo", 9), FILE, narrow=False)["data"]
+    assert all(row["lower"] == row["rating"] == row["upper"] for row in rows["values"])
+    assert 'id="history"' in demo.html(history=history)
+
+
+def test_nothing_is_drawn_beyond_the_axes(demo: Result) -> None:
+    history = history_of(demo.board)
+    for narrow, height in ((False, 380), (True, 300)):
+        spec = history_spec(demo.board, history, FILE, narrow=narrow)
+        (low, high) = spec["layer"][0]["encoding"]["y"]["scale"]["domain"]
+        assert spec["height"] == height
+        assert min(row["lower"] for row in spec["data"]["values"]) >= low
+        assert max(row["upper"] for row in spec["data"]["values"]) <= high
 
 
 def test_the_document_has_the_history_where_there_is_one(demo: Result) -> None:
@@ -125,7 +154,7 @@ def test_an_item_that_came_later_begins_later_and_one_that_left_is_not_drawn(dem
         items = dict(moment.items)
         del items[late]
         history[history.index(moment)] = Moment(
-            moment.at, moment.n_comparisons, {**items, "gone": (2000.0, 1990.0, 2010.0, 1)}
+            moment.at, moment.n_comparisons, {**items, "gone": Place(2000.0, 1990.0, 2010.0, 1)}
         )
     rows = history_spec(demo.board, history, FILE, narrow=False)["data"]["values"]
     assert [row["n"] for row in rows if row["line"].endswith(late)] == [750, 1000]

@@ -71,7 +71,9 @@ class ReadSettings:
         default="full",
     )
     keep_tags: bool = _key(
-        Switch(), "Keep the tags of answers in the store, for --where and --by.", default=True
+        Switch(),
+        "Keep the tags of large Arena files too, for --where; they are read faster without.",
+        default=False,
     )
 
 
