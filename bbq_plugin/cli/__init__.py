@@ -16,6 +16,8 @@ from bbq_plugin.cli.formats import formats
 from bbq_plugin.cli.group import Commands
 from bbq_plugin.cli.pairs import pairs
 from bbq_plugin.cli.raters import raters
+from bbq_plugin.cli.status import status
+from bbq_plugin.cli.store import store
 from bbq_plugin.cli.study import demo, simulate
 
 __all__ = ["main"]
@@ -27,5 +29,7 @@ def main() -> None:
     """Leaderboards with honest intervals, and rater quality, from pairwise votes."""
 
 
-for _command in (fit, raters, pairs, evaluate, convert, formats, simulate, demo, completion):
+for _command in (
+    fit, raters, pairs, evaluate, convert, status, store, formats, simulate, demo, completion,
+):  # fmt: skip
     main.add_command(_command)

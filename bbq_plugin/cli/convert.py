@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,26 +15,44 @@ from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.cli.types import Choice
 from bbq_plugin.errors import UsageError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbq_plugin.comparisons import Comparisons
+
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
+def convert_options(command: Any) -> Any:
+    """--layout, --format and --output."""
+    options = [
+        click.option(
+            "--layout",
+            type=Choice(["bbq", "evalica", "crowd-kit", "choix"]),
+            default="bbq",
+            show_default=True,
+            help="Whose columns: bbq reads its own back exactly.",
+        ),
+        click.option(
+            "--format",
+            "file_format",
+            type=Choice(["csv", "jsonl", "parquet"]),
+            help="Default: what the suffix of OUTPUT tells, else csv.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            help="File to write; else it is printed.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command(cls=Command)
-@click.option(
-    "--layout",
-    type=Choice(["bbq", "evalica", "crowd-kit", "choix"]),
-    default="bbq",
-    show_default=True,
-    help="Whose columns: bbq reads its own back exactly.",
-)
-@click.option(
-    "--format",
-    "file_format",
-    type=Choice(["csv", "jsonl", "parquet"]),
-    help="Default: what the suffix of OUTPUT tells, else csv.",
-)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write; else it is printed."
-)
+@convert_options
 @reading_options
 def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -> None:
     """Write comparisons for this and other tools.
@@ -42,6 +60,13 @@ def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -
     Every row of the output has rater, winner, loser and weight; a tie in FILES is two rows of
     half the weight, one each way. Other layouts are for other tools.
     """
+    write_converted(source.read, layout, file_format, output)
+
+
+def write_converted(
+    read: Callable[[], Comparisons], layout: Any, file_format: Any, output: Path | None
+) -> None:
+    """Write comparisons; they are read when it is known that they can be written."""
     from bbq_plugin.report.exchange import write_comparisons
     from bbq_plugin.report.files import open_atomically
     from bbq_plugin.report.text import plain
@@ -50,7 +75,7 @@ def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -
     check_writable(output)
     if output is None and chosen == "parquet" and sys.stdout.isatty():
         raise UsageError("Parquet is not for a terminal; name a file with -o")
-    data = source.read()
+    data = read()
     with working("Writing"):
         if output is not None:
             with open_atomically(output) as file:

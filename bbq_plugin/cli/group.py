@@ -27,7 +27,24 @@ class Command(click.Command):
             raise click.UsageError(_printable(error), ctx) from error
 
 
-class Commands(click.Group):
+class Group(click.Group):
+    """Commands in the order of use; one that is not there is told with what was meant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        """In the order of use, not of the alphabet."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one was probably meant."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            hint = near_miss(args[0], self.list_commands(ctx))
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(Group):
     """Turns this package's errors into a line on standard error and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -42,19 +59,6 @@ class Commands(click.Group):
         """Keep what was typed, for the report; then parse it."""
         ctx.meta[ARGUMENTS] = list(args)
         return super().parse_args(ctx, args)
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
-        """In the order of use, not of the alphabet."""
-        return list(self.commands)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one was probably meant."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            hint = near_miss(args[0], self.list_commands(ctx))
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; what the user or the data did wrong is told, not traced."""

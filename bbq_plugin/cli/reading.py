@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 _OPTIONS = [
-    click.argument("files", nargs=-1, required=True),
+    click.argument("files", nargs=-1),
+    click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        help="Read the comparisons that this store holds, instead of FILES.",
+    ),
     click.option("--adapter", help="How to read the files; recognised by their content if absent."),
     click.option(
         "-O",
@@ -86,6 +91,7 @@ class Input:
     """The files of one command, with everything that was said about reading them."""
 
     files: tuple[str, ...]
+    store: Path | None
     adapter: str | None
     options: dict[str, Any]
     strict: bool
@@ -97,7 +103,12 @@ class Input:
     seed: int
 
     def read(self) -> Comparisons:
-        """Read all files as one set."""
+        """Read all files as one set, or what the store holds."""
+        if self.store is not None:
+            from bbq_plugin.live.store import read_store
+
+            with working("Reading"):
+                return self._named(read_store(self.store, **self._filters()))
         from bbq_plugin.registry import read
 
         with working("Reading"):
@@ -105,7 +116,13 @@ class Input:
         return self._named(data)
 
     def read_by(self, tag: str) -> dict[str, Comparisons]:
-        """Read all files as one set for each value of a tag."""
+        """Read all files, or the store, as one set for each value of a tag."""
+        if self.store is not None:
+            from bbq_plugin.live.store import read_store_by
+
+            with working("Reading"):
+                found = read_store_by(self.store, by=tag, **self._filters())
+            return {value: self._named(data) for value, data in found.items()}
         from bbq_plugin.registry import read_by
 
         with working("Reading"):
@@ -123,15 +140,20 @@ class Input:
         return Origin(typed_command(hide), self.seed)
 
     def _keywords(self) -> dict[str, Any]:
-        from bbq_plugin.cli.renames import read_renames
-
         return {
             "strict": self.strict,
             "max_skipped": self.max_skipped,
+            **self._filters(),
+            **self.options,
+        }
+
+    def _filters(self) -> dict[str, Any]:
+        from bbq_plugin.cli.renames import read_renames
+
+        return {
             "where": self.where,
             "rename": None if self.rename is None else read_renames(self.rename),
             "drop_raters": self.drop_rater,
-            **self.options,
         }
 
     def _named(self, data: Comparisons) -> Comparisons:
@@ -148,6 +170,7 @@ def reading_options(command: _Command) -> _Command:
     @wraps(command)
     def wrapped(
         files: tuple[str, ...],
+        store: Path | None,
         adapter: str | None,
         adapter_options: tuple[tuple[str, str], ...],
         task: str | None,
@@ -164,9 +187,11 @@ def reading_options(command: _Command) -> _Command:
         seed: int,
         **rest: Any,
     ) -> Any:
+        _check_source(files, store)
         short = {"task": task, "items": items, "labels": labels, "both_bad": both_bad}
         source = Input(
             files=files,
+            store=store,
             adapter=adapter,
             options=_merged(adapter_options, short),
             strict=strict,
@@ -182,6 +207,30 @@ def reading_options(command: _Command) -> _Command:
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
     return wrapped  # type: ignore[return-value] # click calls it by keyword
+
+
+# How files are read: a store has its answers read already.
+_FOR_FILES = ("adapter", "adapter_options", "task", "items", "labels", "both_bad", "strict",
+              "max_skipped")  # fmt: skip
+
+
+def _check_source(files: tuple[str, ...], store: Path | None) -> None:
+    """Either files or a store, and nothing about reading files with a store."""
+    if store is None:
+        if not files:
+            raise UsageError("nothing to read; name FILES, or a store with --store")
+        return
+    if files:
+        raise UsageError(
+            f"FILES ({files[0]}) and --store ({store}) are both given; read one or the other"
+        )
+    context = click.get_current_context()
+    for option in context.command.params:
+        said = context.get_parameter_source(option.name or "")
+        if option.name in _FOR_FILES and said is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option.opts[-1]} says how FILES are read; a store was read when they came in"
+            )
 
 
 def _merged(given: tuple[tuple[str, str], ...], short: dict[str, str | None]) -> dict[str, Any]:

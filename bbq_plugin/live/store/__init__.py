@@ -5,7 +5,7 @@ from __future__ import annotations
 from bbq_plugin.live.store.changes import Change
 from bbq_plugin.live.store.ledger import Entry, HistoryItem, HistoryPoint
 from bbq_plugin.live.store.lock import Holder, holder
-from bbq_plugin.live.store.reading import read_store
+from bbq_plugin.live.store.reading import read_store, read_store_by
 from bbq_plugin.live.store.store import Counts, Store
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "Store",
     "holder",
     "read_store",
+    "read_store_by",
 ]

@@ -49,6 +49,27 @@ def read_store(
     return replace(Comparisons(**fields), sources=plain.sources)
 
 
+def read_store_by(
+    path: str | os.PathLike[str],
+    *,
+    by: str,
+    where: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop_raters: Iterable[str] = (),
+) -> dict[str, Comparisons]:
+    """Everything that a store holds, split by the value of a tag, as `bbq.read_by` would."""
+    with Store(path, writable=False) as store:
+        store.db.execute("BEGIN")
+        gatherer = Gatherer(
+            merge=False, where=where, by=by, rename=rename, drop_raters=tuple(drop_raters)
+        )
+        gatherer.begin(store.path)
+        for record in records_of(store):
+            gatherer.add(record)
+        parts = gatherer.parts()
+    return {value: Comparisons(**parts[value]) for value in sorted(parts)}
+
+
 def records_of(store: Store) -> Iterator[Comparison]:
     """Every comparison as it was added, in the order in which they last changed."""
     for (

@@ -1,0 +1,137 @@
+"""What a store has read, refused and fitted, and who writes it: for `bbq status`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import bbq_plugin
+from bbq_plugin.live.saved import last_fit
+from bbq_plugin.live.store import Store, holder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bbq_plugin.live.store import Counts, Entry, Holder
+
+__all__ = ["SCHEMA", "FitNote", "Status", "status_of"]
+
+SCHEMA = "bbq.status/1"
+
+
+@dataclass(frozen=True)
+class FitNote:
+    """When something was fitted, how, and of how many comparisons."""
+
+    at: float
+    #: incremental or full.
+    how: str
+    n_comparisons: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """A store at one moment."""
+
+    store: str
+    counts: Counts
+    #: The newest refresh of all, and the newest full one.
+    last_fit: FitNote | None
+    last_full_fit: FitNote | None
+    #: In the order in which they first came.
+    sources: tuple[Entry, ...]
+    writer: Holder | None
+
+    def n_sources(self) -> dict[str, int]:
+        """How many sources there are, by what became of them."""
+        found = Counter(entry.status for entry in self.sources)
+        return {word: found[word] for word in ("read", "copy", "waiting", "refused")}
+
+    def skipped(self) -> dict[str, int]:
+        """How many rows were left out, by reason, the most frequent first."""
+        total: Counter[str] = Counter()
+        for entry in self.sources:
+            total.update(entry.skipped)
+        return dict(total.most_common())
+
+    def document(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "schema": SCHEMA,
+            "version": bbq_plugin.__version__,
+            "store": self.store,
+            **self.counts._asdict(),
+            "last_fit": _fit_dict(self.last_fit),
+            "last_full_fit": _fit_dict(self.last_full_fit),
+            "writer": None if self.writer is None else _holder_dict(self.writer),
+            "n_sources": self.n_sources(),
+            "n_skipped": sum(entry.n_skipped for entry in self.sources),
+            "skipped": self.skipped(),
+            "sources": [_source_dict(entry) for entry in self.sources],
+        }
+
+
+def status_of(path: str | os.PathLike[str]) -> Status:
+    """Look at a store, also while another process writes it."""
+    name = os.fspath(path)
+    with Store(name, writable=False) as store:
+        # One moment for all of it, whatever is written meanwhile.
+        store.db.execute("BEGIN")
+        fits = [
+            FitNote(at, how, n)
+            for at, how, n in store.db.execute(
+                "SELECT at, how, n_comparisons FROM history WHERE id IN "
+                "(SELECT max(id) FROM history GROUP BY how)"
+            )
+        ]
+        saved = store.saved_fit()
+        if saved is not None:
+            kept = last_fit(saved[1])
+            fits.append(FitNote(saved[0], kept.how, kept.n_comparisons))
+        return Status(
+            store=name,
+            counts=store.counts(),
+            last_fit=_newest(fits),
+            last_full_fit=_newest(one for one in fits if one.how == "full"),
+            sources=tuple(store.ledger()),
+            writer=holder(name),
+        )
+
+
+def _newest(fits: Iterable[FitNote]) -> FitNote | None:
+    return max(fits, key=lambda one: one.at, default=None)
+
+
+def iso(at: float) -> str:
+    """A moment in a document."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _fit_dict(note: FitNote | None) -> dict[str, Any] | None:
+    return None if note is None else {**asdict(note), "at": iso(note.at)}
+
+
+def _holder_dict(writer: Holder) -> dict[str, Any]:
+    return {"pid": writer.pid, "host": writer.host, "program": writer.program,
+            "since": writer.since}  # fmt: skip
+
+
+def _source_dict(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "status": entry.status,
+        "reason": entry.reason,
+        "at": iso(entry.at),
+        "adapter": entry.adapter,
+        "options": dict(entry.options),
+        "offset": entry.offset,
+        "sha256": entry.sha256,
+        "n_rows": entry.n_rows,
+        "n_skipped": entry.n_skipped,
+        "skipped": dict(entry.skipped),
+        "notes": list(entry.notes),
+    }
