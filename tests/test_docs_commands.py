@@ -76,7 +76,7 @@ def test_every_command_has_help_and_a_section() -> None:
 def test_every_schema_that_is_written_is_documented() -> None:
     package = PAGE.parent.parent / "bbq_plugin"
     page = PAGE.read_text(encoding="utf-8")
-    for folder in ("cli", "report"):
+    for folder in ("cli", "report", "live"):
         for path in (package / folder).glob("*.py"):
             for schema in re.findall(r'SCHEMA = "(bbq\.\w+/\d)"', path.read_text("utf-8")):
                 assert schema in page
