@@ -9,7 +9,7 @@ import numpy as np
 
 from bbq_plugin.model.objective import Floats, Objective, Point
 
-__all__ = ["Step", "dense_is_cheap", "newton_step", "with_level"]
+__all__ = ["Step", "dense_is_cheap", "hill_solver", "newton_step", "with_level"]
 
 CG_RELATIVE = 1e-4
 CG_STEPS = 500
@@ -49,18 +49,27 @@ def newton_step(objective: Objective, point: Point, *, need_uphill: bool = False
     if not dense_is_cheap(objective):
         return _conjugate_gradients(objective, point, flat=flat)
     matrix = with_level(objective.passes.curvature(point), flat=flat)
-    diagonal = np.diag(matrix)
-    if np.all(diagonal > 0):
-        # Weights may differ by a factor of 1e12: with a unit diagonal that does not look singular.
-        scale = 1.0 / np.sqrt(diagonal)
-        scaled = matrix * scale[:, None] * scale
-
-        def again(gradient: Floats) -> Floats:
-            return np.asarray(scale * np.linalg.solve(scaled, scale * gradient))
-
-        if _is_hill(scaled):
-            return Step(again(point.gradient), again=again)
+    again = hill_solver(matrix)
+    if again is not None:
+        return Step(again(point.gradient), again=again)
     return Step(None, _uphill(matrix, point.gradient) if need_uphill else None)
+
+
+def hill_solver(matrix: Floats) -> Callable[[Floats], Floats] | None:
+    """How to solve (minus the Hessian) x = gradient, or None where it is not positive definite."""
+    diagonal = np.diag(matrix)
+    if not np.all(diagonal > 0):
+        return None
+    # Weights may differ by a factor of 1e12: with a unit diagonal that does not look singular.
+    scale = 1.0 / np.sqrt(diagonal)
+    scaled = matrix * scale[:, None] * scale
+    if not _is_hill(scaled):
+        return None
+
+    def solve(gradient: Floats) -> Floats:
+        return np.asarray(scale * np.linalg.solve(scaled, scale * gradient))
+
+    return solve
 
 
 def _is_hill(matrix: Floats) -> bool:
