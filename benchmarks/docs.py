@@ -9,7 +9,7 @@ from common import RESULTS, ROOT
 
 ORDER = [
     "optimum", "plain_bt", "paper_table", "coverage", "calibration", "type_one", "humaine_speed",
-    "ten_million", "growth", "many_items", "command_line",
+    "ten_million", "growth", "streaming", "many_items", "command_line",
 ]  # fmt: skip
 
 HEAD = """\

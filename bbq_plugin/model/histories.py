@@ -96,6 +96,8 @@ class Histories:
         point: Point,
     ) -> None:  # fmt: skip
         """Expand the histories of these raters, number ``index`` of ``triples``, anew."""
+        if raters.size == 0:
+            return
         t, slots = triples, self._slot[raters]
         if isinstance(objective, Marginal):
             s = objective.passes.standing(point.theta)

@@ -71,6 +71,22 @@ def gather(
 
 
 @njit(cache=True, nogil=True)
+def sort_list(codes, values):
+    """Sort both by code; most lists have one or two entries."""
+    if codes.size > 48:
+        order = np.argsort(codes, kind="mergesort")
+        codes[:], values[:] = codes[order], values[order]
+        return
+    for k in range(1, codes.size):
+        code, value = codes[k], values[k]
+        j = k - 1
+        while j >= 0 and codes[j] > code:
+            codes[j + 1], values[j + 1] = codes[j], values[j]
+            j -= 1
+        codes[j + 1], values[j + 1] = code, value
+
+
+@njit(cache=True, nogil=True)
 def merge(
     raters, head, log_winner, log_loser, log_weight, log_next, n_items, rounding, largest,
     old_start, old_winner, old_loser, old_weight, start, winner, loser, weight,
@@ -95,23 +111,23 @@ def merge(
             codes[j] = np.int64(log_winner[slot]) * n_items + log_loser[slot]
             values[j] = log_weight[slot]
             slot = log_next[slot]
-        order = np.argsort(codes, kind="mergesort")
+        sort_list(codes, values)
         j, t, end = 0, old_start[k], old_start[k + 1]
         while j < n or t < end:
             old = np.int64(-1)
             if t < end:
                 old = np.int64(old_winner[t]) * n_items + old_loser[t]
-            if j == n or (t < end and old < codes[order[j]]):
+            if j == n or (t < end and old < codes[j]):
                 winner[at], loser[at], weight[at] = old_winner[t], old_loser[t], old_weight[t]
                 at += 1
                 t += 1
                 continue
-            code, total, given, taken = codes[order[j]], 0.0, 0.0, False
+            code, total, given, taken = codes[j], 0.0, 0.0, False
             if old == code:
                 total = given = old_weight[t]
                 t += 1
-            while j < n and codes[order[j]] == code:
-                value = values[order[j]]
+            while j < n and codes[j] == code:
+                value = values[j]
                 total += value
                 given += max(value, 0.0)
                 taken = taken or value < 0.0

@@ -14,6 +14,7 @@ error. Its estimate is part of the answer, and above a limit full passes take ov
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -76,7 +77,7 @@ class Streaming:
         self.priors, self.fixed, self.marginal = priors, fixed, marginal
         self._n_raters = triples.n_raters
         self._changes = Changes(triples.without_raters() if fixed else triples)
-        level, mode = self._start()
+        level, mode = self._start
         self._theta = np.full(triples.n_items, level) if theta is None else np.array(theta, float)
         known = np.full(self._changes.n_raters, mode)
         if quality is not None and not fixed:
@@ -179,7 +180,7 @@ class Streaming:
         theta, strain = self._theta + step, self._strain + sums.strain
         error = SAFETY * (self._distance(theta) + float(np.max(np.abs(newton(strain)))))
         error = max(error, self._error)  # who went and came back keeps what was left out on the way
-        if error > LARGEST_ERROR:
+        if not error <= LARGEST_ERROR:
             return self._full(raters.size)
         self._gradient, self._curvature = self._after(theta, step, gradient, curvature)
         self._theta, self._strain, self._error, self._stale = theta, strain, error, True
@@ -209,13 +210,14 @@ class Streaming:
 
     def _make_room(self) -> None:
         """New items at the prior's level, new raters at the mode of theirs."""
-        level, mode = self._start()
+        level, mode = self._start
         used, need = self._quality.size, self._changes.n_raters
         self._quality = np.asarray(grown(self._quality, used, need, mode), np.float64)
         new = self._changes.n_items - self._theta.size
         if new > 0:
             self._theta = np.concatenate((self._theta, np.full(new, level)))
 
+    @cached_property
     def _start(self) -> tuple[float, float]:
         nobody = Triples(np.zeros(2, np.int64), *_no_rows(), n_items=1)
         p = self.priors
@@ -241,15 +243,16 @@ class Streaming:
         """Start to follow from here."""
         point = found.point
         self._theta = self._rested = point.theta
-        self._quality, self._stale = point.quality, False
+        self._quality, self._stale = point.quality.copy(), False
         self._gradient, self._strain = point.gradient, np.zeros(point.theta.size)
         self._error = found.error
         self._histories = None
         small = point.theta.size <= MOST_ITEMS and dense_is_cheap(objective)
         if small and not self.fixed:
             self._curvature = objective.passes.curvature(point)
-            self._histories = Histories(objective.passes.triples, objective, point)
             self._bend = self._measured_bend(objective, point)
+            if np.isfinite(self._bend):
+                self._histories = Histories(objective.passes.triples, objective, point)
 
     def _too_much(self, read: Codes) -> bool:
         """Whether to read these raters twice, or to keep the log, costs as much as full passes."""
