@@ -42,6 +42,13 @@ class Sums:
         self.gradient, self.strain = np.zeros(k), np.zeros(k)
         self.half, self.outer = np.zeros((k, k)), np.zeros((k, k))
 
+    def include(self, other: Sums) -> None:
+        """Add another change."""
+        self.gradient += other.gradient
+        self.half += other.half
+        self.outer += other.outer
+        self.strain += other.strain
+
     def curvature(self) -> Floats:
         """The dense change: pairs (whose rows sum to zero) minus outer products."""
         full: Floats = self.half + self.half.T

@@ -269,11 +269,14 @@ class Streaming:
         short, raters, heads = raters[~long], raters[long], heads[long]
         changes = self._changes
         due = histories.note(raters, weight[long])
-        scratch = Sums(sums.n_items)
-        due |= histories.add(1.0, raters, changes.head[raters], changes, self._quality, scratch)
+        after = Sums(sums.n_items)
+        due |= histories.add(1.0, raters, changes.head[raters], changes, self._quality, after)
+        if due.any():
+            # Who is due goes back to the history alone, which is then read with the list.
+            after, lists = Sums(sums.n_items), np.where(due, -1, changes.head[raters])
+            histories.add(1.0, raters, lists, changes, self._quality, after)
         histories.add(-1.0, raters, heads, changes, self._quality, sums)
-        after = np.where(due, -1, changes.head[raters])
-        histories.add(1.0, raters, after, changes, self._quality, sums)
+        sums.include(after)
         return np.concatenate((short, raters[due]))
 
     def _add_read(self, histories: Histories, raters: Codes, sums: Sums) -> Floats:
