@@ -16,7 +16,7 @@ from bbq_plugin.insight import leaderboard, rater_report
 from bbq_plugin.model import Fit
 from bbq_plugin.report.document import Origin
 from bbq_plugin.report.files import remove_leftovers, write_atomically
-from bbq_plugin.report.history import history_rows
+from bbq_plugin.report.history import history_rows, most_points
 from bbq_plugin.report.pseudonym_key import pseudonym_key
 from bbq_plugin.report.pseudonyms import pseudonymised
 
@@ -65,7 +65,8 @@ def write_outputs(
     found = judged(engine.fit, settings)
     n = found.fit.data.n_comparisons
     engine.store.add_history(at, n, how, history_rows(found.board))
-    return written(found, engine.store.history(), settings, origin)
+    history = engine.store.history(most_points(len(found.board)))
+    return written(found, history, settings, origin)
 
 
 def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import bbq_plugin
-from bbq_plugin.report.history import HISTORY_POINTS, history_dicts, moments
+from bbq_plugin.report.history import history_dicts, moments, most_points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,8 +85,7 @@ def report_dict(
         "warnings": all_warnings(fit, board, raters),
     }
     if history is not None:
-        kept = moments(history, board.scale, HISTORY_POINTS)
-        document["n_history"] = len(history)
+        kept = moments(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)
     return document
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from bbq_plugin.insight.leaderboard import Scale
 
 __all__ = [
-    "HISTORY_POINTS",
     "Moment",
     "Place",
     "Placed",
@@ -27,9 +26,14 @@ __all__ = [
     "history_dicts",
     "history_rows",
     "moments",
+    "most_points",
+    "spread",
 ]
 
-HISTORY_POINTS = 200  # in a document; the store has all of them
+# In a document; the store has more.
+HISTORY_POINTS = 200
+LEAST_POINTS = 20
+PLACES = 20_000  # items times points: some megabytes of JSON
 
 
 class Placed(Protocol):
@@ -103,22 +107,27 @@ def moments(points: Sequence[Point], scale: Scale, most: int) -> list[Moment]:
     The newest is kept of those that fall into the same step of comparisons: a daemon that refreshes
     every second for a month has millions, and most of them say the same.
     """
+    kept = spread([point.n_comparisons for point in points], most)
     return [
-        Moment(point.at, point.n_comparisons, _on_scale(point.items, scale))
-        for point in _thinned(points, most)
+        Moment(points[i].at, points[i].n_comparisons, _on_scale(points[i].items, scale))
+        for i in kept
     ]
 
 
-def _thinned(points: Sequence[Point], most: int) -> list[Point]:
-    if len(points) <= most:
-        return list(points)
-    counts = [point.n_comparisons for point in points]
+def spread(counts: Sequence[int], most: int) -> list[int]:
+    """The places of at most so many points, by their numbers of comparisons."""
+    if len(counts) <= most:
+        return list(range(len(counts)))
     low, high = min(counts), max(counts)
     steps = max(1, most - 2)
-    # The first stands for itself; every other point for the step that it ends.
+    # The first and the last stand for themselves; any other for the step that it ends.
     newest = {int((n - low) / max(1, high - low) * (steps - 1)): i for i, n in enumerate(counts)}
-    kept = sorted({0, len(points) - 1, *newest.values()})
-    return [points[i] for i in kept]
+    return sorted({0, len(counts) - 1, *newest.values()})
+
+
+def most_points(n_items: int) -> int:
+    """How many points a document has room for: fewer where each of them is long."""
+    return max(LEAST_POINTS, min(HISTORY_POINTS, PLACES // max(1, n_items)))
 
 
 def history_dicts(history: Sequence[Moment]) -> list[dict[str, Any]]:

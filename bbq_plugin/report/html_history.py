@@ -36,7 +36,6 @@ class HistorySection:
 
     chart: Chart
     shown: int
-    n_refreshes: int
     heads: list[str]
     rows: list[tuple[str, list[str]]]
     since: str
@@ -62,7 +61,6 @@ def history_section(board: Leaderboard, history: Sequence[Point]) -> HistorySect
     return HistorySection(
         chart=Chart(wide, narrow, says),
         shown=len(shown),
-        n_refreshes=len(history),
         heads=[number(moment.n_comparisons) for moment in picked],
         rows=[(row.item, [_cell(m, row.item, digits) for m in picked]) for row in shown],
         since=_moment(known[0].at),

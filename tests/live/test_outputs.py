@@ -85,6 +85,19 @@ def test_the_history_grows_with_each_refresh_and_is_drawn(engine: Engine, tmp_pa
     assert "How it came about" in (tmp_path / "out" / "now" / "report.html").read_text()
 
 
+def test_a_long_history_is_read_from_the_store_in_part_and_keeps_its_ends(engine: Engine) -> None:
+    (item, *_) = engine.fit.items
+    for n in range(1, 61):
+        engine.store.add_history(
+            1.7e9 + n, 10 * n, "incremental", [(item, 1000.0 + n, None, None, 1)]
+        )
+    whole, part = engine.store.history(), engine.store.history(12)
+    assert len(whole) == 60
+    assert len(part) <= 12
+    assert (part[0], part[-1]) == (whole[0], whole[-1])
+    assert [point for point in whole if point in part] == part
+
+
 def test_another_scale_later_leaves_the_history_as_it_was(engine: Engine, tmp_path: Path) -> None:
     write_outputs(engine, settings(tmp_path), 1.7e9)
     write_outputs(engine, settings(tmp_path, scale="theta"), 1.7e9 + 60)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bbq_plugin.report.history import spread
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -97,20 +99,20 @@ def _packed(name: str, value: Any) -> Any:
     return msgspec.json.encode(value).decode() if name in _JSON else value
 
 
-def history(db: sqlite3.Connection) -> list[HistoryPoint]:
-    """The leaderboard at each refresh, oldest first."""
+def history(db: sqlite3.Connection, most: int | None = None) -> list[HistoryPoint]:
+    """The leaderboard at each refresh, oldest first; at most so many, spread over the answers."""
+    points = db.execute("SELECT id, at, n_comparisons, how FROM history ORDER BY id").fetchall()
+    if most is not None:
+        points = [points[i] for i in spread([n for _, _, n, _ in points], most)]
     items: dict[int, dict[str, HistoryItem]] = {}
     for moment, name, *values in db.execute(
         "SELECT h.history, i.name, h.rating, h.lower, h.upper, h.rank FROM history_item h "
-        "JOIN item i ON i.id = h.item ORDER BY h.history, h.rank"
+        "JOIN item i ON i.id = h.item WHERE h.history IN (SELECT value FROM json_each(?)) "
+        "ORDER BY h.history, h.rank",
+        (msgspec.json.encode([id_ for id_, *_ in points]).decode(),),
     ):
         items.setdefault(moment, {})[name] = HistoryItem(*values)
-    return [
-        HistoryPoint(at, n, how, items.get(id_, {}))
-        for id_, at, n, how in db.execute(
-            "SELECT id, at, n_comparisons, how FROM history ORDER BY id"
-        )
-    ]
+    return [HistoryPoint(at, n, how, items.get(id_, {})) for id_, at, n, how in points]
 
 
 def add_history(

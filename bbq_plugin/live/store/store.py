@@ -157,10 +157,10 @@ class Store:
         with self._mutex, self._explained():
             return ledger.entries(self.db)
 
-    def history(self) -> list[HistoryPoint]:
-        """The leaderboard at each refresh, oldest first."""
+    def history(self, most: int | None = None) -> list[HistoryPoint]:
+        """The leaderboard at each refresh, oldest first; at most so many of them."""
         with self._mutex, self._explained():
-            return ledger.history(self.db)
+            return ledger.history(self.db, most)
 
     def saved_fit(self) -> tuple[float, bytes] | None:
         """When the last fit was made, and what was kept of it."""
@@ -181,7 +181,12 @@ class Store:
     def check(self) -> list[str]:
         """What is wrong with it, in words; nothing if all is well."""
         with self._mutex, self._explained():
-            return checking.problems(self.db)
+            # One moment for all questions: a writer may go on meanwhile.
+            self.db.execute("BEGIN")
+            try:
+                return checking.problems(self.db)
+            finally:
+                self.db.execute("ROLLBACK")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
