@@ -21,20 +21,26 @@ if TYPE_CHECKING:
     from bbq_plugin.errors import BBQError
     from bbq_plugin.insight import compare, leaderboard, next_pairs, rater_report
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.hook import Hook
+    from bbq_plugin.live.hook_async import AsyncHook
+    from bbq_plugin.live.updates import Update
     from bbq_plugin.model import Fit, Priors, fit
     from bbq_plugin.registry import read, read_by
     from bbq_plugin.simulation import simulate
 
 __all__ = [
+    "AsyncHook",
     "BBQError",
     "Comparison",
     "Comparisons",
     "Engine",
     "Fit",
+    "Hook",
     "Note",
     "Priors",
     "Skipped",
     "Source",
+    "Update",
     "__version__",
     "break_choice",
     "break_ranking",
@@ -50,15 +56,18 @@ __all__ = [
 ]
 
 _HOME = {
+    "AsyncHook": "live.hook_async",
     "BBQError": "errors",
     "Comparison": "comparisons",
     "Comparisons": "comparisons",
     "Engine": "live.engine",
     "Fit": "model",
+    "Hook": "live.hook",
     "Note": "comparisons",
     "Priors": "model",
     "Skipped": "comparisons",
     "Source": "comparisons",
+    "Update": "live.updates",
     "break_choice": "breaking",
     "break_ranking": "breaking",
     "compare": "insight",

@@ -1,0 +1,345 @@
+"""The hook: votes out of any program into a store, and word back when the result changes."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+
+from bbq_plugin.comparisons import Comparison
+from bbq_plugin.errors import DataError, UnsupportedError, UsageError
+from bbq_plugin.insight import next_pairs
+from bbq_plugin.insight.raters import FALSE_RATE, LEAST
+from bbq_plugin.live.commits import Commits, Event, Retraction, Vote, merged
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.updates import State, Thresholds, Update, update_between
+from bbq_plugin.live.votes import checked_vote, key_text
+from bbq_plugin.registry import chosen_adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from bbq_plugin.comparisons import Outcome
+    from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport
+    from bbq_plugin.live.store import Change
+    from bbq_plugin.model import Fit, Priors
+    from bbq_plugin.model.fitting import Model
+    from bbq_plugin.registry import Adapter
+
+__all__ = ["Hook", "Options"]
+
+_log = logging.getLogger(__name__)
+
+#: The hook whose callback runs here: it waits for its end, so nothing here may wait for the hook.
+inside: ContextVar[Hook | None] = ContextVar("bbq_inside_callback", default=None)
+
+
+class Options(TypedDict, total=False):
+    """The options of a hook."""
+
+    adapter: str | Adapter | None
+    model: Model
+    priors: Priors | Literal["paper", "auto"]
+    refresh_every_s: float
+    level: float
+    false_rate: float
+    least: int
+    rating_change: float
+    clock: Callable[[], float]
+
+
+class Hook:
+    """Takes votes inside your own program; all methods may be called from any thread.
+
+    - `store`: the path of the store (":memory:" keeps nothing). One hook or daemon writes a store;
+      a second one is refused with the name of the first.
+    - `adapter`: the name of an adapter whose events `hook(event)` takes.
+    - `model` and `priors` are those of `bbq.fit`.
+    - `refresh_every_s`: a first vote after a quiet time is fitted at once, and those that come
+      meanwhile together, so many seconds after; a fit that takes longer takes half of the time.
+    - `level`, `false_rate`, `least`: of intervals and verdicts, as in `bbq.rater_report`.
+      `rating_change`: an item whose rating moved by less (in Elo) has not changed in an `Update`.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        *,
+        adapter: str | Adapter | None = None,
+        model: Model = "bbq",
+        priors: Priors | Literal["paper", "auto"] = "auto",
+        refresh_every_s: float = 1.0,
+        level: float = 0.95,
+        false_rate: float = FALSE_RATE,
+        least: int = LEAST,
+        rating_change: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if not 0 <= refresh_every_s < math.inf:
+            raise UsageError(f"refresh_every_s={refresh_every_s!r}: expected seconds, 0 or more")
+        if not rating_change >= 0:
+            raise UsageError(f"rating_change={rating_change!r}: expected Elo points, 0 or more")
+        if not 0 < level < 1:
+            raise UsageError(f"level={level!r}: expected a probability such as 0.95")
+        self._adapter = None if adapter is None else chosen_adapter(adapter, b"", "")[0]
+        self._refresh_every_s = refresh_every_s
+        self._thresholds = Thresholds(level, false_rate, least, rating_change)
+        self._clock = clock
+        self._pid = os.getpid()
+        self._engine = Engine(store, model=model, priors=priors, clock=clock)
+        #: Whatever the threads tell each other is below, and changed under this lock.
+        self._news = threading.Condition()
+        self._callbacks: list[Callable[[Update], object]] = []
+        self._state = State(None, self._thresholds)
+        self._changes: list[Change] = []
+        #: Comparisons that the engine knows of.
+        self._n_stored = self._engine.store.counts().n_comparisons
+        #: How many changes there were, how many are fitted, and up to which somebody waits.
+        self._n_changes, self._n_fitted, self._n_wanted = int(self._n_stored > 0), 0, 0
+        self._failure: Exception | None = None
+        self._closing = False
+        self._worker = threading.Thread(target=self._follow, name="bbq-hook-fit", daemon=True)
+        self._worker.start()
+        self._commits = Commits(self._engine.store, self._take)
+
+    # -- answers
+
+    def vote(
+        self,
+        *,
+        rater: str | None,
+        left: str,
+        right: str,
+        outcome: Outcome,
+        key: str | None = None,
+        weight: float = 1.0,
+        at: float | None = None,
+        time_s: float | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Store one answer; its key. It is on the disk when this returns.
+
+        The same `key` again is the same answer, given anew: what comes later counts, or, where
+        `at` (seconds since 1970) is given, what is newer. Without a key one is made.
+        """
+        answer = Comparison(
+            "" if key is None else key_text(key), rater, left, right, outcome, weight,
+            at=at, time_s=time_s, tags=tags,  # type: ignore[arg-type] # copied when checked
+        )  # fmt: skip
+        return self.submit(answer).result()
+
+    def submit(self, answer: Comparison) -> Future[str]:
+        """Line one answer up; a Future of its key, done when it is on the disk.
+
+        An empty key is replaced by one that is made.
+        """
+        self._check_process()
+        later = answer.at is None and answer.version is None and answer.key != ""
+        request = Vote(checked_vote(answer, self._clock()), later)
+        self._commits.submit(request)
+        return request.done
+
+    def retract(self, key: str) -> bool:
+        """Take an answer back, durably; whether there was one under this key."""
+        return self.submit_retraction(key).result()
+
+    def submit_retraction(self, key: str) -> Future[bool]:
+        """Line up that an answer is taken back; a Future, done when it is on the disk."""
+        self._check_process()
+        request = Retraction(key_text(key))
+        self._commits.submit(request)
+        return request.done
+
+    def __call__(self, event: Mapping[str, Any]) -> int:
+        """Take an event of the adapter's tool; how many answers came, changed or went."""
+        return self.submit_event(event).result()
+
+    def submit_event(self, event: Mapping[str, Any]) -> Future[int]:
+        """Line up what the adapter makes of an event; a Future, done when it is on the disk."""
+        self._check_process()
+        if self._adapter is None:
+            raise UsageError(
+                "this hook has no adapter for events; give one (adapter='label-studio'), "
+                "or call vote()"
+            )
+        name = self._adapter.name
+        reader = getattr(self._adapter, "read_event", None)
+        if reader is None:
+            raise UnsupportedError(
+                f"the adapter {name!r} reads files and no events (it has no read_event); "
+                "call vote(), or put exports into a folder for bbq watch"
+            )
+        request = Event(tuple(reader(event)), name)
+        self._commits.submit(request)
+        return request.done
+
+    def _check_process(self) -> None:
+        # The threads stayed behind in the parent: waiting for them would take for ever.
+        if os.getpid() != self._pid:
+            raise UsageError(
+                f"this hook belongs to process {self._pid}, and this is process {os.getpid()}; "
+                "open it after the fork, in the one process that takes the votes"
+            )
+
+    # -- results
+
+    def on_update(self, callback: Callable[[Update], object]) -> Callable[[], None]:
+        """Have `callback(update)` called after each refit; call what this returns to end that.
+
+        It is called by the hook's own thread, one update after the other; an exception in it is
+        logged and stops nothing. The first update of a hook tells everything that is known, also
+        what a hook before it has told.
+        """
+        with self._news:
+            self._callbacks.append(callback)
+
+        def stop() -> None:
+            with self._news:
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
+
+        return stop
+
+    @property
+    def fit(self) -> Fit:
+        """The last fit; votes of the last moment may not be in it (see `flush`)."""
+        fit = self._known().fit
+        if fit is None:
+            raise DataError("there are no comparisons yet; vote first")
+        return fit
+
+    def leaderboard(self) -> Leaderboard:
+        """The leaderboard of the last fit."""
+        return self._fitted().leaderboard
+
+    def raters(self) -> RaterReport:
+        """The raters of the last fit, with verdicts."""
+        return self._fitted().raters
+
+    def next_pairs(self, n: int = 50, *, among: Sequence[str] | None = None) -> NextPairs:
+        """What to compare next, by the last fit."""
+        return next_pairs(self.fit, n, among=among)
+
+    def _fitted(self) -> State:
+        state = self._known()
+        if state.fit is None:
+            raise DataError("there are no comparisons yet; vote first")
+        return state
+
+    def _known(self) -> State:
+        if self._state.fit is None and inside.get() is not self:
+            self.flush()
+        return self._state
+
+    def flush(self) -> None:
+        """Wait until every vote so far is in the fit and the callbacks were called."""
+        self.check_not_inside("flush")
+        self._check_process()
+        with self._news:
+            if self._failure is not None:
+                # Tried again, now that somebody asks.
+                self._failure = None
+                self._n_changes += 1
+            target = self._n_changes
+            self._n_wanted = max(self._n_wanted, target)
+            self._news.notify_all()
+            self._news.wait_for(lambda: self._n_fitted >= target or not self._worker.is_alive())
+            if self._failure is not None:
+                raise self._failure
+
+    def close(self) -> None:
+        """Store and fit what is waiting, call the callbacks a last time, and free the store."""
+        self.check_not_inside("close")
+        self._check_process()
+        self._commits.close()
+        with self._news:
+            first, self._closing = not self._closing, True
+            self._news.notify_all()
+        self._worker.join()
+        if first:
+            try:
+                self._engine.close()
+            finally:
+                # Also where the last fit could not be kept.
+                self._engine.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def check_not_inside(self, what: str) -> None:
+        """Refuse to wait for a thread that waits for the caller."""
+        if inside.get() is self:
+            raise UsageError(f"{what}() inside a callback would wait for itself; call it elsewhere")
+
+    # -- the thread that fits
+
+    def _take(self, change: Change) -> None:
+        if not change:
+            return
+        with self._news:
+            self._changes.append(change)
+            self._n_changes += 1
+            self._news.notify_all()
+
+    def _follow(self) -> None:
+        inside.set(self)
+        not_before = 0.0
+        while (target := self._next_change(not_before)) is not None:
+            begin = time.monotonic()
+            failure = None
+            try:
+                self._refit()
+            except Exception as error:  # noqa: BLE001 (flush() raises it)
+                _log.exception("the votes are stored, but could not be fitted")
+                failure = error
+            end = time.monotonic()
+            not_before = max(begin + self._refresh_every_s, end + (end - begin))
+            with self._news:
+                self._n_fitted, self._failure = target, failure
+                self._news.notify_all()
+
+    def _next_change(self, not_before: float) -> int | None:
+        """Wait until there is something to fit; up to which change, or None at the end."""
+        with self._news:
+            while True:
+                behind = self._n_fitted < self._n_changes
+                rest_s = not_before - time.monotonic()
+                if behind and (rest_s <= 0 or self._closing or self._n_fitted < self._n_wanted):
+                    return self._n_changes
+                if self._closing:
+                    return None
+                self._news.wait(rest_s if behind else None)
+
+    def _refit(self) -> None:
+        with self._news:
+            changes, self._changes = self._changes, []
+            heard = bool(self._callbacks)
+        if changes:
+            change = merged(changes)
+            self._engine.apply(change)
+            self._n_stored += change.n_added - int(change.removed.size)
+        before = self._state
+        fit = None
+        if self._n_stored:
+            self._engine.refresh()
+            fit = self._engine.fit
+        self._state = State(fit, self._thresholds)
+        if heard:
+            self._tell(update_between(before, self._state, self._thresholds.rating_change))
+
+    def _tell(self, update: Update) -> None:
+        with self._news:
+            callbacks = tuple(self._callbacks)
+        for callback in callbacks:
+            try:
+                callback(update)
+            except Exception:  # noqa: BLE001 (of any kind, and not ours)
+                _log.exception("a callback of on_update failed: %r", callback)
