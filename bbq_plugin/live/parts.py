@@ -45,18 +45,21 @@ class OpenFile:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         try:
-            # A pipe would wait for a writer, and a link may lead anywhere.
+            # Only looked at, not opened: opening a pipe and closing it again cuts its writer off,
+            # and opening some devices does something.
+            _check_is_file(os.lstat(path), name)
+            # In case it became one just now: a pipe would wait for a writer, a link lead anywhere.
             self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise FormatError(
                 f"cannot be read ({error.strerror})", name, remedy="check the file and its folder"
             ) from error
         found = os.fstat(self.fd)
-        if not stat.S_ISREG(found.st_mode):
+        try:
+            _check_is_file(found, name)
+        except FormatError:
             os.close(self.fd)
-            raise FormatError(
-                f"this is {_kind(found.st_mode)}, not a file", name, remedy="put files here"
-            )
+            raise
         self.size = found.st_size
         self.stamp = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
 
@@ -186,8 +189,16 @@ def is_json(line: bytes) -> bool:
     return True
 
 
+def _check_is_file(found: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise FormatError(
+            f"this is {_kind(found.st_mode)}, not a file", name, remedy="put files here"
+        )
+
+
 def _kind(mode: int) -> str:
     kinds = {
+        stat.S_IFLNK: "a link",
         stat.S_IFIFO: "a named pipe",
         stat.S_IFSOCK: "a socket",
         stat.S_IFDIR: "a folder",
