@@ -48,7 +48,8 @@ def coerced(adapter: Adapter, options: Mapping[str, Any]) -> dict[str, Any]:
     parameters = _parameters(adapter)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
     allowed = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    hints = _hints(adapter)
+    # Of thousands of small files, each would spend more on this than on being read.
+    hints = _hints(adapter) if options else {}
     found = {}
     for name, value in options.items():
         # On a command line words are joined by hyphens.

@@ -236,10 +236,10 @@ def _parts(gatherer: Gatherer, max_skipped: float) -> dict[str, dict[str, Any]]:
         raise FormatError(str(error), ", ".join(log.name for log in gatherer.files)) from error
 
 
-def _named(adapter: str | Adapter) -> Adapter:
+def _named(adapter: str | Adapter, known: Mapping[str, Adapter] | None = None) -> Adapter:
     if not isinstance(adapter, str):
         return adapter
-    known = adapters()
+    known = adapters() if known is None else known
     if adapter not in known:
         close = difflib.get_close_matches(adapter, known, n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
@@ -247,11 +247,20 @@ def _named(adapter: str | Adapter) -> Adapter:
     return known[adapter]
 
 
-def chosen_adapter(adapter: str | Adapter | None, head: bytes, name: str) -> tuple[Adapter, str]:
-    """The adapter to read a file with, which begins with `head`, and why that one."""
+def chosen_adapter(
+    adapter: str | Adapter | None,
+    head: bytes,
+    name: str,
+    known: Mapping[str, Adapter] | None = None,
+) -> tuple[Adapter, str]:
+    """The adapter to read a file with, which begins with `head`, and why that one.
+
+    `known`: what `adapters` gave before. Looking through all installed packages takes longer than
+    reading a small file.
+    """
     if adapter is not None:
-        return _named(adapter), "named by the caller"
-    known = adapters()
+        return _named(adapter, known), "named by the caller"
+    known = adapters() if known is None else known
     reasons = {key: why for key, one in known.items() if (why := one.sniff(head, name))}
     if len(reasons) == 1:
         ((key, why),) = reasons.items()

@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +25,7 @@ from bbq_plugin.live.parts import OpenFile
 from bbq_plugin.live.store.ledger import Entry, entries
 from bbq_plugin.live.store.transaction import SourceLog
 from bbq_plugin.live.store.writing import Tally
-from bbq_plugin.registry import chosen_adapter, found_in
+from bbq_plugin.registry import adapters, chosen_adapter, found_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.parts import Digest
     from bbq_plugin.live.store.store import Store
     from bbq_plugin.live.store.transaction import Transaction
+    from bbq_plugin.registry import Adapter
 
 Status = Literal["read", "unchanged", "copy", "waiting", "refused"]
 Exports = Literal["full", "increment"]
@@ -86,6 +88,11 @@ class Ingest:
         self.store = store
         self.reading = reading
         self._digests: dict[int, Digest] = {}
+
+    @cached_property
+    def adapters(self) -> Mapping[str, Adapter]:
+        """What can be read."""
+        return adapters()
 
     def __call__(self, transaction: Transaction, offer: Offer) -> Outcome:
         """Look at one file, inside a transaction of which a failure undoes only this part."""
@@ -168,9 +175,12 @@ class _Visit:
             return self._appended(before, known)
         return self._whole(before)
 
+    def _adapter(self, adapter: str | None, head: bytes = b"") -> tuple[Adapter, str]:
+        return chosen_adapter(adapter, head, self.file.name, self.ingest.adapters)
+
     def _grows(self, adapter: str | None) -> bool:
         return adapter is not None and bool(
-            getattr(chosen_adapter(adapter, b"", self.file.name)[0], "lines_stand_alone", False)
+            getattr(self._adapter(adapter)[0], "lines_stand_alone", False)
         )
 
     def _same(self, before: Entry) -> Outcome:
@@ -198,7 +208,7 @@ class _Visit:
         """Read all of it; it replaces what it said before."""
         file = self.file
         head = file.head()
-        adapter, why = chosen_adapter(self.reading.adapter, head, file.name)
+        adapter, why = self._adapter(self.reading.adapter, head)
         in_lines = getattr(adapter, "lines_stand_alone", False) and file.is_lines()
         if not self.settled and not in_lines:
             return self._waits(before, GROWING)
@@ -228,7 +238,7 @@ class _Visit:
         file, reading = self.file, self.reading
         source = entry.id or self.transaction.save(entry)
         first_id = self.transaction.last_id + 1
-        adapter, _ = chosen_adapter(entry.adapter, b"", file.name)
+        adapter, _ = self._adapter(entry.adapter)
         log = SourceLog(file.name, adapter.name, entry.why or "", 0, strict=reading.strict)
         # A table is handed over with its header again, which is a line of its own.
         shift = entry.lines - file.is_table() if start else 0
@@ -307,11 +317,14 @@ class _Places:
 
     def __init__(self, name: str, source: int, shift: int) -> None:
         self._name = name
-        # Adapters say where a row stands, by the file's path or by its name alone.
-        names = f"{re.escape(name)}|{re.escape(PurePath(name).name)}"
-        self._place = re.compile(rf"(?:{names}):([0-9]+)(.*)", re.DOTALL)
         self._source = source
         self._shift = shift
+
+    @cached_property
+    def _place(self) -> re.Pattern[str]:
+        # Adapters say where a row stands, by the file's path or by its name alone.
+        names = f"{re.escape(self._name)}|{re.escape(PurePath(self._name).name)}"
+        return re.compile(rf"(?:{names}):([0-9]+)(.*)", re.DOTALL)
 
     def named(self, found: Iterable[Record | Batch]) -> Iterator[Record | Batch]:
         """The same under the keys that the store has for them."""
