@@ -19,6 +19,7 @@ from bbq_plugin.cli.raters import raters
 from bbq_plugin.cli.status import status
 from bbq_plugin.cli.store import store
 from bbq_plugin.cli.study import demo, simulate
+from bbq_plugin.cli.watch import watch
 
 __all__ = ["main"]
 
@@ -30,6 +31,7 @@ def main() -> None:
 
 
 for _command in (
-    fit, raters, pairs, evaluate, convert, status, store, formats, simulate, demo, completion,
+    fit, raters, pairs, evaluate, convert, watch, status, store, formats, simulate, demo,
+    completion,
 ):  # fmt: skip
     main.add_command(_command)

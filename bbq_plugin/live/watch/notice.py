@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+from bbq_plugin.live.ingest import Offer
 from bbq_plugin.live.watch.names import LeftOut, Stamp, ledger_name, look, stamp_of, walk
 from bbq_plugin.live.watch.notifier import Polling
 
@@ -73,15 +74,6 @@ class Bell:
         return True
 
 
-@dataclass(frozen=True)
-class Offer:
-    """A file that may be read: all of it if it has settled, else its whole lines."""
-
-    path: Path
-    name: str
-    settled: bool
-
-
 @dataclass(slots=True)
 class _Pending:
     """A file that changed and was not offered as settled since."""
@@ -90,6 +82,7 @@ class _Pending:
     changed_s: float  # when its state was last seen to be another
     waiting_s: float  # since when it waits to be offered
     closed: bool = False  # and not touched since
+    was_offered: bool = False  # though not as settled
 
     def due_s(self, waits: Waits) -> float:
         if self.closed:
@@ -177,8 +170,8 @@ class Notices:
                 self._pending[name] = _Pending(stamp_of(state), now_s, now_s, offer.settled)
 
     def is_idle(self) -> bool:
-        """Say whether nothing waits to be offered."""
-        return not self._pending and not self._hints
+        """Say whether nothing waits to be offered but files that keep growing."""
+        return not self._hints and all(entry.was_offered for entry in self._pending.values())
 
     def close(self) -> None:
         """Stop watching."""
@@ -290,7 +283,7 @@ class Notices:
                 self._changed_again(entry, stamp_of(state), now_s)
                 if now_s < entry.waiting_s + self.waits.max_delay_s:
                     continue
-                entry.waiting_s = now_s
+                entry.waiting_s, entry.was_offered = now_s, True
             path = self.folder / name
             ready.append((state.st_mtime_ns, Offer(path, ledger_name(name), settled)))
         # The older file first, as far as that can be told.

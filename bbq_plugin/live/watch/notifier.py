@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from watchdog.events import (
     DirCreatedEvent,
@@ -115,13 +114,11 @@ class Native:
 
 
 def _observer() -> BaseObserver:
-    if platform.system() == "Linux":
-        from watchdog.observers.inotify import InotifyObserver  # noqa: PLC0415
+    from watchdog.observers import Observer  # noqa: PLC0415 (loads what the system has)
 
+    if getattr(Observer, "__name__", "") == "InotifyObserver":
         # Else a file renamed into the folder from outside looks like one just created.
-        return InotifyObserver(generate_full_events=True)
-    from watchdog.observers import Observer  # noqa: PLC0415
-
+        return cast("Any", Observer)(generate_full_events=True)  # type: ignore[no-any-return]
     return Observer()
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bbq_plugin.live.ingest import Offer
 from bbq_plugin.live.watch.names import LeftOut
-from bbq_plugin.live.watch.notice import Bell, Notices, Offer, Waits
+from bbq_plugin.live.watch.notice import Bell, Notices, Waits
 from bbq_plugin.live.watch.notifier import Native
 
 WAITS = Waits(settle_s=2, debounce_s=0.5, max_delay_s=10, rescan_s=30)

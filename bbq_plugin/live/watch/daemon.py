@@ -1,0 +1,271 @@
+"""The loop: gather what arrived, read it, refresh, write the results; and carry on, come what may.
+
+Reading comes first. What is read is durable before anything is computed from it, and neither a
+fit nor a result that cannot be written stops the reading. What could not be done for want of space
+or of a disk is tried again, later and later, until it succeeds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from bbq_plugin.errors import BBQError, StoreError
+from bbq_plugin.live.outputs import judged, output_key, written
+from bbq_plugin.live.watch.assembly import Parts, reading_of
+from bbq_plugin.live.watch.notice import Bell
+from bbq_plugin.live.watch.signals import handled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbq_plugin.live.config import Settings
+    from bbq_plugin.live.ingest import Offer, Outcome
+    from bbq_plugin.live.watch.log import Log, LogFormat
+    from bbq_plugin.live.watch.notice import Notices
+
+# What may be missing for a while: space, a disk, a mount.
+PASSING = (StoreError, OSError)
+_FIRST_RETRY_S = 1.0
+_LAST_RETRY_S = 60.0
+
+# Each file that one of these happened to has a line in the log; of the others there is a count.
+_TOLD = {"read": "file_read", "copy": "file_copy", "refused": "file_refused"}
+
+
+class Daemon:
+    """Watches a folder until it is told to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        reload: Callable[[], Settings],
+        log: Log,
+        *,
+        parts: Parts | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`reload` gives the settings anew on SIGHUP; `parts` is what it is put together from."""
+        self.settings = settings
+        self._reload = reload
+        self._log = log
+        self._parts = parts or Parts()
+        self._clock = clock
+        self._bell = Bell()
+        self._stopping = False
+        self._rereading = False
+        self._once = False
+        # The results are older than what is stored: so it is after any end, however sudden.
+        self._stale = True
+        self._exact = False
+        # What came last is not in the history yet.
+        self._news = True
+        self._news_s = clock()
+        self._retry_s = _FIRST_RETRY_S
+        self._not_before_s = clock()
+
+    # -- from signal handlers and other threads
+
+    def stop(self) -> None:
+        """Finish the batch in hand and leave."""
+        self._stopping = True
+        self._bell.ring()
+
+    def reread(self) -> None:
+        """Read the configuration again as soon as the batch in hand is done."""
+        self._rereading = True
+        self._bell.ring()
+
+    def is_set(self) -> bool:
+        """Say whether waiting has to end."""
+        return self._stopping or self._rereading
+
+    # -- the loop
+
+    def run(self, *, once: bool = False) -> None:
+        """Watch until told to stop; or, `once`, until all that is there was read and reported."""
+        self._once = once
+        _, notes = output_key(self.settings)
+        for note in notes:
+            self._log("note", text=note)
+        self._engine = self._parts.engine(self.settings)
+        try:
+            with handled(self.stop, self.reread):
+                self._notices = self._noticing()
+                self._log(
+                    "started",
+                    folder=str(self.settings.path("folder")),
+                    store=str(self.settings.path("store")),
+                    comparisons=self._engine.store.counts().n_comparisons,
+                )
+                try:
+                    self._loop()
+                finally:
+                    self._notices.close()
+        finally:
+            self._engine.close()
+        self._log("stopped")
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            if self._rereading:
+                self._rereading = False
+                self._take_over()
+            offers = self._notices.wait(self, self._due_s())
+            if offers and not self._ingest(offers):
+                continue
+            if self._is_due(after_batch=bool(offers)):
+                self._update(full=self._once or not self._stale)
+            if self._once and self._notices.is_idle():
+                break
+        if self._stale and not self._once:
+            # The files that were read before the signal belong into the results.
+            self._update(full=False)
+
+    def _noticing(self) -> Notices:
+        return self._parts.notices(
+            self.settings, self._log, self._clock, self._bell, once=self._once
+        )
+
+    def _due_s(self) -> float | None:
+        """When there is something to do even if no file comes."""
+        if self._stale and self._notices.is_idle():
+            return self._not_before_s
+        if not self._stale and not self._exact:
+            return max(self._news_s + self.settings.idle_full_s, self._not_before_s)
+        return None
+
+    def _is_due(self, *, after_batch: bool) -> bool:
+        if self.is_set() or self._clock() < self._not_before_s:
+            return False
+        due_s = self._due_s()
+        return (after_batch and self._stale) or (due_s is not None and self._clock() >= due_s)
+
+    # -- reading
+
+    def _ingest(self, offers: list[Offer]) -> bool:
+        """Read a batch in one transaction; say whether it is stored."""
+        began_s = self._clock()
+        try:
+            outcomes = self._engine.ingest(offers)
+        except PASSING as error:
+            if self._once:
+                raise
+            self._notices.give_back(offers)
+            self._failed("store_failed", error, files=len(offers))
+            self._pause()
+            return False
+        except Exception as error:  # noqa: BLE001 (an adapter is anybody's code)
+            return self._isolated(offers, error)
+        self._retry_s = _FIRST_RETRY_S
+        self._tell(outcomes, self._clock() - began_s)
+        if self._engine.changed or any(one.status in _TOLD for one in outcomes):
+            self._stale = self._news = True
+            self._news_s = self._clock()
+        return True
+
+    def _isolated(self, offers: list[Offer], error: Exception) -> bool:
+        """Find the file that breaks its adapter; the others are read without it."""
+        if len(offers) == 1:
+            reason = f"{type(error).__name__}: {error}"
+            self._log("file_failed", file=offers[0].name, reason=reason)
+            return True
+        stored = [self._ingest([offer]) for offer in offers]
+        return all(stored)
+
+    def _tell(self, outcomes: list[Outcome], took_s: float) -> None:
+        for one in outcomes:
+            if one.status in _TOLD:
+                self._log(
+                    _TOLD[one.status],
+                    file=one.name,
+                    adapter=one.adapter,
+                    new=one.n_new,
+                    changed=one.n_changed,
+                    retracted=one.n_retracted,
+                    skipped=one.n_skipped,
+                    reason=one.reason,
+                )
+        counts = Counter(one.status for one in outcomes)
+        self._log("batch", files=len(outcomes), **dict(counts), took_s=took_s)
+
+    # -- results
+
+    def _update(self, *, full: bool) -> None:
+        """Refresh and write the results; what fails is tried again later."""
+        if not self._engine.store.counts().n_comparisons:
+            self._stale = False
+            return
+        began_s = self._clock()
+        try:
+            how = self._engine.refresh(full=full)
+            fitted_s = self._clock()
+            found = judged(self._engine.fit, self.settings)
+            if self._news:
+                self._parts.add_history(self._engine, found, how)
+                self._news = False
+            done = written(found, self._engine.store.history(), self.settings)
+        except PASSING as error:
+            if self._once:
+                raise
+            self._failed("results_failed", error)
+            return
+        except BBQError as error:
+            if self._once:
+                raise
+            # The data are at fault: trying again needs other data.
+            self._log("results_failed", reason=str(error))
+            self._stale, self._exact = False, True
+            return
+        self._stale, self._exact = False, full
+        self._retry_s, self._not_before_s = _FIRST_RETRY_S, self._clock()
+        self._log(
+            "refreshed",
+            how=how,
+            comparisons=self._engine.store.counts().n_comparisons,
+            wrote=", ".join(file.name for file in done.files),
+            note="; ".join(done.notes) or None,
+            fit_s=fitted_s - began_s,
+            write_s=self._clock() - fitted_s,
+        )
+
+    def _failed(self, event: str, error: Exception, **fields: int) -> None:
+        self._log(event, reason=str(error), retry_s=self._retry_s, **fields)
+        self._not_before_s = self._clock() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
+
+    def _pause(self) -> None:
+        while not self.is_set() and (left_s := self._not_before_s - self._clock()) > 0:
+            self._bell.wait(left_s)
+
+    # -- configuration
+
+    def _take_over(self) -> None:
+        """Go on with the configuration as it is now; a bad one changes nothing."""
+        old = self.settings
+        try:
+            new = self._reload()
+        except (BBQError, OSError) as error:
+            self._log("config_refused", reason=str(error))
+            return
+        for key in ("folder", "store"):
+            if getattr(new, key) != getattr(old, key):
+                self._log("config_needs_restart", key=key, kept=str(getattr(old, key)))
+                new = replace(new, **{key: getattr(old, key)})
+        if new.model != old.model:
+            self._engine.close()
+            try:
+                self._engine = self._parts.engine(new)
+            except BBQError as error:
+                self._log("config_refused", reason=str(error))
+                self._engine = self._parts.engine(old)
+                return
+        self._engine.reading = reading_of(new)
+        self.settings = new
+        self._log.style = cast("LogFormat", new.log_format)
+        self._notices.close()
+        self._notices = self._noticing()
+        self._stale = True
+        self._log("config_reread")

@@ -1,0 +1,145 @@
+"""Killed at any instant, the daemon loses nothing and counts nothing twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import bbq_plugin as bbq
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.store import Store
+from tests.live.watch.running import Nursery, Place, Votes, put
+
+# Fewer only while working on this test; the promise is about 200.
+RUNS = int(os.environ.get("BBQ_TEST_KILLS", "200"))
+
+# From the start of a process to a while after its results are usually written.
+LONGEST_S = 0.6
+# The page takes longer, mostly to start the engine that draws it.
+PAGE_EVERY, LONGEST_WITH_PAGE_S = 20, 3.0
+
+
+class Bringer:
+    """Brings files in every way there is, and remembers what the folder holds."""
+
+    def __init__(self, folder: Path, chance: random.Random) -> None:
+        self.folder = folder
+        self.votes = Votes()
+        self._random = chance
+        self._n = 0
+        self._unfinished: str | None = None
+
+    def bring(self) -> None:
+        """Make one change to the folder."""
+        ways = (self._rename, self._write, self._append, self._table, self._copy, self._export)
+        self._random.choice(ways)()
+
+    def _new(self, suffix: str) -> Path:
+        self._n += 1
+        return self.folder / f"{self._n:04}{suffix}"
+
+    def _rename(self) -> None:
+        put(self._new(".jsonl"), self.votes.lines(self._random.randint(1, 20)))
+
+    def _write(self) -> None:
+        with self._new(".jsonl").open("w") as file:
+            for _ in range(3):
+                file.write(self.votes.lines(4))
+                file.flush()
+
+    def _append(self) -> None:
+        """A log whose last line is half there until the next time."""
+        line = self.votes.line()
+        with (self.folder / "log.jsonl").open("a") as file:
+            if self._unfinished is not None:
+                file.write(self._unfinished)
+            file.write(self.votes.lines(5) + line[:25])
+        self._unfinished = line[25:]
+
+    def _table(self) -> None:
+        """Rows without a key of their own: counted twice, they would not be told apart."""
+        path = self._new(".csv")
+        lines = ["rater,winner,loser,weight"]
+        for _ in range(self._random.randint(1, 10)):
+            winner, loser = self._random.sample(["ape", "bee", "cat", "dog"], 2)
+            lines.append(f"{path.stem},{winner},{loser},1")
+        put(path, "\n".join(lines) + "\n")
+
+    def _copy(self) -> None:
+        """The same answers again under another name."""
+        known = sorted(self.folder.glob("0*.jsonl"))
+        if known:
+            put(self._new(".jsonl"), self._random.choice(known).read_text())
+
+    def _export(self) -> None:
+        """The same file with more in it than before."""
+        path = self.folder / "export.jsonl"
+        before = path.read_text() if path.exists() else ""
+        put(path, before + self.votes.lines(3))
+
+    def finish(self) -> None:
+        """Complete the half line."""
+        if self._unfinished is not None:
+            with (self.folder / "log.jsonl").open("a") as file:
+                file.write(self._unfinished)
+            self._unfinished = None
+
+
+def test_killed_at_random_instants_nothing_is_lost_and_nothing_counted_twice(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    chance = random.Random(4)  # noqa: S311 (no secret)
+    place = Place(nursery, tmp_path, settle_s=0.05, debounce_s=0.01, priors="paper")
+    bringer = Bringer(place.folder, chance)
+    last = 0
+    for run in range(RUNS):
+        with_page = run % PAGE_EVERY == PAGE_EVERY - 1
+        place.settings["write"] = "report.json,leaderboard.csv,raters.csv" + (
+            ",report.html" if with_page else ""
+        )
+        place.start()
+        end_s = time.monotonic() + chance.uniform(
+            0, LONGEST_WITH_PAGE_S if with_page else LONGEST_S
+        )
+        for _ in range(chance.randint(1, 3)):
+            time.sleep(max(0.0, chance.uniform(0, end_s - time.monotonic())))
+            bringer.bring()
+        time.sleep(max(0.0, end_s - time.monotonic()))
+        assert place.end(signal.SIGKILL) == -signal.SIGKILL, place.log.read_text()[-2000:]
+        reported = place.reported()
+        if place.store.exists():
+            last = _at_least(place, last, reported)
+    bringer.finish()
+    assert place.once() == 0, place.log.read_text()[-2000:]
+    _equals_a_cold_reading(place)
+
+
+def _at_least(place: Place, before: int, reported: int | None) -> int:
+    """What was stored stays stored, the store is sound, and no result runs ahead of it."""
+    with Store(place.store, writable=False) as store:
+        assert store.check() == []
+        n = store.counts().n_comparisons
+    assert n >= before
+    assert reported is None or reported <= n
+    return n
+
+
+def _equals_a_cold_reading(place: Place) -> None:
+    files = sorted(path for path in place.folder.iterdir() if not path.name.startswith("."))
+    cold = bbq.read(files)
+    assert place.reported() == cold.n_comparisons
+    with Store(place.store, writable=False) as store:
+        assert store.counts().n_comparisons == cold.n_comparisons
+    with Engine(place.store) as engine:
+        engine.refresh(full=True)
+        live, fresh = engine.fit, bbq.fit(cold)
+    theta = dict(zip(live.items, live.theta, strict=True))
+    quality = dict(zip(live.raters, live.quality, strict=True))
+    # Both stop within 1e-6 of the optimum.
+    assert theta == pytest.approx(dict(zip(fresh.items, fresh.theta, strict=True)), abs=3e-6)
+    assert quality == pytest.approx(dict(zip(fresh.raters, fresh.quality, strict=True)), abs=3e-6)
