@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, cast
 
 from bbq_plugin.errors import DataError
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 class Parts:
     """The engine, the eyes and the hands of the daemon."""
 
+    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
+        """`wall_clock` gives the seconds since 1970 that go on record."""
+        self.wall_clock = wall_clock
+
     def engine(self, settings: Settings) -> Engine:
         """Open the store for writing, or say who writes it."""
         return Engine(
@@ -35,6 +40,7 @@ class Parts:
             model=cast("Model", settings.model.model),
             priors=settings.model.fit_priors(),
             reading=reading_of(settings),
+            clock=self.wall_clock,
         )
 
     def notices(

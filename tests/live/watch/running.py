@@ -12,12 +12,15 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NURSERY = Path(__file__).with_name("nursery.py")
 QUICK = {"settle_s": 0.1, "debounce_s": 0.02, "max_delay_s": 0.4, "rescan_s": 1}
 # So long may anything take before a test gives up on it; nothing waits so long on success.
-PATIENCE_S = float(os.environ.get("BBQ_TEST_PATIENCE_S", "60"))
+PATIENCE_S = 60.0
 
 
 class Nursery:
@@ -121,9 +124,10 @@ class Place:
         await_that(lambda: len(self.said(event, **fields)) >= n, f"{event} {fields}", self.log)
         return self.said(event, **fields)[n - 1]
 
-    def await_count(self, n: int) -> None:
+    def await_count(self, n: int, patience_s: float = PATIENCE_S) -> None:
         """Wait for the results to be of so many comparisons."""
-        await_that(lambda: self.reported() == n, f"{n} comparisons reported", self.log)
+        what = f"{n} comparisons reported"
+        await_that(lambda: self.reported() == n, what, self.log, patience_s)
 
     def await_more_than(self, n: int) -> None:
         """Wait for the results to be of more comparisons than these."""
@@ -147,13 +151,18 @@ class Place:
         return int(json.loads(report.read_text())["n_comparisons"])
 
 
-def await_that(true: Any, what: str, log: Path | None = None) -> None:
+def await_that(
+    true: Callable[[], bool],
+    what: str,
+    log: Path | None = None,
+    patience_s: float = PATIENCE_S,
+) -> None:
     """Wait until something is true that another process brings about."""
-    until_s = time.monotonic() + PATIENCE_S
+    until_s = time.monotonic() + patience_s
     while not true():
         if time.monotonic() > until_s:
             told = log.read_text()[-3000:] if log is not None and log.exists() else ""
-            raise AssertionError(f"not within {PATIENCE_S} s: {what}\n{told}")
+            raise AssertionError(f"not within {patience_s} s: {what}\n{told}")
         time.sleep(0.02)
 
 

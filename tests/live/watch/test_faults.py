@@ -341,7 +341,7 @@ def test_ten_thousand_files_at_once_are_all_read(place: Place) -> None:
     for n in range(10_000):
         with (place.folder / f"{n:05}.jsonl").open("w") as file:
             file.write(votes.line())
-    place.await_count(10_000)
+    place.await_count(10_000, patience_s=600)
     assert place.end() == 0
     assert stored(place) == 10_000
 
