@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from bbq_plugin.comparisons import Batch, Comparison, Skipped
-from bbq_plugin.errors import DataError, FormatError
+from bbq_plugin.errors import BBQError, DataError, FormatError, UnsupportedError
 from bbq_plugin.live.parts import OpenFile
 from bbq_plugin.live.store.ledger import Entry, entries
 from bbq_plugin.live.store.transaction import SourceLog
@@ -106,8 +107,15 @@ class Ingest:
                 if before and before.stamp == stamp and before.status != "waiting":
                     return Outcome(name, "unchanged", before.reason, before.adapter)
                 return _Visit(self, transaction, file, before, settled=offer.settled).outcome()
-        except (DataError, OSError) as error:
+        except (DataError, UnsupportedError, OSError) as error:
             return self._refused(transaction, name, before, stamp, error)
+        except (BBQError, sqlite3.Error):
+            # The store's fault or the caller's, not the file's.
+            raise
+        except Exception as error:  # noqa: BLE001 (an adapter is anybody's code)
+            why = f"the adapter failed ({type(error).__name__}: {error})"
+            failed = FormatError(why, name, remedy="tell its authors, or name another adapter")
+            return self._refused(transaction, name, before, stamp, failed)
 
     def _refused(
         self,
