@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.live.config import Settings
     from bbq_plugin.live.ingest import Offer, Outcome
+    from bbq_plugin.live.outputs import Judged
     from bbq_plugin.live.watch.log import Log, LogFormat
     from bbq_plugin.live.watch.notice import Notices
 
@@ -60,8 +61,8 @@ class Daemon:
         # The results are older than what is stored: so it is after any end, however sudden.
         self._stale = True
         self._exact = False
-        # What came last is not in the history yet.
-        self._news = True
+        # Whether what came last is not in the history yet; None: nobody looked so far.
+        self._news: bool | None = None
         self._news_s = clock()
         self._retry_s = _FIRST_RETRY_S
         self._not_before_s = clock()
@@ -93,6 +94,7 @@ class Daemon:
         self._engine = self._parts.engine(self.settings)
         try:
             with handled(self.stop, self.reread):
+                self._store_inode = self.settings.path("store").stat().st_ino
                 self._notices = self._noticing()
                 self._log(
                     "started",
@@ -147,6 +149,7 @@ class Daemon:
 
     def _ingest(self, offers: list[Offer]) -> bool:
         """Read a batch in one transaction; say whether it is stored."""
+        self._check_store()
         began_s = self._clock()
         try:
             outcomes = self._engine.ingest(offers)
@@ -157,23 +160,27 @@ class Daemon:
             self._failed("store_failed", error, files=len(offers))
             self._pause()
             return False
-        except Exception as error:  # noqa: BLE001 (an adapter is anybody's code)
-            return self._isolated(offers, error)
         self._retry_s = _FIRST_RETRY_S
         self._tell(outcomes, self._clock() - began_s)
-        if self._engine.changed or any(one.status in _TOLD for one in outcomes):
-            self._stale = self._news = True
+        if any(one.n_new or one.n_changed or one.n_retracted for one in outcomes):
+            self._news = True
             self._news_s = self._clock()
+        # The results also say what was refused and what was left out.
+        if any(one.status in _TOLD for one in outcomes):
+            self._stale = True
         return True
 
-    def _isolated(self, offers: list[Offer], error: Exception) -> bool:
-        """Find the file that breaks its adapter; the others are read without it."""
-        if len(offers) == 1:
-            reason = f"{type(error).__name__}: {error}"
-            self._log("file_failed", file=offers[0].name, reason=reason)
-            return True
-        stored = [self._ingest([offer]) for offer in offers]
-        return all(stored)
+    def _check_store(self) -> None:
+        """Leave if the store is another file by now: what is written would be seen by nobody."""
+        try:
+            found: int | None = self.settings.path("store").stat().st_ino
+        except OSError:
+            found = None
+        if found != self._store_inode:
+            raise StoreError(
+                f"{self.settings.path('store')}: the store was removed or replaced while it was "
+                "in use; start again, and what is in the folder is read anew"
+            )
 
     def _tell(self, outcomes: list[Outcome], took_s: float) -> None:
         for one in outcomes:
@@ -203,9 +210,9 @@ class Daemon:
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()
             found = judged(self._engine.fit, self.settings)
-            if self._news:
+            if self._has_news(found):
                 self._parts.add_history(self._engine, found, how)
-                self._news = False
+            self._news = False
             done = written(found, self._engine.store.history(), self.settings)
         except PASSING as error:
             if self._once:
@@ -230,6 +237,13 @@ class Daemon:
             fit_s=fitted_s - began_s,
             write_s=self._clock() - fitted_s,
         )
+
+    def _has_news(self, found: Judged) -> bool:
+        if self._news is not None:
+            return self._news
+        # The last process may have been killed between storing a batch and telling of it.
+        points = self._engine.store.history()
+        return not points or points[-1].n_comparisons != found.fit.data.n_comparisons
 
     def _failed(self, event: str, error: Exception, **fields: int) -> None:
         self._log(event, reason=str(error), retry_s=self._retry_s, **fields)

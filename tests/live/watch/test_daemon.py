@@ -227,3 +227,31 @@ def test_without_a_store_the_remedy_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode in {1, 2}
     assert "--store" in done.stderr
+
+
+def test_a_restart_without_news_adds_nothing_to_the_history(place: Place) -> None:
+    votes = Votes()
+    put(place.folder / "a.jsonl", votes.lines(20))
+    put(place.folder / "bad.jsonl", "{}\n")
+    for _ in range(3):
+        assert place.once() == 0
+    put(place.folder / "b.jsonl", votes.lines(20))
+    assert place.once() == 0
+    with Store(place.store, writable=False) as store:
+        assert [point.n_comparisons for point in store.history()] == [20, 40]
+
+
+def test_a_store_removed_under_the_daemon_ends_it_and_the_next_one_reads_all_again(
+    place: Place,
+) -> None:
+    votes = Votes()
+    put(place.folder / "a.jsonl", votes.lines(20))
+    place.start()
+    place.await_count(20)
+    for path in place.top.glob("state.db*"):
+        path.unlink()
+    put(place.folder / "b.jsonl", votes.lines(20))
+    assert place.end(None) == 1
+    assert "removed or replaced" in place.log.read_text().splitlines()[-1]
+    assert place.once() == 0
+    assert place.reported() == 40

@@ -34,14 +34,13 @@ def test_the_unit_starts_a_command_that_exists() -> None:
 
 
 def test_systemd_finds_no_fault_in_the_unit(tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
         pytest.skip("systemd is not installed")
     unit = tmp_path / UNIT.name
     # It looks whether the program is there.
     unit.write_text(UNIT.read_text().replace("/opt/bbq/bin/bbq", sys.executable))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
     assert UNIT.name not in done.stderr
     assert done.returncode == 0, done.stderr
 

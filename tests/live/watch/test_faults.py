@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -17,7 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bbq_plugin as bbq
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.ingest import Offer
 from bbq_plugin.live.store import Store
+from bbq_plugin.registry import adapters
 from tests.live.watch.mounting import can_mount, fill, make_read_only, small_disk
 from tests.live.watch.running import Nursery, Place, Votes, await_that, put
 
@@ -329,6 +333,33 @@ def test_an_unreadable_file_is_refused_until_it_can_be_read(open_place: Place) -
     locked.chmod(0o755)
     place.await_count(30)
     assert place.end() == 0
+
+
+class Broken:
+    """An adapter as somebody may write one."""
+
+    name = "broken"
+
+    def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002
+        return "it begins so" if head.startswith(b"BROKEN") else None
+
+    def read(self, stream: io.BufferedReader, name: str) -> Iterator[bbq.Comparison]:
+        yield bbq.Comparison(f"{name}:1", "ann", "ape", "bee", "left")
+        raise KeyError(stream.readline().decode())
+
+
+def test_an_adapter_that_breaks_spoils_only_its_own_file(tmp_path: Path) -> None:
+    votes = Votes()
+    put(tmp_path / "a.jsonl", votes.lines(5))
+    put(tmp_path / "b.brk", "BROKEN")
+    put(tmp_path / "c.jsonl", votes.lines(5))
+    offers = [Offer(path, path.name) for path in sorted(tmp_path.iterdir())]
+    with Engine(tmp_path / "state.db") as engine:
+        engine._ingest.adapters = {**adapters(), "broken": Broken()}
+        outcomes = engine.ingest(offers)
+        assert [one.status for one in outcomes] == ["read", "refused", "read"]
+        assert "KeyError" in str(outcomes[1].reason)
+        assert engine.store.counts().n_comparisons == 10
 
 
 # -- many at once
