@@ -1,4 +1,4 @@
-# make demo    a simulated study with bad raters, fitted and compared with its truth
+# make demo    a daemon on a folder into which votes fall, some of them by bad raters
 # make test    lint, format, types and tests
 PYTHON ?= python3
 VENV := .venv
@@ -21,6 +21,7 @@ $(VENV)/.stamp-bench: $(VENV)/.stamp-dev
 	@touch $@
 
 demo: $(VENV)/.stamp-dev
+	@echo "== Demo: a daemon, files that arrive, and what it makes of them"
 	@$(BIN)/bbq demo
 
 lint: $(VENV)/.stamp-dev

@@ -198,12 +198,22 @@ def test_wrong_usage_is_exit_code_2(study: Path, arguments: list[str]) -> None:
     assert "Error:" in result.stderr
 
 
-def test_the_demo_finds_guessers_and_says_where_the_truth_was(tmp_path: Path) -> None:
+def test_the_demo_shows_a_daemon_finding_bad_raters(tmp_path: Path) -> None:
     svg = tmp_path / "demo.svg"
     result = bbq("demo", tmp_path / "study", "--svg", svg)
     assert result.exit_code == 0
-    assert "Leaderboard" in result.stdout
+    assert "votes-5.jsonl arrived: 4,800 votes" in result.stdout
+    assert "exclude rater-" in result.stdout
     assert "intervals hold the true rating" in result.stdout
-    assert (tmp_path / "study" / "votes.jsonl").exists()
+    page = tmp_path / "study" / "results" / "report.html"
+    assert f"the report is {page}" in result.stderr
+    assert page.exists()
     assert (tmp_path / "study" / "truth.json").exists()
     assert svg.read_text().startswith("<svg")
+
+
+def test_the_demo_does_not_fall_into_a_folder_that_is_in_use(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("")
+    result = bbq("demo", tmp_path)
+    assert result.exit_code == 2
+    assert "is not empty" in result.stderr

@@ -22,7 +22,7 @@ LEVELS = (
     {"insight"},
     {"report"},
     {"live"},
-    {"cli"},
+    {"cli", "__main__"},
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 

@@ -10,6 +10,7 @@ import click
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
 from bbq_plugin.cli.types import SEED, Choice
+from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,24 +108,25 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the study.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Also draw the screen into this file.")
 def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
-    """Show all of it on a simulated study.
+    """Show the main job live, on a simulated study.
 
-    A study with bad raters is drawn, fitted, and compared with its truth. The votes and the truth
-    stay in FOLDER if it is given.
+    A daemon watches a folder into which votes fall, file by file; the leaderboard moves, and bad
+    raters are found. Then it is stopped, and all is compared with the truth. Everything is
+    in FOLDER afterwards, or in a new folder for temporary files.
     """
-    from tempfile import TemporaryDirectory
+    from tempfile import mkdtemp
 
-    from bbq_plugin.report.demo import run_demo
+    from bbq_plugin.live.demo import run_demo
 
     check_writable(svg)
     screen = console(record=svg is not None, **({"width": 110} if svg else {}))
     if folder is None:
-        with TemporaryDirectory(prefix="bbq-demo-") as temporary:
-            run_demo(Path(temporary), seed, screen)
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        run_demo(folder, seed, screen)
-        tell(f"the files are in {folder}")
+        folder = Path(mkdtemp(prefix="bbq-demo-"))
+    elif folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty; name a new folder for the demo")
+    folder.mkdir(parents=True, exist_ok=True)
+    report = run_demo(folder, seed, screen)
+    tell(f"the report is {report}")
     if svg is not None:
         from bbq_plugin.report.screen import screen_svg
 

@@ -215,8 +215,13 @@ class _Visit:
     def _whole(self, before: Entry | None) -> Outcome:
         """Read all of it; it replaces what it said before."""
         file = self.file
-        head = file.head()
-        adapter, why = self._adapter(self.reading.adapter, head)
+        try:
+            adapter, why = self._adapter(self.reading.adapter, file.head())
+        except FormatError:
+            if self.settled:
+                raise
+            # Its first line may be half there.
+            return self._waits(before, GROWING)
         in_lines = getattr(adapter, "lines_stand_alone", False) and file.is_lines()
         if not self.settled and not in_lines:
             return self._waits(before, GROWING)

@@ -351,6 +351,13 @@ def test_a_file_that_is_no_log_waits_until_it_is_complete(folder: Folder) -> Non
     assert folder.take("e.json").n_new == 1
 
 
+def test_a_file_cut_inside_its_first_line_waits_for_more(folder: Folder) -> None:
+    folder.write("v", line("ann")[:20])
+    assert folder.take("v", settled=False).status == "waiting"
+    folder.write("v", line("ann"))
+    assert folder.take("v", settled=False).status == "read"
+
+
 # -- what is no file
 
 

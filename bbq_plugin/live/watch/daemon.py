@@ -17,6 +17,7 @@ from bbq_plugin.live.outputs import judged, output_key, written
 from bbq_plugin.live.watch.assembly import Parts, reading_of
 from bbq_plugin.live.watch.notice import Bell
 from bbq_plugin.live.watch.signals import handled
+from bbq_plugin.report.history import most_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,7 +214,8 @@ class Daemon:
             if self._has_news(found):
                 self._parts.add_history(self._engine, found, how)
             self._news = False
-            done = written(found, self._engine.store.history(), self.settings)
+            history = self._engine.store.history(most_points(len(found.board)))
+            done = written(found, history, self.settings)
         except PASSING as error:
             if self._once:
                 raise
@@ -242,7 +244,7 @@ class Daemon:
         if self._news is not None:
             return self._news
         # The last process may have been killed between storing a batch and telling of it.
-        points = self._engine.store.history()
+        points = self._engine.store.history(2)
         return not points or points[-1].n_comparisons != found.fit.data.n_comparisons
 
     def _failed(self, event: str, error: Exception, **fields: int) -> None:

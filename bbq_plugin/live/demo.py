@@ -1,0 +1,179 @@
+"""The demo: files with bad raters among them fall into a folder, and the daemon finds them out."""
+
+from __future__ import annotations
+
+import io
+import random
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.text import Text
+
+from bbq_plugin.errors import BBQError
+from bbq_plugin.insight import leaderboard, rater_report
+from bbq_plugin.live.store import read_store
+from bbq_plugin.model import fit
+from bbq_plugin.report.tables import leaderboard_table, raters_table
+from bbq_plugin.report.text import plain
+from bbq_plugin.report.truth import check_against_truth
+from bbq_plugin.simulation import simulate
+from bbq_plugin.simulation.files import write_study, write_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from bbq_plugin.simulation import Study
+
+RATERS_SHOWN = 12
+# Votes that arrive with each file: few at first, so that it shows how little they tell.
+FILES = (200, 400, 600, 1200, 2400)
+# For eyes to follow, and only where there are any.
+PAUSE_S = 1.2
+
+
+def run_demo(folder: Path, seed: int, console: Console) -> Path:
+    """Show the daemon at work in a folder; the report that it has written at the end."""
+    study = simulate(
+        items=8,
+        raters=40,
+        comparisons=sum(FILES),
+        guessers=0.15,
+        inverted=0.05,
+        left_bias=0.5,
+        ties=0.1,
+        spread=1.0,
+        seed=seed,
+    )
+    inbox, out, store = folder / "inbox", folder / "results", folder / "votes.db"
+    inbox.mkdir()
+    with (folder / "truth.json").open("w", encoding="utf-8") as file:
+        write_truth(study.truth, file)
+    console.print(
+        Text("Votes of 40 raters on 8 items, 8 of whom guess or answer upside down", "bold")
+    )
+    console.print(Text("Started: bbq watch inbox --store votes.db --out results"))
+    with _daemon(inbox, store, out) as daemon:
+        shown = _Shown(console)
+        for number, lines in enumerate(_parts(study, seed), 1):
+            name = f"votes-{number}.jsonl"
+            _drop(inbox / name, lines)
+            daemon.wait("refreshed")
+            shown.show(name, msgspec.json.decode((out / "report.json").read_bytes()))
+            if console.is_terminal:
+                time.sleep(PAUSE_S)
+    console.print(Text("Stopped. All of it again, from the store, and beside the truth:", "bold"))
+    _conclude(console, store, study)
+    page = out / "report.html"
+    return page if page.exists() else out / "report.json"
+
+
+def _parts(study: Study, seed: int) -> Iterator[str]:
+    """The votes as Arena lines, a few hundred at a time, of whoever is at work."""
+    whole = io.StringIO()
+    write_study(study, whole, "arena")
+    lines = whole.getvalue().splitlines(keepends=True)
+    random.Random(seed).shuffle(lines)  # noqa: S311 (no secret)
+    start = 0
+    for n in FILES:
+        yield "".join(lines[start : start + n])
+        start += n
+
+
+def _drop(path: Path, text: str) -> None:
+    """Put a file into its place as a whole, as an export script should."""
+    partial = path.with_name(f".{path.name}.part")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+class _Daemon:
+    """`bbq watch` as a process of its own, of which only the log is known."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._last = ""
+
+    def wait(self, event: str) -> None:
+        """Read its log until this happens."""
+        log = self._process.stderr
+        for line in log or ():
+            self._last = line
+            found: dict[str, Any] = msgspec.json.decode(line) if line.startswith("{") else {}
+            if found.get("event") == event:
+                return
+        raise BBQError(f"the daemon ended before it {event}; its last words: {plain(self._last)}")
+
+
+@contextmanager
+def _daemon(inbox: Path, store: Path, out: Path) -> Iterator[_Daemon]:
+    command = [
+        sys.executable, "-m", "bbq_plugin", "watch", str(inbox), "--store", str(store),
+        "--out", str(out), "--debounce-s", "0.1", "--idle-full-s", "3600", "--log-format", "json",
+    ]  # fmt: skip
+    with subprocess.Popen(  # noqa: S603 (this program itself)
+        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        daemon = _Daemon(process)
+        try:
+            daemon.wait("started")
+            yield daemon
+        finally:
+            process.terminate()
+            # What it still has to say must not fill the pipe and hold it up.
+            process.communicate()
+        if process.returncode:
+            raise BBQError(f"the daemon left with exit code {process.returncode}")
+
+
+class _Shown:
+    """What was shown last, so that changes can be told."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._rank: dict[str, int] = {}
+        self._excluded: set[str] = set()
+
+    def show(self, file: str, report: dict[str, Any]) -> None:
+        """One file more: the leaderboard and who is no longer listened to."""
+        console = self._console
+        console.print(Text(f"\n{file} arrived: {report['n_comparisons']:,} votes", "bold"))
+        for row in report["items"]:
+            console.print(self._line(row))
+        excluded = {row["rater"]: row for row in report["raters"] if row["verdict"] == "exclude"}
+        for name in sorted(excluded.keys() - self._excluded):
+            reason = "; ".join(excluded[name]["reasons"][:1])
+            console.print(Text(f"  exclude {plain(name)}: {plain(reason)}", "red"))
+        for name in sorted(self._excluded - excluded.keys()):
+            console.print(Text(f"  back: {plain(name)}", "green"))
+        self._excluded = set(excluded)
+        self._rank = {row["item"]: row["rank"] for row in report["items"]}
+
+    def _line(self, row: dict[str, Any]) -> Text:
+        up = self._rank.get(row["item"], row["rank"]) - row["rank"]
+        move = f"up {up}" if up > 0 else f"down {-up}" if up < 0 else ""
+        text = Text(
+            f"  {row['rank']}  {plain(row['item']):<8} {row['rating']:>6,.0f}  "
+            f"({row['rating_lower']:,.0f} … {row['rating_upper']:,.0f})"
+        )
+        return text.append(f"  {move}" if move else "", "green" if up > 0 else "yellow")
+
+
+def _conclude(console: Console, store: Path, study: Study) -> None:
+    fitted = fit(read_store(store), priors="auto")
+    board, raters = leaderboard(fitted), rater_report(fitted)
+    check = check_against_truth(board, raters, study.truth)
+    console.print(leaderboard_table(board, check.rating))
+    console.print(raters_table(raters, RATERS_SHOWN, kinds=check.kind, reasons=False))
+    worst = min(raters, key=lambda row: row.quality)
+    for reason in worst.reasons:
+        console.print(Text(f"{worst.rater} {reason}."))
+    console.print(Text("Where the truth was:", style="bold"))
+    for line in check.lines():
+        console.print(Text(line))
