@@ -43,6 +43,13 @@ class Parts:
             clock=self.wall_clock,
         )
 
+    def checked_folder(self, settings: Settings) -> Path:
+        """Get the folder to watch; at the start it has to be there."""
+        folder = settings.path("folder")
+        if not folder.is_dir():
+            raise DataError(f"{folder}: there is no such folder to watch; make it, or name another")
+        return folder
+
     def notices(
         self,
         settings: Settings,
@@ -54,8 +61,6 @@ class Parts:
     ) -> Notices:
         """Watch the folder; `once`: look at it, with no need for events."""
         folder = settings.path("folder").absolute()
-        if not folder.is_dir():
-            raise DataError(f"{folder}: there is no such folder to watch; make it, or name another")
         choice = cast("Choice", settings.observer)
         notifier: Notifier
         notifier, why = (Polling(), None) if once else chosen(choice, folder)

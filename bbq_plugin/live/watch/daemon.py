@@ -61,6 +61,7 @@ class Daemon:
         self._once = False
         # The results are older than what is stored: so it is after any end, however sudden.
         self._stale = True
+        self._has_read = False
         self._exact = False
         # Whether what came last is not in the history yet; None: nobody looked so far.
         self._news: bool | None = None
@@ -89,27 +90,33 @@ class Daemon:
     def run(self, *, once: bool = False) -> None:
         """Watch until told to stop; or, `once`, until all that is there was read and reported."""
         self._once = once
+        try:
+            with handled(self.stop, self.reread):
+                self._run()
+        except (BBQError, OSError) as error:
+            # Whoever reads the log as JSON has no use for the line that the command prints.
+            self._log("failed", reason=str(error))
+            raise
+        self._log("stopped")
+
+    def _run(self) -> None:
+        store = self.settings.path("store")
+        folder = self._parts.checked_folder(self.settings)
         _, notes = output_key(self.settings)
         for note in notes:
             self._log("note", text=note)
         self._engine = self._parts.engine(self.settings)
         try:
-            with handled(self.stop, self.reread):
-                self._store_inode = self.settings.path("store").stat().st_ino
-                self._notices = self._noticing()
-                self._log(
-                    "started",
-                    folder=str(self.settings.path("folder")),
-                    store=str(self.settings.path("store")),
-                    comparisons=self._engine.store.counts().n_comparisons,
-                )
-                try:
-                    self._loop()
-                finally:
-                    self._notices.close()
+            self._store_inode = store.stat().st_ino
+            n = self._engine.store.counts().n_comparisons
+            self._log("started", folder=str(folder), store=str(store), comparisons=n)
+            self._notices = self._noticing()
+            try:
+                self._loop()
+            finally:
+                self._notices.close()
         finally:
             self._engine.close()
-        self._log("stopped")
 
     def _loop(self) -> None:
         while not self._stopping:
@@ -121,9 +128,9 @@ class Daemon:
                 continue
             if self._is_due(after_batch=bool(offers)):
                 self._update(full=self._once or not self._stale)
-            if self._once and self._notices.is_idle():
+            if self._once and self._notices.is_idle() and not self._stale:
                 break
-        if self._stale and not self._once:
+        if self._stale and self._has_read and not self._once:
             # The files that were read before the signal belong into the results.
             self._update(full=False)
 
@@ -168,7 +175,7 @@ class Daemon:
             self._news_s = self._clock()
         # The results also say what was refused and what was left out.
         if any(one.status in _TOLD for one in outcomes):
-            self._stale = True
+            self._stale = self._has_read = True
         return True
 
     def _check_store(self) -> None:
@@ -203,11 +210,12 @@ class Daemon:
 
     def _update(self, *, full: bool) -> None:
         """Refresh and write the results; what fails is tried again later."""
-        if not self._engine.store.counts().n_comparisons:
-            self._stale = False
-            return
         began_s = self._clock()
         try:
+            n = self._engine.store.counts().n_comparisons
+            if not n:
+                self._stale = False
+                return
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()
             found = judged(self._engine.fit, self.settings)
@@ -233,7 +241,7 @@ class Daemon:
         self._log(
             "refreshed",
             how=how,
-            comparisons=self._engine.store.counts().n_comparisons,
+            comparisons=n,
             wrote=", ".join(file.name for file in done.files),
             note="; ".join(done.notes) or None,
             fit_s=fitted_s - began_s,
@@ -263,6 +271,7 @@ class Daemon:
         old = self.settings
         try:
             new = self._reload()
+            output_key(new)
         except (BBQError, OSError) as error:
             self._log("config_refused", reason=str(error))
             return

@@ -255,3 +255,17 @@ def test_a_store_removed_under_the_daemon_ends_it_and_the_next_one_reads_all_aga
     assert "removed or replaced" in place.log.read_text().splitlines()[-1]
     assert place.once() == 0
     assert place.reported() == 40
+
+
+def test_sighup_while_the_folder_is_away_does_no_harm(place: Place) -> None:
+    votes = Votes()
+    put(place.folder / "a.jsonl", votes.lines(20)).unlink()
+    pid = place.start()
+    place.await_said("started")
+    place.folder.rmdir()
+    place.await_said("folder_gone")
+    os.kill(pid, signal.SIGHUP)
+    place.await_said("config_reread")
+    put(place.folder / "b.jsonl", votes.lines(20))
+    place.await_count(20)
+    assert place.end() == 0
