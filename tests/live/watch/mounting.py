@@ -36,7 +36,8 @@ def can_mount(request: pytest.FixtureRequest, scratch: Path) -> bool:
         pytest.skip("mounting a disk needs root or user namespaces")
     again = ["unshare", "-rm", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*again, request.node.nodeid],
+        # Not in pytest's usual place, which belongs to somebody else there.
+        [*again, f"--basetemp={scratch.parent / 'again'}", request.node.nodeid],
         cwd=request.config.rootpath,
         capture_output=True,
         text=True,

@@ -23,7 +23,11 @@ def status(place: Place) -> dict[str, str]:
         return {entry.name: entry.status for entry in store.ledger()}
 
 
-def test_files_present_and_files_that_come_end_up_in_the_results(place: Place) -> None:
+@pytest.mark.parametrize("observer", ["native", "polling"])
+def test_files_present_and_files_that_come_end_up_in_the_results(
+    place: Place, observer: str
+) -> None:
+    place.settings["observer"] = observer
     votes = Votes()
     put(place.folder / "before.jsonl", votes.lines(40))
     place.start()
