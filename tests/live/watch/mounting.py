@@ -60,7 +60,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
 def make_read_only(folder: Path) -> None:
     """Let nothing be written to a mounted disk any more."""
-    assert _runs("mount", "-o", "remount,ro", folder)
+    assert _runs("mount", "-o", "remount,bind,ro", folder)
 
 
 def fill(file: Path) -> None:

@@ -148,7 +148,7 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_if_it_is_bad(
     votes = Votes()
     put(place.folder / "a.jsonl", votes.lines(20))
     pid = place.start("--config", str(config))
-    place.await_count(20)
+    place.await_said("refreshed")
     assert sorted(p.name for p in place.out.iterdir()) == ["report.json"]
 
     config.write_text('[outputs]\nwrite = ["report.jsn"]\n')
@@ -160,8 +160,8 @@ def test_sighup_reads_the_configuration_again_and_keeps_the_old_if_it_is_bad(
     place.await_said("config_reread")
     put(place.folder / "b.jsonl", votes.lines(20))
     place.await_count(40)
-    assert sorted(p.name for p in place.out.iterdir()) == ["raters.csv", "report.json"]
     assert place.end() == 0
+    assert sorted(p.name for p in place.out.iterdir()) == ["raters.csv", "report.json"]
 
 
 def test_a_second_daemon_is_refused_and_told_who_holds_the_store(place: Place) -> None:
