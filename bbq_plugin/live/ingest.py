@@ -11,14 +11,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from bbq_plugin.comparisons import Batch, Comparison, Skipped
 from bbq_plugin.errors import BBQError, DataError, FormatError, UnsupportedError
@@ -81,6 +84,16 @@ class Reading:
     #: Keep the tags of large Arena files too, which are read faster without.
     keep_tags: bool = False
 
+    @property
+    def digest(self) -> str:
+        """Of all of it: a file is looked at again when it is to be read in another way."""
+        said = msgspec.json.encode(asdict(self), order="sorted", enc_hook=str)
+        return hashlib.sha256(said).hexdigest()[:16]
+
+    def is_that_of(self, entry: Entry) -> bool:
+        """Whether a file was read in this way."""
+        return self.adapter in (None, entry.adapter) and dict(self.options) == dict(entry.options)
+
 
 class Ingest:
     """Reads files into a store; remembers between calls how far each was hashed."""
@@ -103,7 +116,8 @@ class Ingest:
         stamp = None
         try:
             with transaction.attempt(), OpenFile(offer.path, name) as file:
-                stamp = file.stamp
+                stamp = f"{file.stamp}:{self.reading.digest}"
+                file.stamp = stamp
                 if before and before.stamp == stamp and before.status != "waiting":
                     return Outcome(name, "unchanged", before.reason, before.adapter)
                 return _Visit(self, transaction, file, before, settled=offer.settled).outcome()
@@ -176,6 +190,8 @@ class _Visit:
         known = self.ingest.known_digest(before, self.file)
         if known is None:
             return self._whole(self._moved_away(before))
+        if before.status != "copy" and not self.reading.is_that_of(before):
+            return self._whole(before)
         if self.file.size == before.offset:
             return self._same(before)
         ended = known.tail.endswith(b"\n")

@@ -61,7 +61,9 @@ class OpenFile:
             os.close(self.fd)
             raise
         self.size = found.st_size
-        self.stamp = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+        # A writer may set the time of a change, but not that at which it did so.
+        times = f"{found.st_mtime_ns}:{found.st_ctime_ns}"
+        self.stamp = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{times}"
 
     def __enter__(self) -> Self:
         return self

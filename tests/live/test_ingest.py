@@ -293,6 +293,33 @@ def test_too_many_rows_that_cannot_be_used_refuse_the_file_as_a_whole(folder: Fo
     assert folder.store.ledger()[0].skipped == {"an item against itself": 6}
 
 
+def test_a_refused_file_is_tried_again_when_it_is_to_be_read_in_another_way(folder: Folder) -> None:
+    folder.write("v.csv", "who,one,two,best\nann,x,y,x\n")
+    assert folder.take("v.csv").status == "refused"
+    assert folder.take("v.csv").status == "unchanged"
+    columns = {"rater": "who", "left": "one", "right": "two", "winner": "best"}
+    folder.ingest.reading = Reading(adapter="table", options=columns)
+    assert folder.take("v.csv").n_new == 1
+
+
+def test_a_file_says_something_else_when_it_is_read_in_another_way(folder: Folder) -> None:
+    folder.write("v", line("ann", "both_bad") + line("bob"))
+    folder.take("v")
+    folder.ingest.reading = Reading(adapter="arena", options={"both_bad": "drop"})
+    assert folder.take("v").n_retracted == 1
+    assert folder.answers == [said("bob")]
+
+
+def test_a_change_that_keeps_size_and_time_is_noticed(folder: Folder) -> None:
+    folder.write("v", begun("jsonl", "ann"))
+    before = (folder.path / "v").stat()
+    folder.take("v")
+    folder.write("v", begun("jsonl", "bob"))
+    os.utime(folder.path / "v", ns=(before.st_atime_ns, before.st_mtime_ns))
+    folder.take("v")
+    assert folder.answers == [said("bob")]
+
+
 # -- Label Studio
 
 
