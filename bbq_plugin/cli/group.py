@@ -71,6 +71,13 @@ class Commands(Group):
                 ctx.exit(0)
             click.echo(f"Error: {_printable(error)}", err=True)
             ctx.exit(1)
+        except RuntimeError as error:
+            # numba's, where neither the package nor the home folder can be written.
+            if "cannot cache function" not in str(error):
+                raise
+            remedy = "set NUMBA_CACHE_DIR to a folder of your own that can be written"
+            click.echo(f"Error: there is no place for compiled code; {remedy}", err=True)
+            ctx.exit(1)
 
 
 def _printable(error: Exception) -> str:

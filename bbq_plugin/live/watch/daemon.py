@@ -214,7 +214,8 @@ class Daemon:
         try:
             n = self._engine.store.counts().n_comparisons
             if not n:
-                self._stale = False
+                # Nothing to fit, and nothing to be made exact later.
+                self._stale, self._exact = False, True
                 return
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()

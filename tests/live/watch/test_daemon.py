@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -231,6 +232,23 @@ def test_without_a_store_the_remedy_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode in {1, 2}
     assert "--store" in done.stderr
+
+
+def test_a_daemon_with_nothing_to_do_sleeps(place: Place) -> None:
+    place.settings |= {"idle_full_s": 0.1, "rescan_s": 60}
+    pid = place.start()
+    place.await_said("started")
+    stat = Path(f"/proc/{pid}/stat")
+
+    def ticks() -> int:
+        fields = stat.read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    time.sleep(0.5)
+    before = ticks()
+    time.sleep(2)
+    assert ticks() - before < 0.5 * os.sysconf("SC_CLK_TCK"), "of 2 s"
+    assert place.end() == 0
 
 
 def test_a_restart_without_news_adds_nothing_to_the_history(place: Place) -> None:
