@@ -46,6 +46,9 @@ def wins_of(
         "n_sided": int(went_left.size) if known else 0,
         "n_left": int(went_left.sum()) if known else 0,
         "left_rate": left_rate(rater[sided], went_left, len(raters)) if known and raters else None,
+        "left_excess": _left_excess(left, right, columns["slate"] == 0, len(items))
+        if known
+        else None,
         "median_time_s": median_time_s(rater[timed], columns["time_s"][timed], len(raters)),
         "items": items,
         "raters": raters,
@@ -65,6 +68,13 @@ def wins_of(
         "loser": np.where(first, right, left),
         "weight": weight,
     }
+
+
+def _left_excess(
+    left: NDArray[Any], right: NDArray[Any], shown: Mask, n_items: int
+) -> NDArray[np.int64]:
+    n_left = np.bincount(left[shown], minlength=n_items)
+    return np.asarray(n_left - np.bincount(right[shown], minlength=n_items), dtype=np.int64)
 
 
 def _both_bad_rate(

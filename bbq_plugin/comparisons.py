@@ -174,6 +174,8 @@ class Comparisons:
     n_left: int = 0
     #: Share of a rater's decided answers that went left; NaN without any, None if no side is known.
     left_rate: NDArray[np.float64] | None = None
+    #: How much more often an item stood left than right; None if no side is known.
+    left_excess: NDArray[np.int64] | None = None
     #: Median answering time of a rater in seconds; NaN without any, None if no time is known.
     median_time_s: NDArray[np.float64] | None = None
     #: Answers left out because the same key came again, newer or in a later file, perhaps to

@@ -1,65 +1,49 @@
-"""What to compare next: the pairs whose answer is expected to tell most about the ranking.
+"""What to compare next, for the whole ranking, for the best item or for the best k.
 
-Under the Laplace posterior the gap d = theta_i - theta_j of a pair is N(m, v). A rater of average
-quality q answers "i" with probability p(d) = 1/2 + q (sigma(d) - 1/2), so one answer is worth, for
-the order of the pair, the mutual information
+``ranking``  the answer with the most expected information on the orders of all pairs
+``best``     top-two Thompson sampling: two items of which either may be the best
+``top-k``    the same for the best k: an item that may belong to them and one that may not
 
-    I(answer; i above j) = H(E[p]) - P(d > 0) H(E[p | d > 0]) - P(d < 0) H(E[p | d < 0])
-
-in bits, at most one: much where the order is open and the items are far enough apart to be told
-apart, little where the order is settled or the answer is a coin's. (The information on d itself
-would go on measuring the size of gaps whose sign is known.) A batch is chosen greedily, each pair
-once: after each choice the covariance S takes the rank-one update of one answer with the expected
-Fisher information k = E[p'(d)^2 / (p (1 - p))],
-
-    S  <-  S - S u u' S k / (1 + k v),      u = e_i - e_j,   v = u' S u
-
-so that the next pair is chosen for what the batch before it will not have told.
+`design.py` has the maths. A batch is chosen one answer after the other, each time with the
+covariance that the answers before it are expected to leave, and nobody is asked the same twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from itertools import cycle, islice
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.errors import UsageError
+from bbq_plugin.insight.design import Contenders, Design
+from bbq_plugin.insight.raters import rater_report
 from bbq_plugin.insight.rows import Row, Rows
-from bbq_plugin.model import Fit
+from bbq_plugin.model import Fit, Priors
 
-__all__ = ["NextPairs", "PairRow", "next_pairs"]
+__all__ = ["Goal", "NextPairs", "PairRow", "average_quality", "next_pairs", "prediction_scores"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
+Goal = Literal["ranking", "best", "top-k"]
 
-# Gauss-Legendre nodes for the expectation over d on either side of 0, as far out as REACH standard
-# deviations: the information comes out to 1e-9 bits.
-_REACH = 8.0
-_NODES, _SHARES = np.polynomial.legendre.leggauss(32)
-
-# Pairs whose information is worked out at once: memory for this many times the nodes above.
-_BLOCK = 1 << 15
-# Gains only fall while a batch grows, so an old one is a bound; so many of the highest are renewed
-# at a time.
-_RENEWED = 128
-
-
-def _special() -> Any:
-    """scipy.special, which loads slowly and which only this question needs."""
-    return import_module("scipy.special")
+# Below, an answer tells so little that the choice of its pair would be one of rounding.
+LEAST_QUALITY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class PairRow(Row):
     """Two items to compare; ``item_a`` is the one that is ahead now.
 
-    ``information_bits`` is what one answer is expected to tell beyond the pairs before it in the
-    list; ``n`` is how often (by weight) the two were compared so far.
+    ``left`` and ``right`` are the same two as they should be shown, and ``rater`` is whom to ask,
+    None if anyone. ``information_bits`` is what the answer is expected to tell about the orders of
+    all pairs beyond the answers before it in the list; ``n`` is how often (by weight) the two were
+    compared so far.
     """
 
     item_a: str
@@ -67,47 +51,90 @@ class PairRow(Row):
     p_a_better: float
     information_bits: float
     n: float
+    left: str
+    right: str
+    rater: str | None
 
 
 class NextPairs(Rows[PairRow]):
-    """Pairs, the most informative first. ``quality`` is the average rater's, as assumed here."""
+    """Pairs in the order in which to ask. ``quality`` is the usual rater's, as assumed here."""
 
-    def __init__(self, rows: list[PairRow], quality: float, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        rows: list[PairRow],
+        quality: float,
+        warnings: tuple[str, ...] = (),
+        *,
+        goal: Goal = "ranking",
+        top_k: int | None = None,
+    ) -> None:
         super().__init__(rows)
-        self.quality, self.warnings = quality, warnings
+        self.quality, self.warnings, self.goal, self.top_k = quality, warnings, goal, top_k
 
     def __repr__(self) -> str:
-        return f"<NextPairs: {len(self)}, for raters of quality {self.quality:.2f}>"
+        goal = self.goal if self.top_k is None else f"the best {self.top_k}"
+        return f"<NextPairs: {len(self)} for {goal}, raters of quality {self.quality:.2f}>"
 
 
-def next_pairs(fit: Fit, n: int = 50, *, among: Sequence[str] | None = None) -> NextPairs:
-    """The ``n`` pairs to compare next, each once; ``among`` limits them to some of the items."""
-    if n < 1:
-        raise UsageError(f"n={n}: ask for at least one pair")
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Who gives one answer."""
+
+    rater: str | None
+    quality: float
+
+
+def next_pairs(
+    fit: Fit,
+    n: int = 50,
+    *,
+    goal: Goal = "ranking",
+    top_k: int | None = None,
+    among: Sequence[str] | None = None,
+    raters: Sequence[str] | None = None,
+    exclude: Collection[str] | None = None,
+    seed: int = 0,
+) -> NextPairs:
+    """The ``n`` comparisons to ask for next.
+
+    ``among`` limits them to some of the items, and the goal to these. Without ``raters`` every
+    pair comes at most once, for a rater of the usual quality. With ``raters``, those who are
+    available, each row names one of them: the best first, all equally often but for one, nobody
+    the same pair twice. Never named are those in ``exclude``; by default, whom `rater_report`
+    excludes. Sides are balanced for each item, with what is known of the past.
+    """
     chosen = _codes(fit.items, among)
-    if chosen.size < 2:
-        raise UsageError("a pair takes two items; name at least two different ones")
-    mean, covariance = fit.laplace.mean, fit.laplace.covariance
+    _check(n, goal, top_k, chosen.size)
+    rng = np.random.default_rng(_checked_seed(seed))
     quality = average_quality(fit)
-    first, second = (chosen[side] for side in np.triu_indices(chosen.size, 1))
-    batch = _Batch(mean, covariance, quality, first, second)
-    picked = batch.pick(min(n, first.size))
-    met = _met(fit)
-    rows = []
-    for pair, bits in picked:
-        i, j = int(first[pair]), int(second[pair])
-        if mean[i] < mean[j]:
-            i, j = j, i
-        spread = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
-        better = float(_special().ndtr((mean[i] - mean[j]) / np.sqrt(max(spread, 1e-300))))
-        n_met = met.get((min(i, j), max(i, j)), 0.0)
-        rows.append(PairRow(fit.items[i], fit.items[j], better, bits, n_met))
-    warnings = []
-    if n > first.size:
-        warnings.append(f"there are only {first.size} pairs of {chosen.size} items, all listed")
+    slots, warnings = _slots(fit, n, raters, exclude, quality)
+    n_pairs = chosen.size * (chosen.size - 1) // 2
+    n_able = n_pairs * (1 if raters is None else len({slot.rater for slot in slots}))
+    if n > n_able:
+        who = "" if raters is None else f" for {n_able // n_pairs} raters"
+        warnings.append(f"there are only {n_pairs} pairs of {chosen.size} items{who}, all listed")
     if quality == 0:
         warnings.append("the raters answer like coins on average: no comparison will tell anything")
-    return NextPairs(rows, quality, tuple(warnings))
+    mean = fit.laplace.mean[chosen]
+    covariance = fit.laplace.covariance[np.ix_(chosen, chosen)]
+    design = Design(mean, covariance, max(quality, LEAST_QUALITY))
+    border = {"ranking": None, "best": 1, "top-k": top_k}[goal]
+    batch = _Batch(design, None if border is None else Contenders(design, border, rng))
+    picked = [(*batch.pick(slot), slot.rater) for slot in slots[:n_able]]
+    rows = _rows(fit, chosen, covariance, picked, rng)
+    return NextPairs(rows, quality, tuple(warnings), goal=goal, top_k=top_k)
+
+
+def prediction_scores(pairs: NextPairs, tasks: Iterable[tuple[str, str]]) -> list[float]:
+    """A score for each task of a labelling project, by the two items it shows in either order.
+
+    Label Studio serves the lowest prediction score first: the first pair of the list gets the
+    lowest, and tasks that are not in the list get 1.
+    """
+    place: dict[frozenset[str], int] = {}
+    for row in pairs:
+        place.setdefault(frozenset((row.item_a, row.item_b)), len(place))
+    return [place.get(frozenset(task), len(place)) / max(1, len(place)) for task in tasks]
 
 
 def average_quality(fit: Fit) -> float:
@@ -119,89 +146,158 @@ def average_quality(fit: Fit) -> float:
     return float(np.clip(np.average(fit.quality, weights=n), 0.0, 1.0))
 
 
-def information_bits(mean: Floats, variance: Floats, quality: float) -> Floats:
-    """I(answer; sign of d) for d ~ N(mean, variance), elementwise."""
-    sd = np.sqrt(np.maximum(variance, 1e-24))
-    above, below = _special().ndtr(mean / sd), _special().ndtr(-mean / sd)
-    # E[sigma(d) - 1/2; d > 0], and with both signs turned the same of the side below
-    up, down = _lean_above(mean, sd), -_lean_above(-mean, sd)
-    told: Floats = _entropy(0.5 + quality * (up + down))
-    for lean, share in ((up, above), (down, below)):
-        sure = np.divide(lean, share, out=np.zeros_like(lean), where=share > 0)
-        told = told - share * _entropy(0.5 + quality * np.clip(sure, -0.5, 0.5))
-    return np.maximum(told, 0.0)
-
-
-def _lean_above(mean: Floats, sd: Floats) -> Floats:
-    """E[sigma(d) - 1/2; d > 0] for d ~ N(mean, sd^2)."""
-    begin = np.maximum(mean - _REACH * sd, 0.0)
-    half = 0.5 * np.maximum(mean + _REACH * sd - begin, 0.0)
-    d = (begin + half)[:, None] + half[:, None] * _NODES
-    density = np.exp(-0.5 * ((d - mean[:, None]) / sd[:, None]) ** 2) / np.sqrt(2 * np.pi)
-    lean: Floats = (density * (0.5 * np.tanh(0.5 * d))) @ _SHARES * half / sd
-    return lean
-
-
-def _fisher(mean: float, variance: float, quality: float) -> float:
-    """E[p'(d)^2 / (p (1 - p))]: what one answer adds to the curvature in d."""
-    d = mean + np.sqrt(max(variance, 0.0)) * _REACH * _NODES
-    weight = np.exp(-0.5 * (_REACH * _NODES) ** 2) * _SHARES
-    y = _special().expit(d)
-    p = 0.5 + quality * (y - 0.5)
-    slope = quality * y * (1 - y)
-    told = slope**2 / np.maximum(p * (1 - p), 1e-300)
-    return float(weight @ told / weight.sum())
-
-
-def _entropy(p: Floats) -> Floats:
-    bits: Floats = -(_special().xlogy(p, p) + _special().xlogy(1 - p, 1 - p)) / np.log(2)
-    return bits
-
-
 class _Batch:
-    """Greedy choice of pairs, with the covariance that the pairs chosen so far would leave."""
+    """Answers chosen one after the other, nobody asked the same twice."""
 
-    def __init__(
-        self, mean: Floats, covariance: Floats, quality: float, first: Ints, second: Ints
-    ) -> None:
-        self.quality, self.covariance = quality, covariance
-        self.first, self.second = first, second
-        self.gap = mean[first] - mean[second]
-        spread = np.diag(covariance)
-        self.variance = spread[first] + spread[second] - 2 * covariance[first, second]
-        self.gain = np.empty(first.size)
-        for begin in range(0, first.size, _BLOCK):
-            part = slice(begin, begin + _BLOCK)
-            self.gain[part] = information_bits(self.gap[part], self.variance[part], quality)
-        self.taken = np.zeros((0, mean.size))  # one row an update: S now = S - taken' taken
+    def __init__(self, design: Design, contenders: Contenders | None) -> None:
+        self.design, self.contenders = design, contenders
+        self._asked: dict[str | None, set[tuple[int, int]]] = {}
 
-    def pick(self, n: int) -> list[tuple[int, float]]:
-        """Pairs with the bits that each adds, by lazy evaluation: only the top is kept current."""
-        out: list[tuple[int, float]] = []
-        current = np.zeros(self.first.size, dtype=np.int64)
-        while len(out) < n:
-            best = int(np.argmax(self.gain))
-            if current[best] == len(out):
-                out.append((best, float(self.gain[best])))
-                self._take(best)
-                self.gain[best] = -np.inf
-                continue
-            top = np.argpartition(self.gain, -min(_RENEWED, self.gain.size))[-_RENEWED:]
-            top = top[(current[top] < len(out)) & np.isfinite(self.gain[top])]
-            drop = self.taken[:, self.first[top]] - self.taken[:, self.second[top]]
-            variance = self.variance[top] - np.sum(drop * drop, axis=0)
-            self.gain[top] = information_bits(self.gap[top], variance, self.quality)
-            current[top] = len(out)
-        return out
+    def pick(self, slot: _Slot) -> tuple[int, int, float]:
+        """The next pair, and the bits that its answer adds."""
+        asked = self._asked.setdefault(slot.rater, set())
 
-    def _take(self, pair: int) -> None:
-        i, j = self.first[pair], self.second[pair]
-        column = self.covariance[:, i] - self.covariance[:, j]
-        column = column - self.taken.T @ (self.taken[:, i] - self.taken[:, j])
-        variance = max(float(column[i] - column[j]), 0.0)
-        told = _fisher(float(self.gap[pair]), variance, self.quality)
-        row = column * np.sqrt(told / (1.0 + told * variance))
-        self.taken = np.vstack((self.taken, row))
+        def allowed(i: int, j: int) -> bool:
+            return (min(i, j), max(i, j)) not in asked
+
+        if self.contenders is not None:
+            i, j = self.contenders.pick(allowed)
+        else:
+            i, j = self._most_informative(slot.quality, allowed)
+        asked.add((min(i, j), max(i, j)))
+        bits, column, told = self.design.take(i, j, slot.quality)
+        if self.contenders is not None:
+            self.contenders.take(column, told, i, j)
+        return i, j, bits
+
+    def _most_informative(self, quality: float, allowed: Any) -> tuple[int, int]:
+        design = self.design
+        for place in np.argsort(-design.gain(quality), kind="stable"):
+            i, j = int(design.first[place]), int(design.second[place])
+            if allowed(i, j):
+                return i, j
+        # Of very many pairs only the most promising were candidates: take whatever is left.
+        n = design.mean.size
+        return next((i, j) for i in range(n) for j in range(i + 1, n) if allowed(i, j))
+
+
+def _check(n: int, goal: str, top_k: int | None, n_items: int) -> None:
+    if n < 1:
+        raise UsageError(f"n={n}: ask for at least one pair")
+    if n_items < 2:
+        raise UsageError("a pair takes two items; name at least two different ones")
+    if goal not in get_args(Goal):
+        raise UsageError(f"goal={goal!r}: expected one of {', '.join(get_args(Goal))}")
+    if (top_k is None) is (goal == "top-k"):
+        raise UsageError(f"top_k={top_k} with goal={goal!r}: 'top-k' takes it, no other goal does")
+    if top_k is not None and not 1 <= top_k < n_items:
+        raise UsageError(
+            f"top_k={top_k} of {n_items} items: expected from 1 to {n_items - 1}, "
+            "since all items are always the best of all"
+        )
+
+
+def _checked_seed(seed: int) -> int:
+    if seed < 0:
+        raise UsageError(f"seed={seed}: expected 0 or more")
+    return seed
+
+
+def _slots(
+    fit: Fit,
+    n: int,
+    raters: Sequence[str] | None,
+    exclude: Collection[str] | None,
+    quality: float,
+) -> tuple[list[_Slot], list[str]]:
+    """Who gives each of the ``n`` answers, the best raters first, and what there is to warn of."""
+    if raters is None:
+        return [_Slot(None, max(quality, LEAST_QUALITY))] * n, []
+    if isinstance(raters, str):
+        raise UsageError(f"raters={raters!r}: give a list of names")
+    names = list(dict.fromkeys(raters))
+    if exclude is None:
+        exclude = {row.rater for row in rater_report(fit) if row.verdict == "exclude"}
+    left = [name for name in names if name not in exclude]
+    if not left:
+        raise UsageError(
+            f"none of the {len(names)} raters named is left to ask: all are excluded; name others"
+        )
+    warnings = []
+    if len(left) < len(names):
+        out = ", ".join(name for name in names if name in exclude)
+        warnings.append(f"not asked, because their answers do not count: {out}")
+    known = dict(zip(fit.raters, np.abs(fit.quality), strict=True)) if fit.rated else {}
+    new = [name for name in left if name not in fit.raters]
+    if new and fit.data.has_raters:
+        warnings.append(
+            f"not in the data, taken for usual raters: {', '.join(new[:5])}"
+            + (" …" if len(new) > 5 else "")
+        )
+    usual = _usual_newcomer(fit, quality)
+    able = [_Slot(name, max(float(known.get(name, usual)), LEAST_QUALITY)) for name in left]
+    able.sort(key=lambda slot: -slot.quality)
+    return list(islice(cycle(able), n)), warnings
+
+
+def _usual_newcomer(fit: Fit, quality: float) -> float:
+    """The mean quality of the population that the priors describe."""
+    if not fit.rated or not isinstance(fit.priors, Priors):
+        return quality
+    return float(sum(share * a / (a + b) for share, a, b in fit.priors.components()))
+
+
+def _rows(
+    fit: Fit,
+    chosen: Ints,
+    covariance: Floats,
+    picked: list[tuple[int, int, float, str | None]],
+    rng: np.random.Generator,
+) -> list[PairRow]:
+    ndtr = import_module("scipy.special").ndtr
+    met, mean = _met(fit), fit.laplace.mean
+    past = fit.data.left_excess
+    sides = _Sides(np.zeros(len(fit.items), dtype=np.int64) if past is None else past.copy(), rng)
+    rows = []
+    for a, b, bits, rater in picked:
+        if mean[chosen[a]] < mean[chosen[b]]:
+            a, b = b, a  # noqa: PLW2901 (the one ahead comes first)
+        i, j = int(chosen[a]), int(chosen[b])
+        spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
+        better = float(ndtr((mean[i] - mean[j]) / np.sqrt(max(spread, 1e-300))))
+        left, right = sides.of(i, j)
+        rows.append(
+            PairRow(
+                item_a=fit.items[i],
+                item_b=fit.items[j],
+                p_a_better=better,
+                information_bits=bits,
+                n=met.get((min(i, j), max(i, j)), 0.0),
+                left=fit.items[left],
+                right=fit.items[right],
+                rater=rater,
+            )
+        )
+    return rows
+
+
+class _Sides:
+    """Left and right: even for each pair in the batch, then for each item, else by a coin."""
+
+    def __init__(self, excess: NDArray[np.int64], rng: np.random.Generator) -> None:
+        self.excess, self.rng = excess, rng
+        self._planned: dict[tuple[int, int], int] = {}
+
+    def of(self, i: int, j: int) -> tuple[int, int]:
+        """Which of the two stands left, and which right."""
+        low, high = min(i, j), max(i, j)
+        lead = self._planned.get((low, high), 0) or int(self.excess[low] - self.excess[high])
+        left_first = self.rng.random() < 0.5 if lead == 0 else lead < 0
+        left, right = (low, high) if left_first else (high, low)
+        self._planned[low, high] = self._planned.get((low, high), 0) + (1 if left_first else -1)
+        self.excess[left] += 1
+        self.excess[right] -= 1
+        return left, right
 
 
 def _codes(items: tuple[str, ...], among: Sequence[str] | None) -> Ints:

@@ -113,6 +113,8 @@ class Study:
             n_ties=int(tie.sum()),
             n_sided=int(decided.sum()),
             n_left=int((self.order[decided, 0] == 0).sum()),
+            left_excess=np.bincount(self.shown[:, 0], minlength=len(self.truth.items))
+            - np.bincount(self.shown[:, 1], minlength=len(self.truth.items)),
             left_rate=left_rate(
                 self.rater[decided], self.order[decided, 0] == 0, len(self.truth.raters)
             ),

@@ -1,0 +1,261 @@
+"""When to stop: a forecast, and a rule that holds however often someone looks.
+
+The rule. Of two items that are equally good, each decided answer between them is a fair coin's,
+given everything that came before: whoever the rater is, whatever their quality, and whichever
+pairs were chosen for whatever reason. So a gambler who starts with 1 and bets on the answers
+between i and j can only gain by luck: the chance that the stake ever reaches 1 / alpha is at most
+alpha (Ville 1939). The gambler here bets by a mixture: after w wins of i and l of j the stake is
+
+    e(w, l) = 2^(w + l) B(w + c, l + c) / B(c, c)
+
+which depends on the counts alone, so that it can be read off the data at any time. The two are told
+apart once e >= 1 / alpha. A tie counts as half a win for either, which can only lower e
+(2 sqrt(p (1 - p)) <= 1); so do weights below 1 (Jensen's inequality). Weights above 1 count as so
+many answers.
+
+The interval. Let p_s be the expected score of i in answer s (its chance to win, plus half that of
+a tie) and p its mean over the answers so far. For any x, exp(x w - sum log(1 - p_s + p_s e^x)) is
+such a stake too, and since log is concave, exp(x w - n log(1 - p + p e^x)) never exceeds it. Mixed
+over x by the same weights, the values of p with a stake below 1 / alpha form an interval that holds
+the true p at all times with probability 1 - alpha; p_s may differ from rater to rater. It
+excludes 1/2 exactly when e >= 1 / alpha, so the direction is right with the same certainty: unless
+more than half of the information comes from raters who answer upside down.
+
+What it does not use: the model, the raters' quality, and evidence by way of other items. Its
+guarantee needs none of them, and it pays for that with more votes (benchmarks.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaln, expit, log_expit
+
+from bbq_plugin.errors import UsageError
+from bbq_plugin.insight.design import Ints
+from bbq_plugin.insight.forecast import MOST_ITEMS, Milestone, forecast
+from bbq_plugin.insight.leaderboard import Leaderboard
+from bbq_plugin.insight.rows import Row
+from bbq_plugin.insight.uncertainty import Floats, uncertainty
+from bbq_plugin.model import Fit
+
+__all__ = ["HeadToHead", "Stopping", "log_e_value", "score_interval", "stopping"]
+
+# The mixture is Beta(c, c) on the chance to win: half of it within 0.08 of one half.
+MIXTURE = 10.0
+TOP_K = 3
+FORECAST_DRAWS = 2000
+_NODES, _SHARES = np.polynomial.legendre.leggauss(64)
+_REACH = 9.0  # standard deviations of the integrand on either side of its top
+_STEPS = 40
+_EDGE = 1e-12
+# Places of the leaderboard whose votes are listed head to head.
+MOST_PLACES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HeadToHead(Row):
+    """The votes between two items alone, the better rated first.
+
+    ``score`` is the first one's share, a tie counting half; its interval holds at all times.
+    ``e_value`` is the evidence that the two differ: at least 1 / (1 - level) is enough.
+    """
+
+    rank: int
+    item: str
+    other_rank: int
+    other: str
+    n: float
+    score: float
+    score_lower: float
+    score_upper: float
+    e_value: float
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """What is still needed, and what is settled for good.
+
+    ``settled`` of the ``compared`` pairs that met are told apart by their own votes, each with an
+    error of at most 1 - ``level`` over all looks. ``best`` is the item that is the best for good,
+    with the same error for the whole claim; None while there is none. ``pairs`` are those with
+    the leader and of neighbours.
+    """
+
+    level: float
+    milestones: tuple[Milestone, ...]
+    compared: int
+    settled: int
+    best: str | None
+    pairs: tuple[HeadToHead, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON; a number that is out of reach is null."""
+        return {
+            "level": self.level,
+            "milestones": [_finite(dict(row)) for row in self.milestones],
+            "for_good": {
+                "compared": self.compared,
+                "settled": self.settled,
+                "best": self.best,
+                "pairs": [_finite(dict(row)) for row in self.pairs],
+            },
+        }
+
+
+def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: int = 0) -> Stopping:
+    """When to stop collecting answers, at the level of the leaderboard."""
+    milestones: list[Milestone] = []
+    if len(board) <= MOST_ITEMS:
+        known = uncertainty(fit, "laplace", draws=FORECAST_DRAWS, seed=seed)
+        milestones = forecast(fit, known, board.level, top_k, seed)
+    met = _Met.of(fit)
+    enough = -float(np.log(1 - board.level))
+    return Stopping(
+        level=board.level,
+        milestones=tuple(milestones),
+        compared=met.first.size,
+        settled=int((met.log_e >= enough).sum()),
+        best=_best(fit, met, enough),
+        pairs=tuple(_pairs(fit, board, met, enough)),
+    )
+
+
+def log_e_value(wins: Floats, losses: Floats) -> Floats:
+    """log e(w, l), elementwise: the evidence against two equal items."""
+    wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
+    log_e: Floats = (
+        (wins + losses) * np.log(2)
+        + betaln(wins + MIXTURE, losses + MIXTURE)
+        - betaln(MIXTURE, MIXTURE)
+    )
+    return log_e
+
+
+def score_interval(wins: Floats, losses: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Ends of the interval of the mean expected score, valid at all times, elementwise."""
+    if not 0 < level < 1:
+        raise UsageError(f"level={level!r}: expected a probability such as 0.95")
+    wins = np.atleast_1d(np.asarray(wins, dtype=np.float64))
+    n = wins + np.atleast_1d(np.asarray(losses, dtype=np.float64))
+    enough = -np.log(1 - level)
+    middle = np.divide(wins, n, out=np.full(wins.shape, 0.5), where=n > 0)
+    return _end(wins, n, middle, 0.0, enough), _end(wins, n, middle, 1.0, enough)
+
+
+def _end(wins: Floats, n: Floats, middle: Floats, outer: float, enough: float) -> Floats:
+    """The value between the observed score and an end of the scale at which e is just enough."""
+    inner, out = middle.copy(), np.full(middle.shape, outer)
+    for _ in range(_STEPS):
+        guess = 0.5 * (inner + out)
+        beyond = _log_mixture(wins, n, guess) >= enough
+        inner, out = np.where(beyond, inner, guess), np.where(beyond, guess, out)
+    return out
+
+
+def _log_mixture(wins: Floats, n: Floats, p: Floats) -> Floats:
+    """log of the stake at a mean score p: x mixed as the logit of Beta(c, c).
+
+    The integrand is log-concave: Newton's method finds its top, Gauss and Legendre the rest.
+    """
+    p = np.clip(p, _EDGE, 1 - _EDGE)
+    shift = np.log(p) - np.log1p(-p)
+    x = np.zeros_like(p)
+    for _ in range(_STEPS):
+        tilted, fair = expit(x + shift), expit(x)
+        slope = wins - n * tilted + MIXTURE * (1 - 2 * fair)
+        curve = n * tilted * (1 - tilted) + 2 * MIXTURE * fair * (1 - fair)
+        step = slope / curve
+        x = x + np.clip(step, -1.0, 1.0)
+        if np.all(np.abs(step) < 1e-10):
+            break
+    half = _REACH / np.sqrt(curve)
+    at = x[..., None] + half[..., None] * _NODES
+    # log(1 - p + p e^x) = log(1 - p) - log sigma(-(x + logit p))
+    cost = np.log1p(-p)[..., None] - log_expit(-(at + shift[..., None]))
+    height = at * wins[..., None] - n[..., None] * cost
+    height += MIXTURE * (log_expit(at) + log_expit(-at)) - betaln(MIXTURE, MIXTURE)
+    top = height.max(axis=-1)
+    sums: Floats = top + np.log((np.exp(height - top[..., None]) @ _SHARES) * half)
+    return sums
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """The votes between each two items that met; ``won`` is the first one's."""
+
+    first: Ints
+    second: Ints
+    won: Floats
+    lost: Floats
+    log_e: Floats
+
+    @classmethod
+    def of(cls, fit: Fit) -> _Met:
+        t = fit.data.triples
+        low, high = np.minimum(t.winner, t.loser), np.maximum(t.winner, t.loser)
+        pair, at = np.unique(low.astype(np.int64) * t.n_items + high, return_inverse=True)
+        won = np.bincount(at, t.weight * (t.winner < t.loser), pair.size)
+        lost = np.bincount(at, t.weight * (t.winner > t.loser), pair.size)
+        first, second = np.divmod(pair, t.n_items)
+        votes = np.asarray(won, np.float64), np.asarray(lost, np.float64)
+        return cls(first, second, *votes, log_e_value(*votes))
+
+
+def _best(fit: Fit, met: _Met, enough: float) -> str | None:
+    """The item that beats each other one head to head, for good.
+
+    A wrong claim must be wrong about the pair with the true best, one of K - 1 pairs: each is
+    held to alpha / (K - 1).
+    """
+    others = len(fit.items) - 1
+    sure = met.log_e >= enough + np.log(max(1, others))
+    better = np.where(met.won > met.lost, met.first, met.second)[sure]
+    beaten = np.bincount(better, minlength=len(fit.items))
+    found = np.flatnonzero(beaten == others)
+    return fit.items[int(found[0])] if found.size else None
+
+
+def _pairs(fit: Fit, board: Leaderboard, met: _Met, enough: float) -> list[HeadToHead]:
+    """Pairs with the leader, then neighbours, that met."""
+    k = min(len(board), MOST_PLACES)
+    code = {name: at for at, name in enumerate(fit.items)}
+    found = {
+        (int(a), int(b)): at for at, (a, b) in enumerate(zip(met.first, met.second, strict=True))
+    }
+    rows: list[tuple[int, int, float, float]] = []
+    for i, j in [(0, j) for j in range(1, k)] + [(i, i + 1) for i in range(1, k - 1)]:
+        a, b = code[board[i].item], code[board[j].item]
+        at = found.get((min(a, b), max(a, b)))
+        if at is not None:
+            votes = float(met.won[at]), float(met.lost[at])
+            rows.append((i, j, *(votes if a < b else votes[::-1])))
+    if not rows:
+        return []
+    won, lost = np.array([row[2] for row in rows]), np.array([row[3] for row in rows])
+    lower, upper = score_interval(won, lost, board.level)
+    log_e = log_e_value(won, lost)
+    return [
+        HeadToHead(
+            rank=board[i].rank,
+            item=board[i].item,
+            other_rank=board[j].rank,
+            other=board[j].item,
+            n=w + lo,
+            score=w / (w + lo),
+            score_lower=float(lower[at]),
+            score_upper=float(upper[at]),
+            e_value=float(np.exp(min(log_e[at], 700.0))),
+            settled=bool(log_e[at] >= enough),
+        )
+        for at, (i, j, w, lo) in enumerate(rows)
+    ]
+
+
+def _finite(fields: dict[str, object]) -> dict[str, object]:
+    return {
+        name: None if isinstance(value, float) and not np.isfinite(value) else value
+        for name, value in fields.items()
+    }
