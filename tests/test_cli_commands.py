@@ -93,7 +93,9 @@ def test_pairs_come_as_table_json_and_csv(study: Path) -> None:
     found = document("pairs", study, "-n", "3")
     assert found["schema"] == "bbq.pairs/1"
     assert len(found["pairs"]) == 3
-    assert list(found["pairs"][0]) == ["item_a", "item_b", "p_a_better", "information_bits", "n"]
+    assert list(found["pairs"][0]) == [
+        *("item_a", "item_b", "p_a_better", "information_bits", "n", "left", "right", "rater")
+    ]
     assert 0 < found["rater_quality"] < 1
     sheet = rows("pairs", study, "-n", "3")
     assert [row["item_a"] for row in sheet] == [row["item_a"] for row in found["pairs"]]

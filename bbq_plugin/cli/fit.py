@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.insight import Leaderboard, RaterReport, Stopping
     from bbq_plugin.model import Fit
     from bbq_plugin.report.document import Origin
 
@@ -47,6 +47,7 @@ class Result:
     fit: Fit
     board: Leaderboard
     raters: RaterReport
+    stop: Stopping
     origin: Origin
 
 
@@ -58,6 +59,14 @@ class Result:
     fitting.intervals_option,
     fitting.level_option,
     fitting.scale_option,
+)
+@click.option(
+    "--top-k",
+    metavar="K",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Say when the best K will be known.",
 )
 @click.option("--by", metavar="TAG", help="One leaderboard for each value of this tag.")
 @output_options(
@@ -115,14 +124,17 @@ def _fit_and_judge(
     intervals: Any,
     level: float,
     scale: Any,
+    top_k: int,
 ) -> Result:
     fitted = fitting.fitted(data, model, priors, solver)
     with working("Computing intervals"):
-        from bbq_plugin.insight import leaderboard, rater_report
+        from bbq_plugin.insight import leaderboard, rater_report, stopping
 
         board = leaderboard(fitted, intervals=intervals, level=level, scale=scale, seed=seed)
         raters = rater_report(fitted, level=level)
-    return Result(data, fitted, board, raters, origin)
+    with working("Looking ahead"):
+        stop = stopping(fitted, board, top_k=top_k, seed=seed)
+    return Result(data, fitted, board, raters, stop, origin)
 
 
 def _print_one(result: Result, chosen: str, output: Path | None) -> None:
@@ -165,7 +177,9 @@ def _print_groups(
 def _document(result: Result) -> dict[str, Any]:
     from bbq_plugin import report
 
-    return report.report_dict(result.data, result.fit, result.board, result.raters, result.origin)
+    return report.report_dict(
+        result.data, result.fit, result.board, result.raters, result.origin, stop=result.stop
+    )
 
 
 def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[RenderableType]:
@@ -178,6 +192,7 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
     tables: list[RenderableType] = [report.leaderboard_table(result.board, width=width)]
+    tables += report.stopping_lines(result.stop)
     if result.fit.rated:
         tables.append(report.raters_table(result.raters, RATERS_SHOWN, width=width))
         tables += report.reason_lines(result.raters, RATERS_SHOWN, width=width)
@@ -197,6 +212,7 @@ def _page(result: Result, title: str | None = None) -> str:
             result.board,
             result.raters,
             title=title,
+            stop=result.stop,
             command=result.origin.command,
         )
 

@@ -9,11 +9,15 @@ import click
 from bbq_plugin.cli import fitting
 from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
-from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
+from bbq_plugin.cli.output import chosen_format, emit, output_options, show, tell, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
+from bbq_plugin.cli.types import Choice
+from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bbq_plugin.comparisons import Comparisons
 
 
 @click.command(cls=Command)
@@ -27,39 +31,113 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many pairs.",
 )
+@click.option(
+    "--goal",
+    type=Choice(["ranking", "best", "top-k"]),
+    help="What to find out: the whole ranking, the best item, or the best K. "
+    "Default: ranking; with --top-k, top-k.",
+)
+@click.option("--top-k", metavar="K", type=click.IntRange(1), help="How many are the best.")
 @click.option("--among", metavar="ITEM", multiple=True, help="Only these items. Repeatable.")
-@output_options({"table": "for people", "json": "all of it", "csv": "one line a pair"})
+@click.option(
+    "--rater",
+    "raters",
+    metavar="NAME",
+    multiple=True,
+    help="Who is available; each pair is then for one of them, never for one that 'bbq raters' "
+    "excludes. Repeatable.",
+)
+@click.option("--all-raters", is_flag=True, help="All raters of FILES are available.")
+@click.option(
+    "--item-keys",
+    metavar="LEFT,RIGHT",
+    default="model_left,model_right",
+    show_default=True,
+    help="Keys of the task data for the names of the items (--format label-studio); one key "
+    "alone is a list.",
+)
+@click.option(
+    "--rater-key", metavar="KEY", help="Key of the task data for whom to ask (label-studio)."
+)
+@click.option(
+    "--scores",
+    is_flag=True,
+    help="Predictions whose scores order the tasks, lowest first (label-studio).",
+)
+@output_options(
+    {
+        "table": "for people",
+        "json": "all of it",
+        "csv": "one line a pair",
+        "label-studio": "tasks to import",
+    }
+)
 @reading_options
 def pairs(
     source: Input,
     model: Any,
     priors: str | None,
     n: int,
+    goal: Any,
+    top_k: int | None,
     among: tuple[str, ...],
+    raters: tuple[str, ...],
+    all_raters: bool,  # noqa: FBT001 (click passes by keyword)
+    item_keys: str,
+    rater_key: str | None,
+    scores: bool,  # noqa: FBT001
     output_format: str | None,
     output: Path | None,
 ) -> None:
     """List what to compare next.
 
-    These are the pairs of items in FILES whose comparison, by a rater of average quality, is
-    expected to tell most about the ranking.
+    These are the pairs of items in FILES whose comparison is expected to tell most, given how good
+    the raters are. Left and right are balanced for each item.
     """
     from bbq_plugin import report
     from bbq_plugin.report.document import distinct
 
-    chosen = chosen_format(output_format, output, "table", "json", "csv")
+    chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
+    if chosen != "label-studio" and (rater_key is not None or scores):
+        raise UsageError("--rater-key and --scores are for --format label-studio")
+    if rater_key is not None and not (raters or all_raters):
+        raise UsageError("--rater-key needs to know who is available: --rater NAME or --all-raters")
     origin = source.origin()
     data = source.read()
     fit = fitting.fitted(data, model, priors)
     with working("Choosing"):
         from bbq_plugin.insight import next_pairs
 
-        found = next_pairs(fit, n, among=among or None)
+        found = next_pairs(
+            fit,
+            n,
+            goal=goal or ("ranking" if top_k is None else "top-k"),
+            top_k=top_k,
+            among=among or None,
+            raters=_available(source, data, raters, everyone=all_raters),
+            seed=source.seed,
+        )
+    warnings = distinct(data.warnings, fit.warnings, found.warnings)
     if chosen == "json":
         emit(report.report_json(report.pairs_dict(data, fit, found, origin)), output)
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
+    elif chosen == "label-studio":
+        keys = item_keys.split(",")
+        tasks = report.label_studio_tasks(found, keys, rater_key=rater_key, scores=scores)
+        emit(report.label_studio_json(tasks), output)
+        tell(*warnings, what="Warning")
     else:
         tables = [report.pairs_table(found, width=width_of(output))]
-        warnings = distinct(data.warnings, fit.warnings, found.warnings)
         show(framed(fit, origin, warnings, tables), output)
+
+
+def _available(
+    source: Input, data: Comparisons, named: tuple[str, ...], *, everyone: bool
+) -> list[str] | None:
+    """The raters to choose from, under the names that the data have here."""
+    if everyone and not data.has_raters:
+        raise UsageError("--all-raters, but these data name no raters; name them with --rater")
+    if not (named or everyone):
+        return None
+    return [*map(source.rater_name, named), *(data.raters if everyone else ())]

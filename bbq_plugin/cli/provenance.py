@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 _SECRET = re.compile(r"secret|token|passw|api_?key|credential|auth|salt", re.IGNORECASE)
 _HIDDEN = "***"
+_RATERS = ("--drop-rater", "--rater")
 
 
 def typed_command(hide_rater: Callable[[str], str] | None = None) -> str | None:
-    """What was typed; ``hide_rater`` replaces the names that --drop-rater gives."""
+    """What was typed; ``hide_rater`` replaces the names that --drop-rater and --rater give."""
     context = click.get_current_context(silent=True)
     if context is None or ARGUMENTS not in context.meta:
         return None
@@ -37,11 +38,11 @@ def _hidden(arguments: list[str], hide_rater: Callable[[str], str] | None) -> li
             if _SECRET.search(key):
                 shown = f"{key}={_HIDDEN}"
             out.append(shown if option else f"{name}={shown}")
-        elif option == "--drop-rater" and hide_rater:
+        elif option in _RATERS and hide_rater:
             out.append(hide_rater(word))
-        elif name == "--drop-rater" and equals and hide_rater:
+        elif name in _RATERS and equals and hide_rater:
             out.append(f"{name}={hide_rater(value)}")
         else:
             out.append(word)
-        option = word if not option and word in ("-O", "--option", "--drop-rater") else ""
+        option = word if not option and word in ("-O", "--option", *_RATERS) else ""
     return out

@@ -139,6 +139,12 @@ class Input:
         hide = None if key is None else lambda name: pseudonym(name, key)
         return Origin(typed_command(hide), self.seed)
 
+    def rater_name(self, name: str) -> str:
+        """What a rater is called in the results."""
+        from bbq_plugin.report.pseudonyms import pseudonym
+
+        return name if self.key is None else pseudonym(name, self.key)
+
     def _keywords(self) -> dict[str, Any]:
         return {
             "strict": self.strict,

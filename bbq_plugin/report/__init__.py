@@ -13,6 +13,7 @@ from bbq_plugin.report.document import (
 )
 from bbq_plugin.report.files import write_atomically
 from bbq_plugin.report.sheet import grouped_csv, leaderboard_csv, rows_csv
+from bbq_plugin.report.stopping import stopping_lines
 from bbq_plugin.report.tables import (
     leaderboard_table,
     origin_lines,
@@ -22,12 +23,15 @@ from bbq_plugin.report.tables import (
     stability_table,
     summary_lines,
 )
+from bbq_plugin.report.tasks import label_studio_json, label_studio_tasks
 
 __all__ = [
     "SCHEMA",
     "Origin",
     "grouped_csv",
     "groups_dict",
+    "label_studio_json",
+    "label_studio_tasks",
     "leaderboard_csv",
     "leaderboard_table",
     "origin_lines",
@@ -41,6 +45,7 @@ __all__ = [
     "rows_csv",
     "stability_dict",
     "stability_table",
+    "stopping_lines",
     "summary_lines",
     "verdict_counts",
     "write_atomically",

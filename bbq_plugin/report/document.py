@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.comparisons import Comparisons
     from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport, Stability
+    from bbq_plugin.insight.stopping import Stopping
     from bbq_plugin.model import Fit
     from bbq_plugin.report.history import Point
 
@@ -54,10 +55,12 @@ def report_dict(
     raters: RaterReport,
     origin: Origin = Origin(),  # noqa: B008 (a frozen value)
     history: Sequence[Point] | None = None,
+    stop: Stopping | None = None,
 ) -> dict[str, Any]:
     """Collect everything that is known about one fit under the names of the contract.
 
-    ``history`` is the leaderboard over time, where a store keeps one.
+    ``history`` is the leaderboard over time, where a store keeps one, and ``stop`` says when to
+    stop, where that was asked for.
     """
     document = {
         "schema": SCHEMA,
@@ -82,6 +85,7 @@ def report_dict(
         "log_posterior": fit.log_posterior,
         "items": [dict(row) for row in board],
         "raters": [dict(row) for row in raters],
+        **({} if stop is None else {"stopping": stop.as_dict()}),
         "warnings": all_warnings(fit, board, raters),
     }
     if history is not None:
@@ -142,6 +146,8 @@ def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) ->
         **origin.fields(data),
         "model": fit.model,
         "priors": fit.priors.describe(),
+        "goal": pairs.goal,
+        "top_k": pairs.top_k,
         "rater_quality": pairs.quality,
         "n_comparisons": data.n_comparisons,
         "n_items": data.n_items,

@@ -23,13 +23,15 @@ from bbq_plugin.report.charts_raters import SMALL_HEIGHT, SMALL_WIDTH, Scatter
 from bbq_plugin.report.charts_style import PAGE
 from bbq_plugin.report.document import all_warnings
 from bbq_plugin.report.html_chart import Chart, drawn
+from bbq_plugin.report.stopping import for_good_text, question_text
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.insight import HeadToHead, Leaderboard, RaterReport, Stopping
+    from bbq_plugin.insight.forecast import Milestone
     from bbq_plugin.model import Fit
     from bbq_plugin.report.history import Point
 
@@ -48,6 +50,7 @@ def report_html(
     raters: RaterReport,
     *,
     title: str | None = None,
+    stop: Stopping | None = None,
     command: str | None = None,
     history: Sequence[Point] = (),
 ) -> str:
@@ -79,6 +82,7 @@ def report_html(
         top=board[:ROWS_SHOWN],
         others=board[ROWS_SHOWN:],
         level=level_text(board.level),
+        error=level_text(1 - board.level),
         digits=2 if board.scale == "theta" else 0,
         answer=answer(board, quality.n_groups, better),
         board_chart=_board_chart(board),
@@ -86,6 +90,7 @@ def report_html(
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=_matrix(board, better),
         plan=_plan(fit, board, better),
+        stop=None if stop is None else _stop(stop),
         pairs_shown=PAIRS_SHOWN,
         files_shown=FILES_SHOWN,
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
@@ -153,6 +158,20 @@ def _matrix(board: Leaderboard, better: Any) -> Matrix | None:
 
 def _plan(fit: Fit, board: Leaderboard, better: Any) -> SettlingPlan | None:
     return None if better is None else settling_plan(fit, board, better)
+
+
+@dataclass(frozen=True)
+class StopSection:
+    """When to stop: the forecast by question, the rule in a sentence, and its pairs."""
+
+    forecast: list[tuple[str, Milestone]]
+    for_good: str
+    pairs: tuple[HeadToHead, ...]
+
+
+def _stop(stop: Stopping) -> StopSection:
+    asked = [(question_text(row), row) for row in stop.milestones]
+    return StopSection(asked, for_good_text(stop), stop.pairs)
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ _Column = tuple[str, "Callable[[_Row], Text]"]
 _ROOMY, _WIDE = 80, 110
 
 # Columns of words; all others hold numbers, which stay whole.
-_WORDS = ("item", "item a", "item b", "rater", "verdict", "reasons")
-_FOLDING = ("item", "item a", "item b", "rater", "reasons")
+_WORDS = ("item", "left", "right", "ahead", "rater", "verdict", "reasons")
+_FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
 
 # Items that the line on both_bad names.
 _WORST_SHOWN = 3
@@ -169,14 +169,20 @@ def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
 def pairs_table(pairs: NextPairs, *, width: int = _WIDE) -> Table:
     """Build the list of what to compare next."""
     columns: list[_Column[PairRow]] = [
-        ("item a", lambda row: Text(plain(row.item_a))),
-        ("item b", lambda row: Text(plain(row.item_b))),
-        ("P(a better)", lambda row: _right(_chance(row.p_a_better))),
+        ("left", lambda row: Text(plain(row.left))),
+        ("right", lambda row: Text(plain(row.right))),
     ]
+    if any(row.rater is not None for row in pairs):
+        columns.append(("rater", lambda row: Text(plain(row.rater or _UNKNOWN))))
+    if width >= _ROOMY:
+        columns.append(("ahead", lambda row: Text(plain(row.item_a))))
+    columns.append(("P(ahead)", lambda row: _right(_chance(row.p_a_better))))
     if width >= _ROOMY - 20:
         columns.append(("millibits", lambda row: _right(f"{1000 * row.information_bits:.2f}")))
         columns.append(("n so far", lambda row: _right(f"{row.n:,.0f}")))
-    title = f"What to compare next (raters of quality {pairs.quality:.2f})"
+    goal = {"ranking": "the ranking", "best": "the best item"}
+    what = goal.get(pairs.goal, f"the best {pairs.top_k}")
+    title = f"What to compare next, for {what} (raters of quality {pairs.quality:.2f})"
     return _table(title, columns, pairs)
 
 

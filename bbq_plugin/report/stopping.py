@@ -1,0 +1,52 @@
+"""When to stop, in sentences."""
+
+from __future__ import annotations
+
+from math import isinf
+from typing import TYPE_CHECKING
+
+from bbq_plugin.report.answer import level_text
+from bbq_plugin.report.text import plain
+
+if TYPE_CHECKING:
+    from bbq_plugin.insight.forecast import Milestone
+    from bbq_plugin.insight.stopping import Stopping
+
+__all__ = ["more_text", "question_text", "stopping_lines"]
+
+
+def stopping_lines(stop: Stopping) -> list[str]:
+    """A line for each question, and one on what is settled however often someone looks."""
+    lines = []
+    if stop.milestones:
+        lines.append(f"When to stop ({level_text(stop.level)}), as a forecast with an even chance:")
+        lines += [f"  {question_text(row)}: {_forecast(row)}" for row in stop.milestones]
+    return [*lines, for_good_text(stop)]
+
+
+def for_good_text(stop: Stopping) -> str:
+    """What the anytime-valid rule says."""
+    pairs = "pair" if stop.compared == 1 else "pairs"
+    told = f"{stop.settled:,} of {stop.compared:,} {pairs} told apart by their own votes"
+    best = "no item is the best of all yet" if stop.best is None else f"{plain(stop.best)} is best"
+    return f"However often you look ({level_text(stop.level)}): {told}; {best}."
+
+
+def question_text(row: Milestone) -> str:
+    """The question in words."""
+    if row.question == "top-k":
+        return f"the best {row.top_k}"
+    return {"best": "the best item", "neighbours": "every pair of neighbours"}[row.question]
+
+
+def more_text(n: float) -> str:
+    """A number of comparisons."""
+    return "out of reach" if isinf(n) else f"{n:,.0f}"
+
+
+def _forecast(row: Milestone) -> str:
+    if row.known:
+        return "known"
+    if isinf(row.more) and isinf(row.chosen):
+        return "out of reach"
+    return f"{more_text(row.more)} more as so far, {more_text(row.chosen)} chosen by bbq pairs"
