@@ -91,6 +91,17 @@ def gap_variance(covariance: Floats) -> Floats:
     return np.maximum(own[:, None] + own[None, :] - 2 * covariance, LEAST_VARIANCE)
 
 
+def eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of a symmetric matrix, none below 0, and eigenvectors.
+
+    An eigenvector's sign is the library's whim: fixed, so that a seed means the same draws.
+    """
+    roots, axes = np.linalg.eigh(matrix)
+    most = np.abs(axes).argmax(axis=0)
+    axes = axes * np.where(axes[most, np.arange(roots.size)] < 0, -1.0, 1.0)
+    return np.maximum(roots, 0.0), axes
+
+
 class Design:
     """What is left to know while a batch grows: the covariance, and the worth of every pair."""
 
@@ -152,13 +163,10 @@ class Contenders:
 
     def __init__(self, design: Design, top_k: int, rng: np.random.Generator) -> None:
         self.design, self.top_k, self.rng = design, top_k, rng
-        roots, axes = np.linalg.eigh(design.covariance)
-        # An eigenvector's sign is the library's whim: fixed, so that a seed means the same draws.
-        most = np.abs(axes).argmax(axis=0)
-        axes = axes * np.where(axes[most, np.arange(roots.size)] < 0, -1.0, 1.0)
+        roots, axes = eigen(design.covariance)
         noise = rng.standard_normal((DRAWS, roots.size))
         self._label = rng.standard_normal(roots.size)
-        self.draws = design.mean + noise @ (axes * np.sqrt(np.maximum(roots, 0.0))).T
+        self.draws = design.mean + noise @ (axes * np.sqrt(roots)).T
 
     def pick(self, allowed: Callable[[int, int], bool]) -> tuple[int, int]:
         """A pair that may still be asked about."""

@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from bbq_plugin.insight.design import LEAST_VARIANCE, Floats, Ints, fisher, gap_variance
+from bbq_plugin.insight.design import LEAST_VARIANCE, Floats, Ints, eigen, fisher, gap_variance
 from bbq_plugin.insight.rows import Row
 from bbq_plugin.insight.uncertainty import Uncertainty
 from bbq_plugin.model import Fit
@@ -150,10 +150,10 @@ def _as_so_far(
     fit: Fit, mean: Floats, covariance: Floats, ask: _Asked, rng: np.random.Generator
 ) -> Floats:
     """When each path knows, pairs coming up as often as before."""
-    roots, axes = np.linalg.eigh(covariance)
-    half = axes * np.sqrt(np.maximum(roots, 0.0))
-    told, turn = np.linalg.eigh(half.T @ _information(fit, mean, covariance) @ half)
-    told, basis = np.maximum(told, 0.0), half @ turn
+    roots, axes = eigen(covariance)
+    half = axes * np.sqrt(roots)
+    told, turn = eigen(half.T @ _information(fit, mean, covariance) @ half)
+    basis = half @ turn
     at = np.zeros((PATHS, mean.size))
     done, passed, n = np.full(PATHS, inf), np.zeros(mean.size), 1.0
     while n <= OUT_OF_REACH and np.isinf(done).mean() > 1 - PATIENT:
