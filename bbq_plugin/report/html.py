@@ -11,7 +11,7 @@ import bbq_plugin
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight.planning import SettlingPlan, settling_plan
 from bbq_plugin.model.fitting import LARGEST_COVARIANCE
-from bbq_plugin.report.answer import answer, level_text
+from bbq_plugin.report.answer import Sentence, answer, level_text
 from bbq_plugin.report.charts_items import (
     ITEMS_DRAWN,
     MATRIX_ITEMS,
@@ -23,7 +23,7 @@ from bbq_plugin.report.charts_raters import SMALL_HEIGHT, SMALL_WIDTH, Scatter
 from bbq_plugin.report.charts_style import PAGE
 from bbq_plugin.report.document import all_warnings
 from bbq_plugin.report.html_chart import Chart, drawn
-from bbq_plugin.report.stopping import for_good_text, question_text
+from bbq_plugin.report.stopping import for_good, question_text
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
@@ -165,13 +165,13 @@ class StopSection:
     """When to stop: the forecast by question, the rule in a sentence, and its pairs."""
 
     forecast: list[tuple[str, Milestone]]
-    for_good: str
+    for_good: Sentence
     pairs: tuple[HeadToHead, ...]
 
 
 def _stop(stop: Stopping) -> StopSection:
     asked = [(question_text(row), row) for row in stop.milestones]
-    return StopSection(asked, for_good_text(stop), stop.pairs)
+    return StopSection(asked, for_good(stop), stop.pairs)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import isinf
 from typing import TYPE_CHECKING
 
-from bbq_plugin.report.answer import level_text
-from bbq_plugin.report.text import plain
+from bbq_plugin.report.answer import Sentence, level_text, name
 
 if TYPE_CHECKING:
     from bbq_plugin.insight.forecast import Milestone
     from bbq_plugin.insight.stopping import Stopping
 
-__all__ = ["more_text", "question_text", "stopping_lines"]
+__all__ = ["for_good", "more_text", "question_text", "stopping_lines"]
 
 
 def stopping_lines(stop: Stopping) -> list[str]:
@@ -21,15 +20,17 @@ def stopping_lines(stop: Stopping) -> list[str]:
     if stop.milestones:
         lines.append(f"When to stop ({level_text(stop.level)}), as a forecast with an even chance:")
         lines += [f"  {question_text(row)}: {_forecast(row)}" for row in stop.milestones]
-    return [*lines, for_good_text(stop)]
+    return [*lines, "".join(for_good(stop))]
 
 
-def for_good_text(stop: Stopping) -> str:
-    """What the anytime-valid rule says."""
+def for_good(stop: Stopping) -> Sentence:
+    """What the rule says that holds at all times."""
     pairs = "pair" if stop.compared == 1 else "pairs"
     told = f"{stop.settled:,} of {stop.compared:,} {pairs} told apart by their own votes"
-    best = "no item is the best of all yet" if stop.best is None else f"{plain(stop.best)} is best"
-    return f"However often you look ({level_text(stop.level)}): {told}; {best}."
+    begin = f"However often you look ({level_text(stop.level)}): {told}; "
+    if stop.best is None:
+        return (f"{begin}no item is the best of all yet.",)
+    return (begin, name(stop.best), " is best.")
 
 
 def question_text(row: Milestone) -> str:

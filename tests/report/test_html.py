@@ -17,6 +17,7 @@ from jinja2 import Environment
 import bbq_plugin as bbq
 from bbq_plugin.comparisons import Comparison, Comparisons
 from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.insight import stopping
 from bbq_plugin.report.html_format import FILTERS, count, needed, number, show_name
 from bbq_plugin.report.html_quality import data_quality, pooled_bias, position_bias
 from tests.report.studies import HOSTILE, history_of, result_of
@@ -67,7 +68,12 @@ def test_each_rater_who_is_not_kept_has_a_page_with_the_reasons(
 
 def test_the_same_result_gives_the_same_file(demo: Result, demo_html: str) -> None:
     command = "bbq fit votes.jsonl -o report.html"
-    again = demo.html(title="A study", command=command, history=history_of(demo.board))
+    again = demo.html(
+        title="A study",
+        command=command,
+        history=history_of(demo.board),
+        stop=stopping(demo.fit, demo.board),
+    )
     assert again == demo_html
 
 
@@ -270,3 +276,11 @@ def test_more_items_than_a_matrix_can_hold_are_still_reported(
     page = Page(demo.html())
     assert f"{demo.board[0].item} is best" in page.text
     assert "pairs" not in {attrs.get("id") for _, attrs in page.tags}
+
+
+def test_the_page_says_when_to_stop(demo: Result, demo_html: str) -> None:
+    section = demo_html.split('id="stop"')[1].split("</section>", maxsplit=1)[0]
+    assert "However often you look (95%)" in section
+    for question in ("The best item", "The best 3", "Every pair of neighbours"):
+        assert question in section
+    assert "stop-title" not in demo.html()
