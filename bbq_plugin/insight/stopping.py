@@ -27,15 +27,18 @@ guarantee needs none of them, and it pays for that with more votes (benchmarks.m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from math import lgamma
 
 import numpy as np
-from scipy.special import betaln, expit, log_expit
 
 from bbq_plugin.errors import UsageError
 from bbq_plugin.insight.design import Ints
 from bbq_plugin.insight.forecast import MOST_ITEMS, Milestone, forecast
-from bbq_plugin.insight.leaderboard import Leaderboard
+from bbq_plugin.insight.leaderboard import ItemRow, Leaderboard
 from bbq_plugin.insight.rows import Row
 from bbq_plugin.insight.uncertainty import Floats, uncertainty
 from bbq_plugin.model import Fit
@@ -48,8 +51,9 @@ TOP_K = 3
 FORECAST_DRAWS = 2000
 _NODES, _SHARES = np.polynomial.legendre.leggauss(64)
 _REACH = 9.0  # standard deviations of the integrand on either side of its top
-_STEPS = 40
+_HALVINGS, _NEWTON = 28, 40
 _EDGE = 1e-12
+_FEW = 2000
 # Places of the leaderboard whose votes are listed head to head.
 MOST_PLACES = 100
 
@@ -80,8 +84,8 @@ class Stopping:
 
     ``settled`` of the ``compared`` pairs that met are told apart by their own votes, each with an
     error of at most 1 - ``level`` over all looks. ``best`` is the item that is the best for good,
-    with the same error for the whole claim; None while there is none. ``pairs`` are those with
-    the leader and of neighbours.
+    with the same error for the whole claim; None while there is none. ``pairs`` are the votes of
+    the leader with each other item, and of neighbours.
     """
 
     level: float
@@ -89,7 +93,12 @@ class Stopping:
     compared: int
     settled: int
     best: str | None
-    pairs: tuple[HeadToHead, ...]
+    _votes: tuple[_Votes, ...]
+
+    @cached_property
+    def pairs(self) -> tuple[HeadToHead, ...]:
+        """The votes head to head; worked out when asked for."""
+        return tuple(_head_to_head(self._votes, self.level))
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; a number that is out of reach is null."""
@@ -119,19 +128,30 @@ def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: i
         compared=met.first.size,
         settled=int((met.log_e >= enough).sum()),
         best=_best(fit, met, enough),
-        pairs=tuple(_pairs(fit, board, met, enough)),
+        _votes=tuple(_votes(fit, board, met)),
     )
 
 
 def log_e_value(wins: Floats, losses: Floats) -> Floats:
     """log e(w, l), elementwise: the evidence against two equal items."""
     wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
-    log_e: Floats = (
-        (wins + losses) * np.log(2)
-        + betaln(wins + MIXTURE, losses + MIXTURE)
-        - betaln(MIXTURE, MIXTURE)
-    )
+    n = wins + losses
+    log_e: Floats = n * np.log(2) - _log_beta(MIXTURE)
+    log_e += _log_gamma(wins + MIXTURE) + _log_gamma(losses + MIXTURE)
+    log_e -= _log_gamma(n + 2 * MIXTURE)
     return log_e
+
+
+def _log_beta(c: float) -> float:
+    return 2 * lgamma(c) - lgamma(2 * c)
+
+
+def _log_gamma(x: Floats) -> Floats:
+    """One by one where these are few: scipy.special loads slowly."""
+    if x.size > _FEW:
+        found: Floats = import_module("scipy.special").gammaln(x)
+        return found
+    return np.array([lgamma(value) for value in x.ravel().tolist()]).reshape(x.shape)
 
 
 def score_interval(wins: Floats, losses: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -148,7 +168,7 @@ def score_interval(wins: Floats, losses: Floats, level: float = 0.95) -> tuple[F
 def _end(wins: Floats, n: Floats, middle: Floats, outer: float, enough: float) -> Floats:
     """The value between the observed score and an end of the scale at which e is just enough."""
     inner, out = middle.copy(), np.full(middle.shape, outer)
-    for _ in range(_STEPS):
+    for _ in range(_HALVINGS):
         guess = 0.5 * (inner + out)
         beyond = _log_mixture(wins, n, guess) >= enough
         inner, out = np.where(beyond, inner, guess), np.where(beyond, guess, out)
@@ -160,23 +180,24 @@ def _log_mixture(wins: Floats, n: Floats, p: Floats) -> Floats:
 
     The integrand is log-concave: Newton's method finds its top, Gauss and Legendre the rest.
     """
+    expit, log_expit = (getattr(import_module("scipy.special"), f) for f in ("expit", "log_expit"))
     p = np.clip(p, _EDGE, 1 - _EDGE)
     shift = np.log(p) - np.log1p(-p)
     x = np.zeros_like(p)
-    for _ in range(_STEPS):
+    for _ in range(_NEWTON):
         tilted, fair = expit(x + shift), expit(x)
         slope = wins - n * tilted + MIXTURE * (1 - 2 * fair)
         curve = n * tilted * (1 - tilted) + 2 * MIXTURE * fair * (1 - fair)
         step = slope / curve
         x = x + np.clip(step, -1.0, 1.0)
-        if np.all(np.abs(step) < 1e-10):
+        if np.all(np.abs(step) < 1e-6):
             break
     half = _REACH / np.sqrt(curve)
     at = x[..., None] + half[..., None] * _NODES
     # log(1 - p + p e^x) = log(1 - p) - log sigma(-(x + logit p))
     cost = np.log1p(-p)[..., None] - log_expit(-(at + shift[..., None]))
     height = at * wins[..., None] - n[..., None] * cost
-    height += MIXTURE * (log_expit(at) + log_expit(-at)) - betaln(MIXTURE, MIXTURE)
+    height += MIXTURE * (log_expit(at) + log_expit(-at)) - _log_beta(MIXTURE)
     top = height.max(axis=-1)
     sums: Floats = top + np.log((np.exp(height - top[..., None]) @ _SHARES) * half)
     return sums
@@ -218,40 +239,47 @@ def _best(fit: Fit, met: _Met, enough: float) -> str | None:
     return fit.items[int(found[0])] if found.size else None
 
 
-def _pairs(fit: Fit, board: Leaderboard, met: _Met, enough: float) -> list[HeadToHead]:
+@dataclass(frozen=True, slots=True)
+class _Votes:
+    """The votes between the items of two rows of the leaderboard; ``won`` is the first one's."""
+
+    first: ItemRow
+    second: ItemRow
+    won: float
+    lost: float
+
+
+def _votes(fit: Fit, board: Leaderboard, met: _Met) -> Iterator[_Votes]:
     """Pairs with the leader, then neighbours, that met."""
     k = min(len(board), MOST_PLACES)
     code = {name: at for at, name in enumerate(fit.items)}
-    found = {
-        (int(a), int(b)): at for at, (a, b) in enumerate(zip(met.first, met.second, strict=True))
-    }
-    rows: list[tuple[int, int, float, float]] = []
+    met_by = zip(met.first.tolist(), met.second.tolist(), strict=True)
+    found = {pair: at for at, pair in enumerate(met_by)}
     for i, j in [(0, j) for j in range(1, k)] + [(i, i + 1) for i in range(1, k - 1)]:
         a, b = code[board[i].item], code[board[j].item]
         at = found.get((min(a, b), max(a, b)))
         if at is not None:
-            votes = float(met.won[at]), float(met.lost[at])
-            rows.append((i, j, *(votes if a < b else votes[::-1])))
-    if not rows:
-        return []
-    won, lost = np.array([row[2] for row in rows]), np.array([row[3] for row in rows])
-    lower, upper = score_interval(won, lost, board.level)
+            won, lost = float(met.won[at]), float(met.lost[at])
+            yield _Votes(board[i], board[j], *((won, lost) if a < b else (lost, won)))
+
+
+def _head_to_head(votes: tuple[_Votes, ...], level: float) -> Iterator[HeadToHead]:
+    won, lost = np.array([v.won for v in votes]), np.array([v.lost for v in votes])
+    lower, upper = score_interval(won, lost, level)
     log_e = log_e_value(won, lost)
-    return [
-        HeadToHead(
-            rank=board[i].rank,
-            item=board[i].item,
-            other_rank=board[j].rank,
-            other=board[j].item,
-            n=w + lo,
-            score=w / (w + lo),
+    for at, pair in enumerate(votes):
+        yield HeadToHead(
+            rank=pair.first.rank,
+            item=pair.first.item,
+            other_rank=pair.second.rank,
+            other=pair.second.item,
+            n=pair.won + pair.lost,
+            score=pair.won / (pair.won + pair.lost),
             score_lower=float(lower[at]),
             score_upper=float(upper[at]),
             e_value=float(np.exp(min(log_e[at], 700.0))),
-            settled=bool(log_e[at] >= enough),
+            settled=bool(log_e[at] >= -np.log(1 - level)),
         )
-        for at, (i, j, w, lo) in enumerate(rows)
-    ]
 
 
 def _finite(fields: dict[str, object]) -> dict[str, object]:
