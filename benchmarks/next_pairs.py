@@ -41,8 +41,8 @@ STUDIES, QUICK_STUDIES = int(os.environ.get("BBQ_STUDIES", "300")), 12
 FEW_STUDIES = STUDIES // 5  # where there is no bar to meet
 FIRST_SEED = 5_000
 TAU, TOP_1 = 0.9, 0.95
-MARKS_RANDOM = np.unique(np.round(np.geomspace(2, 1600, 40)).astype(int)) * ROUND
-ENDS = {"random": 80_000, "ranking": 3_500, "best": 5_000, "top-k": 4_000, "asap": 4_000,
+MARKS_RANDOM = np.unique(np.round(np.geomspace(2, 5000, 46)).astype(int)) * ROUND
+ENDS = {"random": 250_000, "ranking": 3_500, "best": 12_000, "top-k": 4_000, "asap": 4_000,
         "entropy": 5_000}  # fmt: skip
 
 

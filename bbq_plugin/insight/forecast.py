@@ -37,14 +37,16 @@ Question = Literal["best", "top-k", "neighbours"]
 OUT_OF_REACH = 1_000_000
 # Each path has a covariance of its own under ``chosen``.
 MOST_ITEMS = 60
-PATHS = 150
-CHOSEN_PATHS, CHOSEN_CELLS = 50, 30_000
+# As many paths as take little time: of few items many, since quantiles of so wide distributions
+# are coarse.
+PATHS, CELLS = (150, 800), 4_000
+CHOSEN_PATHS, CHOSEN_CELLS = (16, 150), 20_000
 # How much is spent from one look at the paths to the next, as a share of what was spent before.
-STRIDE, CHOSEN_STRIDE = 0.3, 0.15
+STRIDE, CHOSEN_STRIDE = 0.2, 0.12
 PATIENT = 0.8
-# Phi(-z) between points so close that a line is good to 1e-6: scipy.special loads slowly.
-_Z = np.linspace(0.0, 8.0, 1601)
-_TAIL = np.array([NormalDist().cdf(-z) for z in _Z.tolist()])
+# Phi(-z) at points 1/200 apart, good to 1e-3: scipy.special loads slowly.
+_FINE, _FAR = 200.0, 8.0
+_TAIL = np.array([NormalDist().cdf(-at / _FINE) for at in range(int(_FINE * _FAR) + 1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class _Asked:
         """Whether each path knows, from the standardised gaps of those pairs."""
         if self.question == "neighbours":
             return np.asarray(z.min(axis=1) >= self.z)
-        return np.asarray(np.interp(z, _Z, _TAIL).sum(axis=1) <= self.doubt)
+        place = (np.minimum(z, _FAR) * _FINE + 0.5).astype(np.intp)
+        return np.asarray(_TAIL[place].sum(axis=1) <= self.doubt)
 
 
 def _as_so_far(
@@ -158,18 +161,21 @@ def _as_so_far(
     half = axes * np.sqrt(roots)
     told, turn = eigen(half.T @ _information(fit, mean, covariance) @ half)
     basis = half @ turn
-    at = np.zeros((PATHS, mean.size))
-    done, passed, n = np.full(PATHS, inf), np.zeros(mean.size), 1.0
-    while n <= OUT_OF_REACH and np.isinf(done).mean() > 1 - PATIENT:
+    n_paths = min(max(CELLS // mean.size, PATHS[0]), PATHS[1])
+    at, open_paths = np.zeros((n_paths, mean.size)), np.arange(n_paths)
+    done, passed, n = np.full(n_paths, inf), np.zeros(mean.size), 1.0
+    while n <= OUT_OF_REACH and len(at) > (1 - PATIENT) * n_paths:
         share = n * told / (1 + n * told)
-        at += rng.standard_normal(at.shape) * np.sqrt(np.maximum(share - passed, 0.0))
+        at = at + rng.standard_normal(at.shape) * np.sqrt(np.maximum(share - passed, 0.0))
         passed = share
         path = mean + at @ basis.T
         variance = gap_variance((basis * (1 - share)) @ basis.T)
         first, second = ask.pairs(path)
-        gap = np.take_along_axis(path, first, 1) - np.take_along_axis(path, second, 1)
-        now = ask.answered(gap / np.sqrt(variance[first, second]))
-        done[np.isinf(done) & now] = n
+        each = np.arange(len(path))[:, None]
+        gap = path[each, first] - path[each, second]
+        known = ask.answered(gap / np.sqrt(variance[first, second]))
+        done[open_paths[known]] = n
+        at, open_paths = at[~known], open_paths[~known]
         n *= 1 + STRIDE
     return done
 
@@ -189,7 +195,7 @@ def _chosen(
     mean: Floats, covariance: Floats, ask: _Asked, quality: float, rng: np.random.Generator
 ) -> Floats:
     """When each path knows, every comparison being on the pair most in doubt."""
-    n_paths = max(16, min(CHOSEN_PATHS, CHOSEN_CELLS // mean.size**2))
+    n_paths = min(max(CHOSEN_CELLS // mean.size**2, CHOSEN_PATHS[0]), CHOSEN_PATHS[1])
     path, s = np.tile(mean, (n_paths, 1)), np.tile(covariance, (n_paths, 1, 1))
     done, spent, step = np.full(n_paths, inf), 0.0, 1.0
     open_paths = np.arange(n_paths)
@@ -199,7 +205,7 @@ def _chosen(
         first, second = ask.pairs(path)
         each = np.arange(len(path))[:, None]
         variance = s[each, first, first] + s[each, second, second] - 2 * s[each, first, second]
-        gap = np.take_along_axis(path, first, 1) - np.take_along_axis(path, second, 1)
+        gap = path[each, first] - path[each, second]
         z = gap / np.sqrt(np.maximum(variance, LEAST_VARIANCE))
         known = ask.answered(z)
         done[open_paths[known]] = spent
