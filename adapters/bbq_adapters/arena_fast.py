@@ -197,7 +197,10 @@ class _Fast:
             return None
         found = [v.at for v in votes]
         if set(map(type, found)) <= {float, int}:
-            return found
+            try:
+                return list(map(float, found))
+            except OverflowError:
+                raise _Unusual from None
         known = [None if value is None else seconds_since_1970(value) for value in found]
         if self.timed == "tstamp" and known.count(None) != found.count(None):
             raise _Unusual

@@ -206,4 +206,5 @@ def merged(changes: list[Change]) -> Change:
     removed = np.concatenate([np.empty(0, np.int64), *(change.removed for change in changes)])
     stays = ~np.isin(added["id"], removed)
     before = np.sort(removed[~np.isin(removed, added["id"])])
-    return Change({name: column[stays] for name, column in added.items()}, before)
+    kept = {name: column[stays] for name, column in added.items()}
+    return Change(kept, before, changes[-1].last_id)

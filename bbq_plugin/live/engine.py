@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from bbq_plugin.aggregate import aggregate
 from bbq_plugin.comparisons import Comparison, Comparisons
 from bbq_plugin.errors import DataError, UsageError
+from bbq_plugin.live.answers import checked_answer
 from bbq_plugin.live.counts import Counts
 from bbq_plugin.live.ingest import Ingest, Offer, Outcome, Reading
 from bbq_plugin.live.livefit import LiveFit, Moment, aligned
@@ -85,6 +87,12 @@ class Engine:
         self._population: tuple[Population | None, tuple[str, ...]] = None, ()
         self._pending: list[tuple[Columns, float]] = []
         self._unsaved = False
+        #: Whether answers came or went since the last refresh.
+        self._dirty = False
+        #: Whether a call was cut off, so that the store may hold more than is in memory.
+        self._in_doubt = False
+        #: The number of the state of the store that all of this is of.
+        self._followed_id = self.store.last_id()
         #: How many answers there were when priors were last estimated.
         self._estimated_at = 0
 
@@ -98,9 +106,11 @@ class Engine:
     def close(self) -> None:
         """Keep the last fit for the next start, and close the store."""
         with self._mutex:
-            if self._unsaved:
-                self._save("incremental")
-            self.store.close()
+            try:
+                if self._unsaved:
+                    self._save("incremental")
+            finally:
+                self.store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,21 +129,21 @@ class Engine:
             comparisons = (comparisons,)
         elif isinstance(comparisons, Comparisons):
             comparisons = _keyed(comparisons)
-        with self._mutex:
-            change, tally = self.store.add(comparisons)
+        with self._writing():
+            change, tally = self.store.add(map(checked_answer, comparisons))
             self._take(change)
         return tally.n_new + tally.n_changed
 
     def retract(self, keys: str | Iterable[str]) -> int:
         """Take answers back by their keys (or that of their ranking); how many went."""
-        with self._mutex:
+        with self._writing():
             change, _ = self.store.retract((keys,) if isinstance(keys, str) else keys)
             self._take(change)
         return int(change.removed.size)
 
     def ingest(self, offers: Iterable[Offer]) -> list[Outcome]:
         """Read files: one transaction for all, in which a bad file spoils only itself."""
-        with self._mutex:
+        with self._writing():
             with self.store.transaction() as transaction:
                 outcomes = [self._ingest(transaction, offer) for offer in offers]
             self._take(transaction.change)
@@ -153,9 +163,29 @@ class Engine:
         with self._mutex:
             self._take(change)
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Where an interrupt may come between the store and what is in memory."""
+        with self._mutex:
+            self._catch_up()
+            self._in_doubt = True
+            yield
+            self._in_doubt = False
+
+    def _catch_up(self) -> None:
+        """Start again from the store, if a call that was cut off has changed it."""
+        if self._in_doubt and self._followed_id != (now := self.store.last_id()):
+            self._table = Table(self.store.load())
+            self._counts = Counts(self._table.view().alive())
+            self._streaming, self._pending = None, []
+            self._dirty = True
+            self._followed_id = now
+        self._in_doubt = False
+
     def _take(self, change: Change) -> None:
         if not change:
             return
+        self._dirty = True
         gone = self._table.apply(change)
         before = self._counts.rated
         self._counts.add(change.added, 1)
@@ -164,11 +194,13 @@ class Engine:
             # Answers without a rater count only as long as there are no others.
             self._streaming = None
         self._pending += [(change.added, 1.0), (gone, -1.0)]
+        # Last, so that whatever cuts this off shows.
+        self._followed_id = change.last_id
 
     @property
     def changed(self) -> bool:
         """Whether answers came or went since the last refresh."""
-        return bool(self._pending) or self._fit is None
+        return self._dirty or self._in_doubt or self._fit is None
 
     # -- the fit
 
@@ -179,15 +211,19 @@ class Engine:
         estimates the priors anew if they are to be estimated.
         """
         with self._mutex:
+            self._catch_up()
             if not self._counts.n:
                 raise DataError("there are no comparisons yet; add some first")
+            # Whatever ends this early: what was handed over once is not handed over again.
+            pending, self._pending = self._pending, []
+            streaming, self._streaming = self._streaming, None
             if not self._follows:
                 how = self._cold()
-            elif self._streaming is None or (self.priors == "auto" and full) or self._outgrown():
+            elif streaming is None or (self.priors == "auto" and full) or self._outgrown():
                 how = self._start(anew=full)
             else:
-                how = self._follow(self._streaming, full=full)
-            self._pending = []
+                how = self._follow(streaming, pending, full=full)
+            self._dirty = False
             self._unsaved = how != "full"
             if how == "full":
                 self._save(how)
@@ -201,14 +237,17 @@ class Engine:
         self._fit = fit(self.data, model=self.model, priors=self.priors, tol=self.tol)
         return "full"
 
-    def _follow(self, streaming: Streaming, *, full: bool) -> Refresh:
-        for columns, sign in self._pending:
+    def _follow(
+        self, streaming: Streaming, pending: list[tuple[Columns, float]], *, full: bool
+    ) -> Refresh:
+        for columns, sign in pending:
             streaming.change(*signed_wins(self._counts.counted(columns), sign))
         if full:
             self._certify(streaming)
             return "full"
         found = streaming.refresh()
         self._fit = self._live_fit(streaming, found.error)
+        self._streaming = streaming
         return found.how
 
     def _start(self, *, anew: bool) -> Refresh:
@@ -256,8 +295,8 @@ class Engine:
 
     def _certify(self, streaming: Streaming) -> None:
         found = streaming.solve(self.tol)
-        self._streaming = streaming
         self._fit = self._live_fit(streaming, found.error, certified=True)
+        self._streaming = streaming
 
     def _live_fit(self, streaming: Streaming, error: float, *, certified: bool = False) -> Fit:
         names = self.store.names
@@ -288,7 +327,7 @@ class Engine:
     def fit(self) -> Fit:
         """The fit of all answers there are; refreshed first if some came since the last time."""
         with self._mutex:
-            if self._fit is None or self._pending:
+            if self.changed:
                 self.refresh()
             if self._fit is None:
                 raise DataError("there is no fit yet")
@@ -298,6 +337,7 @@ class Engine:
     def data(self) -> Comparisons:
         """All answers, as `bbq.read` would have given them."""
         with self._mutex:
+            self._catch_up()
             names = self.store.names
             return comparisons_of(
                 self._table.view().alive(),

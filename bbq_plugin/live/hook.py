@@ -14,10 +14,11 @@ from bbq_plugin.comparisons import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.insight import next_pairs
 from bbq_plugin.insight.raters import FALSE_RATE, LEAST
+from bbq_plugin.live.answers import key_text
 from bbq_plugin.live.commits import Commits, Event, Retraction, Vote, merged
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.updates import State, Thresholds, Update, update_between
-from bbq_plugin.live.votes import checked_vote, key_text
+from bbq_plugin.live.votes import checked_vote
 from bbq_plugin.registry import chosen_adapter
 
 if TYPE_CHECKING:
@@ -341,5 +342,5 @@ class Hook:
         for callback in callbacks:
             try:
                 callback(update)
-            except Exception:  # noqa: BLE001 (of any kind, and not ours)
+            except BaseException:  # noqa: BLE001 (a callback that leaves must not end the fits)
                 _log.exception("a callback of on_update failed: %r", callback)

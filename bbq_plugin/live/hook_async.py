@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from bbq_plugin.comparisons import Comparison
 from bbq_plugin.errors import UsageError
+from bbq_plugin.live.answers import key_text
 from bbq_plugin.live.hook import Hook, inside
-from bbq_plugin.live.votes import key_text
 
 if TYPE_CHECKING:
     import os

@@ -13,28 +13,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sqlite3
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from bbq_plugin.comparisons import Batch, Comparison, Skipped
-from bbq_plugin.errors import BBQError, DataError, FormatError, UnsupportedError
+from bbq_plugin.errors import BBQError, FormatError, StoreError
 from bbq_plugin.live.parts import OpenFile
+from bbq_plugin.live.places import Places
 from bbq_plugin.live.store.ledger import Entry, entries
 from bbq_plugin.live.store.transaction import SourceLog
 from bbq_plugin.live.store.writing import Tally
 from bbq_plugin.registry import adapters, chosen_adapter, found_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from bbq_plugin.comparisons import Record
     from bbq_plugin.live.parts import Digest
     from bbq_plugin.live.store.store import Store
     from bbq_plugin.live.store.transaction import Transaction
@@ -42,6 +40,9 @@ if TYPE_CHECKING:
 
 Status = Literal["read", "unchanged", "copy", "waiting", "refused"]
 Exports = Literal["full", "increment"]
+
+# Logs that grow at the same time; a file that is not among them is hashed from its start.
+_MOST_DIGESTS = 1000
 
 GROWING = "it is still being written"
 HALF_LINE = "its last line is not finished"
@@ -121,11 +122,11 @@ class Ingest:
                 if before and before.stamp == stamp and before.status != "waiting":
                     return Outcome(name, "unchanged", before.reason, before.adapter)
                 return _Visit(self, transaction, file, before, settled=offer.settled).outcome()
-        except (DataError, UnsupportedError, OSError) as error:
-            return self._refused(transaction, name, before, stamp, error)
-        except (BBQError, sqlite3.Error):
-            # The store's fault or the caller's, not the file's.
+        except (StoreError, sqlite3.OperationalError, sqlite3.InternalError):
+            # The fault of the store or its disk, not of the file.
             raise
+        except (BBQError, OSError) as error:
+            return self._refused(transaction, name, before, stamp, error)
         except Exception as error:  # noqa: BLE001 (an adapter is anybody's code)
             why = f"the adapter failed ({type(error).__name__}: {error})"
             failed = FormatError(why, name, remedy="tell its authors, or name another adapter")
@@ -151,16 +152,19 @@ class Ingest:
     def known_digest(self, entry: Entry, file: OpenFile) -> Digest | None:
         """What is known of the bytes that were read, if the file still begins with them."""
         known = self._digests.get(entry.id)
-        if known is not None and known.size == entry.offset:
-            return known if file.still_begins_with(known) else None
+        if known is not None and known.size == entry.offset and file.still_begins_with(known):
+            return known
         if file.size < entry.offset:
             return None
         found = file.digest(entry.offset)
         return found if found.sha256 == entry.sha256 else None
 
     def remember(self, source: int, digest: Digest) -> None:
-        """Keep a hash, to go on from there."""
+        """Keep a hash, to go on from there; those of the files that were read last are enough."""
+        self._digests.pop(source, None)
         self._digests[source] = digest
+        while len(self._digests) > _MOST_DIGESTS:
+            del self._digests[next(iter(self._digests))]
 
 
 class _Visit:
@@ -271,7 +275,7 @@ class _Visit:
         log = SourceLog(file.name, adapter.name, entry.why or "", 0, strict=reading.strict)
         # A table is handed over with its header again, which is a line of its own.
         shift = entry.lines - file.is_table() if start else 0
-        places = _Places(file.name, source, shift)
+        places = Places(file.name, source, shift)
         opened = file.part(start, digest.size)
         try:
             found = found_in(
@@ -285,7 +289,7 @@ class _Visit:
             raise places.moved_error(error) from error
         if not start and entry.id:
             tally.n_retracted += self.transaction.retract_unheld(source, tally.held)
-        self.ingest.remember(source, digest)
+        self.transaction.after_commit.append(lambda: self.ingest.remember(source, digest))
         half = digest.size < file.size
         entry = replace(
             entry,
@@ -300,7 +304,7 @@ class _Visit:
         )  # fmt: skip
         self.transaction.save(entry)
         self.transaction.record(
-            source, entry, start, first_id, tally, log.n_answers + log.n_skipped
+            source, entry, start, first_id, tally, log.n_answers + log.n_skipped, log.n_skipped
         )
         return Outcome(
             file.name, "read", entry.reason, entry.adapter,
@@ -311,10 +315,14 @@ class _Visit:
 
     def _twin(self, digest: Digest) -> Entry | None:
         """Another file that has been read with the same content."""
+        # Also the content that a log once had, if it has only grown since.
         found = entries(
             self.transaction.db,
-            "WHERE sha256 = ? AND offset = ? AND kind = 'file' AND status = 'read' AND name != ?",
-            (digest.sha256, digest.size, self.file.name),
+            "WHERE kind = 'file' AND status != 'copy' AND name != ? AND id IN ("
+            "SELECT source FROM ledger l WHERE sha256 = ? AND offset = ? AND NOT EXISTS ("
+            "SELECT 1 FROM ledger m WHERE m.source = l.source AND m.id > l.id AND m.start = 0 "
+            "AND m.status != 'refused')) LIMIT 1",
+            (self.file.name, digest.sha256, digest.size),
         )
         return found[0] if found else None
 
@@ -339,74 +347,3 @@ class _Visit:
     def _note(self, entry: Entry) -> None:
         source = self.transaction.save(entry)
         self.transaction.record(source, entry, entry.offset, self.transaction.last_id + 1, Tally())
-
-
-class _Places:
-    """Rows that have no key of their own are named by their source and line."""
-
-    def __init__(self, name: str, source: int, shift: int) -> None:
-        self._name = name
-        self._source = source
-        self._shift = shift
-
-    @cached_property
-    def _place(self) -> re.Pattern[str]:
-        # Adapters say where a row stands, by the file's path or by its name alone.
-        names = f"{re.escape(self._name)}|{re.escape(PurePath(self._name).name)}"
-        return re.compile(rf"(?:{names}):([0-9]+)(.*)", re.DOTALL)
-
-    def named(self, found: Iterable[Record | Batch]) -> Iterator[Record | Batch]:
-        """The same under the keys that the store has for them."""
-        for record in found:
-            yield self._batch(record) if isinstance(record, Batch) else self._record(record)
-
-    def _record(self, record: Record) -> Record:
-        if isinstance(record, Comparison):
-            return self._comparison(record)
-        if isinstance(record, Skipped) and self._shift:
-            return self._skipped(record)
-        return record
-
-    def _key(self, key: str) -> str:
-        place = self._place.match(key)
-        if place is None:
-            return key
-        return f"#{self._source}:{int(place[1]) + self._shift}{place[2]}"
-
-    def _comparison(self, record: Comparison) -> Comparison:
-        key = self._key(record.key)
-        if key == record.key:
-            return record
-        slate = None if record.slate is None else self._key(record.slate)
-        return Comparison(
-            key, record.rater, record.left, record.right, record.outcome, record.weight, slate,
-            record.at, record.time_s, record.tags, record.version,
-        )  # fmt: skip
-
-    def _batch(self, batch: Batch) -> Batch:
-        records = batch.records
-        lines: Any = batch.lines
-        if self._shift:
-            lines = [line + self._shift for line in lines]
-        keys = batch.keys
-        if keys is None:
-            keys = [f"#{self._source}:{line}" for line in lines]
-        again = None if records is None else (lambda: map(self._record, records()))
-        return replace(batch, lines=lines, keys=keys, records=again)
-
-    def _skipped(self, record: Skipped) -> Skipped:
-        line = record.where.removeprefix(f"{self._name}:")
-        if not line.isdigit():
-            return record
-        where = f"{self._name}:{int(line) + self._shift}"
-        return Skipped(
-            where, record.reason, record.value, record.expected, record.key, record.version,
-            record.at,
-        )  # fmt: skip
-
-    def moved_error(self, error: FormatError) -> FormatError:
-        """The error with the line that the whole file has it at."""
-        if not self._shift or error.line is None:
-            return error
-        line = error.line + self._shift
-        return FormatError(error.problem, error.file, line, error.value, error.remedy)

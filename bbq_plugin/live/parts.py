@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
+import numpy as np
 
 from bbq_plugin._opening import HEAD_BYTES, Opened
 from bbq_plugin.errors import FormatError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 # How much of both ends of what was read is compared when a log has grown.
 _EDGE = 1 << 12
+_QUOTE, _LINE_FEED = 0x22, 0x0A
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -28,6 +30,8 @@ class Digest:
     """The hash of the first bytes of a file, ready to go on, and both ends of these bytes."""
 
     state: Any
+    #: Device and inode.
+    file: str
     size: int
     lines: int
     head: bytes
@@ -63,7 +67,8 @@ class OpenFile:
         self.size = found.st_size
         # A writer may set the time of a change, but not that at which it did so.
         times = f"{found.st_mtime_ns}:{found.st_ctime_ns}"
-        self.stamp = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{times}"
+        self.identity = f"{found.st_dev}:{found.st_ino}"
+        self.stamp = f"{self.identity}:{found.st_size}:{times}"
 
     def __enter__(self) -> Self:
         return self
@@ -90,14 +95,23 @@ class OpenFile:
         if at < end:
             raise FormatError("the file became shorter while it was read", self.name)
         return Digest(
-            state, end, lines, self.piece(0, min(end, _EDGE)), self.piece(max(0, end - _EDGE), end)
+            state,
+            self.identity,
+            end,
+            lines,
+            self.piece(0, min(end, _EDGE)),
+            self.piece(max(0, end - _EDGE), end),
         )
 
     def still_begins_with(self, known: Digest) -> bool:
-        """Whether both ends of what was read are as they were."""
+        """Whether a log has grown: the same file, longer, and both ends of what was read stand.
+
+        Whatever else has changed has to be read again to know.
+        """
         end = known.size
         return (
-            self.size >= end
+            self.identity == known.file
+            and self.size > end
             and self.piece(0, len(known.head)) == known.head
             and self.piece(end - len(known.tail), end) == known.tail
         )
@@ -131,11 +145,11 @@ class OpenFile:
 
         Once a file has settled its last line needs no line feed, but a piece of JSON is none.
         """
+        if self.is_table():
+            return self.size if settled else self._last_row_end(start)
         end = self._last_line_end(start)
         rest = self.piece(end, self.size)
-        if settled and rest and (self.is_table() or is_json(rest)):
-            return self.size
-        return end
+        return self.size if settled and rest and is_json(rest) else end
 
     def _last_line_end(self, start: int) -> int:
         at = self.size
@@ -143,17 +157,22 @@ class OpenFile:
             low = max(start, at - _BLOCK)
             found = self.piece(low, at).rfind(b"\n")
             if found >= 0:
-                end = low + found + 1
-                if not self.is_table() or self._quotes_closed(start, end):
-                    return end
-                at = end - 1
-            else:
-                at = low
+                return low + found + 1
+            at = low
         return start
 
-    def _quotes_closed(self, start: int, end: int) -> bool:
-        """A line feed inside a quoted field ends no row."""
-        return self.piece(start, end).count(b'"') % 2 == 0
+    def _last_row_end(self, start: int) -> int:
+        """The same for a table, where a line feed inside a quoted field ends no row."""
+        at, end, quotes = start, start, 0
+        while at < self.size and (piece := self.piece(at, min(self.size, at + _BLOCK))):
+            data = np.frombuffer(piece, dtype=np.uint8)
+            before = quotes + np.cumsum(data == _QUOTE)
+            ends = np.flatnonzero((data == _LINE_FEED) & (before % 2 == 0))
+            if ends.size:
+                end = at + int(ends[-1]) + 1
+            quotes = int(before[-1])
+            at += len(piece)
+        return end
 
     def part(self, start: int, end: int) -> Opened:
         """These bytes for an adapter, after the header if it is a table and they are not."""

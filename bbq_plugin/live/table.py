@@ -60,7 +60,10 @@ class Table:
     def apply(self, change: Change) -> Columns:
         """Take a change over; the answers that went, as they were."""
         self._moment += 1
-        rows = np.searchsorted(self._columns["id"][: self.n], change.removed)
+        ids = self._columns["id"][: self.n]
+        rows = np.searchsorted(ids, change.removed)
+        if not np.array_equal(ids[rows[rows < self.n]], change.removed):
+            raise DataError("a change takes back answers that are not here")
         self._died[rows] = self._moment
         self._n_dead += rows.size
         gone = {name: column[rows] for name, column in self._columns.items()}

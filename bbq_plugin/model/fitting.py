@@ -333,16 +333,12 @@ def warnings_of(data: Comparisons, model: Model) -> list[str]:
 
 def optimum_at(found: Fit, theta: Floats) -> tuple[Floats, float]:
     """Quality of each rater at this theta, and the height of the log-posterior there."""
-    priors, triples, fixed = (
-        found._given_priors("quality at theta"),
-        found._triples,
-        not found.rated,
-    )
-    objective: Joint | ThetaDensity = _joint(triples, priors, fixed=fixed)
-    start = _joint(triples, priors, fixed=fixed).start()[1]
+    priors, triples = found._given_priors("quality at theta"), found._triples
+    joint = _joint(triples, priors, fixed=not found.rated)
+    objective: Joint | ThetaDensity = joint
     if priors.estimated:
-        objective = theta_density(triples, priors, fixed=fixed)
-    point = objective.at(theta, start)
+        objective = theta_density(triples, priors, fixed=not found.rated)
+    point = objective.at(theta, joint.usual_quality())
     return point.quality, point.value
 
 

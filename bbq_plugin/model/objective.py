@@ -156,14 +156,18 @@ class Joint:
 
     def start(self) -> tuple[Floats, Floats]:
         """Equal items at the level the prior puts them, raters at the mode of theirs."""
-        k, r = self.passes.n_items, self.passes.triples.n_raters
         level = np.log((self.a - 1) / self.b) if self.b else 0.0
+        return np.full(self.passes.n_items, level), self.usual_quality()
+
+    def usual_quality(self) -> Floats:
+        """Every rater at the mode of the prior, or at 1 where quality is fixed."""
+        r = self.passes.triples.n_raters
         if self.fixed:
-            return np.full(k, level), np.ones(r)
+            return np.ones(r)
         mode = (
             0.5 if self.alpha + self.beta <= 2 else (self.alpha - 1) / (self.alpha + self.beta - 2)
         )
-        return np.full(k, level), np.full(r, min(max(mode, 0.05), 0.95))
+        return np.full(r, min(max(mode, 0.05), 0.95))
 
     def at(self, theta: Floats, quality: Floats) -> Point:
         """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 
 import bbq_plugin as bbq
 from bbq_plugin.comparisons import Comparison, Comparisons
-from bbq_plugin.errors import DataError, UsageError
+from bbq_plugin.errors import DataError, StoreError, UsageError
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.store.reading import records_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bbq_plugin.model import Fit
@@ -224,6 +228,71 @@ def test_many_threads_may_add_at_once() -> None:
             thread.join()
         engine.refresh(full=True)
         assert_same_fit(engine.fit, cold(records))
+
+
+def interrupted_at(number: int) -> Any:
+    """A trace that raises KeyboardInterrupt in the engine's own code, at the n-th line of it."""
+    left = number
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        nonlocal left
+        if "bbq_plugin/live" not in frame.f_code.co_filename:
+            return None
+        left -= event == "line"
+        if left == 0:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("call", ["add", "retract", "refresh"])
+def test_after_an_interrupt_anywhere_the_fit_is_that_of_the_store(call: str) -> None:
+    records = answers(60)
+    n_interrupted = 0
+    for line in range(1, 400, 7):
+        with Engine() as engine:
+            engine.add(records[:40])
+            engine.refresh()
+            engine.add(records[40:50])
+            work: dict[str, Callable[[], object]] = {
+                "add": partial(engine.add, records[50:]),
+                "retract": partial(engine.retract, [r.key for r in records[:9]]),
+                "refresh": engine.refresh,
+            }
+            before = sys.gettrace()
+            sys.settrace(interrupted_at(line))
+            try:
+                work[call]()
+            except KeyboardInterrupt:
+                n_interrupted += 1
+            finally:
+                sys.settrace(before)
+            engine.retract([records[20].key])
+            engine.refresh(full=True)
+            assert engine.store.check() == []
+            assert_same_fit(engine.fit, cold(list(records_of(engine.store))))
+    assert n_interrupted > 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at": "monday"}, {"at": float("nan")}, {"time_s": -5.0}, {"tags": {"l": 1}},
+        {"tags": "x"}, {"slate": 5}, {"key": "\ud800"}, {"key": ""}, {"version": "new"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_stored_is_refused_by_name(change: dict[str, Any]) -> None:
+    good = {"key": "1", "rater": "ann", "left": "a", "right": "b", "outcome": "left"}
+    with Engine() as engine, pytest.raises(DataError, match=next(iter(change))[:3]):
+        engine.add(Comparison(**{**good, **change}))
+
+
+def test_a_closed_engine_says_so() -> None:
+    engine = Engine()
+    engine.close()
+    with pytest.raises(StoreError, match=r"closed.*open it again"):
+        engine.add(answers(1))
 
 
 def test_wrong_settings_are_refused_before_anything_is_opened(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -318,6 +319,108 @@ def test_a_change_that_keeps_size_and_time_is_noticed(folder: Folder) -> None:
     os.utime(folder.path / "v", ns=(before.st_atime_ns, before.st_mtime_ns))
     folder.take("v")
     assert folder.answers == [said("bob")]
+
+
+def many(*raters: str, wrong: range = range(0)) -> str:
+    """A file of more than its first and last 4 KiB."""
+    votes = [line(f"rater {i:03}", "model_b" if i in wrong else "model_a") for i in range(400)]
+    return "".join((*votes, *map(line, raters)))
+
+
+@pytest.mark.parametrize("restart", [True, False])
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_change_in_the_middle_that_keeps_the_size_is_read(
+    folder: Folder, restart: bool, replaced: bool
+) -> None:
+    folder.write("v", many())
+    folder.take("v")
+    if restart:
+        folder.forget()
+    folder.write("v.new" if replaced else "v", many(wrong=range(150, 250)))
+    if replaced:
+        (folder.path / "v.new").replace(folder.path / "v")
+    folder.take("v")
+    assert [a[3] for a in folder.answers].count("right") == 100
+
+
+def test_what_a_transaction_that_failed_has_read_is_read_again(folder: Folder) -> None:
+    folder.write("v", begun("jsonl", "ann"))
+    folder.take("v")
+    folder.write("v", begun("jsonl", "bob"))
+    with suppress(KeyboardInterrupt), folder.store.transaction() as transaction:
+        folder.ingest(transaction, Offer(folder.path / "v", "v"))
+        raise KeyboardInterrupt
+    assert folder.answers == [said("ann")]
+    folder.take("v")
+    assert folder.answers == [said("bob")]
+
+
+def test_an_id_may_hold_any_character(folder: Folder) -> None:
+    folder.write("v", line("ann", id="a\x00b") + line("ann", "model_b", id="a\x00b"))
+    folder.write("w", line("ann", id="a\x00c"))
+    assert [o.status for o in folder.offer("v", "w")] == ["read", "read"]
+    assert folder.answers == [said("ann"), said("ann", "right")]
+
+
+def test_options_that_do_not_fit_a_file_refuse_it_and_no_other(folder: Folder) -> None:
+    folder.ingest.reading = Reading(options={"both_bad": "drop"})
+    folder.write("table.csv", "rater,winner,loser\nann,x,y\n")
+    folder.write("v", line("bob"))
+    table, votes = folder.offer("table.csv", "v")
+    assert (table.status, votes.status) == ("refused", "read")
+    assert "has no option 'both_bad'" in (table.reason or "")
+
+
+def test_an_id_that_several_people_share_counts_once_for_each(folder: Folder) -> None:
+    folder.write("a", line("ann", id="p1") + line("cyd", id="p2"))
+    folder.write("b", line("bob", id="p1"))
+    folder.offer("a", "b")
+    folder.write("a", line("cyd", id="p2"))
+    folder.take("a")
+    folder.write("d", line("bob", id="p1") + line("dan", id="p1"))
+    folder.take("d")
+    assert folder.answers == [said("bob"), said("cyd"), said("dan")]
+
+
+def test_what_two_files_agree_on_stays_when_one_of_them_drops_it(folder: Folder) -> None:
+    folder.write("a", line("ann", id="1") + line("bob", id="2"))
+    folder.write("b", line("ann", id="1") + line("cyd", id="3"))
+    folder.offer("a", "b")
+    folder.write("a", line("bob", id="2"))
+    folder.take("a")
+    assert folder.answers == [said("ann"), said("bob"), said("cyd")]
+    folder.write("b", line("cyd", id="3"))
+    folder.take("b")
+    assert folder.answers == [said("bob"), said("cyd")]
+
+
+def test_a_copy_of_a_log_counts_once_whatever_has_become_of_the_log(folder: Folder) -> None:
+    folder.write("log", begun("jsonl", "ann", "bob") + line("cyd")[:-5])
+    folder.take("log", settled=False)
+    folder.write("copy", begun("jsonl", "ann", "bob") + line("cyd")[:-5])
+    assert folder.take("copy", settled=False).status == "copy"
+    folder.write("earlier", begun("jsonl", "ann", "bob"))
+    folder.append("log", line("cyd")[-5:])
+    folder.take("log")
+    assert folder.take("earlier").status == "copy"
+    assert folder.answers == [said("ann"), said("bob"), said("cyd")]
+    folder.append("earlier", line("dan"))
+    folder.take("earlier")
+    assert folder.answers == [said("ann"), said("bob"), said("cyd"), said("dan")]
+
+
+def test_a_time_that_no_table_can_hold_does_not_spoil_the_file(folder: Folder) -> None:
+    folder.write("v", line("ann", tstamp=10**20) + line("bob", tstamp=1.5))
+    assert folder.take("v").status == "read"
+    assert len(folder.answers) == 2
+
+
+def test_a_stray_quote_does_not_hold_up_the_reading(folder: Folder) -> None:
+    header = "judge,model_a,model_b,winner\n"
+    stray = 'ann,5" screen,y,model_a\n' + "".join(f"r{i},x,y,model_a\n" for i in range(50_000))
+    folder.write("v.csv", header + stray)
+    assert folder.take("v.csv", settled=False).status in ("read", "waiting")
+    assert folder.take("v.csv").n_new + len(folder.answers) >= 50_000
 
 
 # -- Label Studio

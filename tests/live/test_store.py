@@ -285,6 +285,11 @@ def test_a_lost_row_is_noticed(store: Store) -> None:
     assert any("the store's own count" in problem for problem in store.check())
 
 
+def test_a_store_without_raters_is_whole(store: Store) -> None:
+    store.add([answer("1", rater=None)])
+    assert store.check() == []
+
+
 # -- opening
 
 
@@ -333,6 +338,46 @@ def test_readers_see_whole_transactions_while_a_writer_writes(tmp_path: Path) ->
         assert read_store(path).n_comparisons == 2
 
 
+def test_a_reader_sees_names_and_answers_of_one_moment(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    script = (
+        "import sys; from bbq_plugin.live.store import Store; "
+        "from bbq_plugin.comparisons import Comparison as C; s = Store(sys.argv[1])\n"
+        "for i in range(10_000):\n"
+        "    s.add([C(f'k{i}', f'r{i}', f'a{i}', f'b{i}', 'left')])\n"
+        "    print(i, flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "0\n"
+        for _ in range(60):
+            data = read_store(path)
+            assert data.n_raters == data.n_comparisons
+        child.kill()
+
+
+def test_a_child_of_the_writer_does_not_keep_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    script = (
+        "import os, sys, time; from bbq_plugin.live.store import Store; s = Store(sys.argv[1])\n"
+        "if os.fork() == 0:\n    print(os.getpid(), flush=True); time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        child = int(writer.stdout.readline())
+        writer.kill()
+        writer.wait()
+        try:
+            Store(path).close()
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
 def refuse(path: Path, match: str, *, writable: bool = True) -> None:
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(StoreError, match=match):
@@ -350,7 +395,7 @@ def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     db.close()
     refuse(other, "another program")
     refuse(tmp_path, "this is a folder")
-    refuse(tmp_path / "no" / "s.db", "cannot be written")
+    refuse(tmp_path / "no" / "s.db", "there is no folder")
     refuse(tmp_path / "no.db", "there is no such store", writable=False)
 
 

@@ -29,6 +29,8 @@ class Change:
 
     added: Columns
     removed: NDArray[np.int64]
+    #: The last id that was given away when it was done: the state of the store has this number.
+    last_id: int = 0
 
     @property
     def n_added(self) -> int:

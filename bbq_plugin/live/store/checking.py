@@ -28,7 +28,8 @@ _QUESTIONS = {
         "OR right NOT IN (SELECT id FROM item)"
     ),
     "comparisons name a rater who is not there": (
-        "SELECT count(*) FROM comparison WHERE rater NOT IN (SELECT id FROM rater)"
+        "SELECT count(*) FROM comparison WHERE rater IS NOT NULL "
+        "AND rater NOT IN (SELECT id FROM rater)"
     ),
     "comparisons have no source": (
         "SELECT count(*) FROM comparison WHERE source NOT IN (SELECT id FROM source)"

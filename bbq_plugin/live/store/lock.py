@@ -6,6 +6,7 @@ import fcntl
 import os
 import socket
 import sys
+import weakref
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -52,11 +53,29 @@ class WriterLock:
         me = Holder(os.getpid(), socket.gethostname(), program, since)
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, msgspec.json.encode(me), 0)
+        _held.add(self)
 
     def release(self) -> None:
         """Let another process write."""
+        _held.discard(self)
         os.ftruncate(self._file, 0)
         os.close(self._file)
+
+    def let_go(self) -> None:
+        """In a child of the holder, which must not keep the lock when its parent is gone."""
+        os.close(self._file)
+
+
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for lock in list(_held):
+        lock.let_go()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def holder(store: str) -> Holder | None:

@@ -34,6 +34,20 @@ class Names:
                     )
             self._written[table] = len(codes.codes.code)
 
+    def mark(self) -> tuple[int, ...]:
+        """How much is known now, for `back_to`."""
+        both = (self.items, self.raters)
+        sizes = [n for codes in both for n in (len(codes), len(codes.codes.code))]
+        return (*sizes, *self._written.values())
+
+    def back_to(self, mark: tuple[int, ...]) -> None:
+        """Forget what was added since; dictionaries keep the order in which they were filled."""
+        both = (self.items, self.items.codes.code, self.raters, self.raters.codes.code)
+        for known, n in zip(both, mark, strict=False):
+            while len(known) > n:
+                known.popitem()
+        self._written = dict(zip(self._written, mark[len(both) :], strict=True))
+
     def write(self, db: sqlite3.Connection) -> None:
         """Put new names into the tables."""
         for table, codes in (("item", self.items), ("rater", self.raters)):

@@ -10,6 +10,7 @@ import msgspec
 
 from bbq_plugin._gather import Gatherer
 from bbq_plugin.comparisons import OUTCOMES, Comparison, Comparisons
+from bbq_plugin.live.store.names import Names
 from bbq_plugin.live.store.store import Store
 from bbq_plugin.live.table import comparisons_of
 
@@ -34,9 +35,9 @@ def read_store(
     """Everything that a store holds, as `bbq.read` would have given it."""
     dropped = tuple(drop_raters)
     with Store(path, writable=False) as store:
-        # One moment for all of it, whatever is written meanwhile.
+        # One moment for all of it, names included, whatever is written meanwhile.
         store.db.execute("BEGIN")
-        names = store.names
+        names = Names(store.db)
         plain = comparisons_of(store.load(), names.items.names, names.raters.names, store.ledger())
         if not (where or rename or dropped):
             return plain

@@ -64,6 +64,7 @@ MIGRATIONS: Sequence[str] = (
         at REAL NOT NULL
     ) STRICT;
     CREATE INDEX ledger_source ON ledger (source);
+    CREATE INDEX ledger_content ON ledger (sha256);
 
     -- An answer that changes gets a new id, so what is new since a moment has a higher one.
     CREATE TABLE comparison (
@@ -84,6 +85,11 @@ MIGRATIONS: Sequence[str] = (
     ) STRICT;
     CREATE UNIQUE INDEX comparison_key ON comparison (key, twin);
     CREATE INDEX comparison_slate ON comparison (slate) WHERE slate > '';
+    CREATE INDEX comparison_twin ON comparison (key) WHERE twin > 0;
+    -- Comparisons that another source brought, and this one said last.
+    CREATE TABLE adopted (
+        source INTEGER NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (source, id)
+    ) STRICT, WITHOUT ROWID;
 
     -- What was taken back, so that an older record of it does not bring it back.
     CREATE TABLE retracted (
@@ -137,20 +143,26 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
     return connection
 
 
+def check_folder(path: str, *, writable: bool) -> None:
+    """Refuse a path at which no store can be, before anything is made there."""
+    file = Path(path)
+    if path == MEMORY:
+        return
+    if file.is_dir():
+        raise StoreError(f"{path}: this is a folder; name a file")
+    if not writable and not file.exists():
+        raise StoreError(f"{path}: there is no such store; check the path (bbq watch makes one)")
+    if not file.parent.is_dir():
+        raise StoreError(f"{path}: there is no folder {file.parent}; make it first")
+
+
 def _connected(path: str, *, writable: bool) -> sqlite3.Connection:
     if path == MEMORY:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     file = Path(path)
-    if writable:
-        if not file.parent.is_dir():
-            raise StoreError(f"{path}: there is no folder {file.parent}; make it first")
-        if not file.exists():
-            # Answers may be confidential: nobody else reads what nobody was given.
-            file.touch(mode=0o600)
-    elif not file.exists():
-        raise StoreError(f"{path}: there is no such store; check the path (bbq watch makes one)")
-    if file.is_dir():
-        raise StoreError(f"{path}: this is a folder; name a file")
+    if writable and not file.exists():
+        # Answers may be confidential: nobody else reads what nobody was given.
+        file.touch(mode=0o600)
     mode = "rw" if writable else "ro"
     uri = f"{file.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
@@ -212,6 +224,8 @@ def explained(error: sqlite3.Error, path: str) -> StoreError:
         remedy = "the disk is full: make room; nothing of this batch was stored"
     elif name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         remedy = "it cannot be written: check the permissions, or that the disk is not read-only"
+    elif isinstance(error, sqlite3.ProgrammingError):
+        remedy = "open it again" if "closed" in text else "this is a fault of the program"
     elif name.startswith("SQLITE_BUSY"):
         remedy = "another program holds it: wait, or end that program"
     return StoreError(f"{path}: {text}; {remedy}")

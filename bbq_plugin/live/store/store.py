@@ -13,7 +13,7 @@ from bbq_plugin.errors import StoreError
 from bbq_plugin.live.store import checking, chunks, ledger
 from bbq_plugin.live.store.lock import WriterLock
 from bbq_plugin.live.store.names import Names
-from bbq_plugin.live.store.schema import MEMORY, connect, explained
+from bbq_plugin.live.store.schema import MEMORY, check_folder, connect, explained
 from bbq_plugin.live.store.transaction import Transaction
 from bbq_plugin.live.store.writing import Tally
 
@@ -45,6 +45,8 @@ class Store:
         self.writable = writable
         self.clock = clock
         self._mutex = threading.RLock()
+        self._busy = False
+        check_folder(self.path, writable=writable)
         locks = writable and self.path != MEMORY
         self._lock = WriterLock(self.path) if locks else None
         try:
@@ -79,8 +81,11 @@ class Store:
         if not self.writable:
             raise StoreError(f"{self.path}: this store was opened for reading only")
         with self._mutex, self._explained():
-            self.db.execute("BEGIN IMMEDIATE")
+            self._clear_up()
+            known = self.names.mark()
+            self._busy = True
             try:
+                self.db.execute("BEGIN IMMEDIATE")
                 transaction = Transaction(self.db, self.names)
                 yield transaction
                 transaction.finish()
@@ -89,9 +94,20 @@ class Store:
                 # A full disk may have ended the transaction already.
                 if self.db.in_transaction:
                     self.db.execute("ROLLBACK")
-                self.names = Names(self.db)
+                self.names.back_to(known)
+                self._busy = False
                 raise
-            self.names = transaction.names
+            for publish in transaction.after_commit:
+                publish()
+            self._busy = False
+
+    def _clear_up(self) -> None:
+        """Undo what a call has begun that was cut off, by an interrupt, where nothing could."""
+        if self._busy:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            self.names = Names(self.db)
+            self._busy = False
 
     def add(
         self,
@@ -167,6 +183,12 @@ class Store:
         with self._mutex, self._explained():
             found = self.db.execute("SELECT at, data FROM fit").fetchone()
             return None if found is None else (float(found[0]), bytes(found[1]))
+
+    def last_id(self) -> int:
+        """The number of its state: another after every change."""
+        with self._mutex, self._explained():
+            found = self.db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
+            return int(found[0])
 
     def counts(self) -> Counts:
         """How much there is."""

@@ -16,17 +16,19 @@ from bbq_plugin._gather import FileLog
 from bbq_plugin.comparisons import Batch, Comparison, Note, Skipped, Whole
 from bbq_plugin.errors import DataError
 from bbq_plugin.live.store import chunks
+from bbq_plugin.live.store.bulk import add_batch
 from bbq_plugin.live.store.changes import Changes
 from bbq_plugin.live.store.ledger import Entry, entries, save_entry
-from bbq_plugin.live.store.names import Names
-from bbq_plugin.live.store.writing import ANY_TIME, Tally, Writer, checked_key
+from bbq_plugin.live.store.rows import ANY_TIME, checked_key
+from bbq_plugin.live.store.writing import Tally, Writer
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from bbq_plugin.comparisons import Record
     from bbq_plugin.live.store.changes import Change
+    from bbq_plugin.live.store.names import Names
 
     Found = Record | Batch
 
@@ -52,6 +54,8 @@ class Transaction:
         self.db = db
         self.names = names
         self.changes = Changes()
+        #: What is true only once all of it is stored.
+        self.after_commit: list[Callable[[], None]] = []
         (self.last_id,) = db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
         self._first_id = self.last_id + 1
         self._result: Change | None = None
@@ -68,7 +72,14 @@ class Transaction:
         return save_entry(self.db, entry)
 
     def record(
-        self, source: int, entry: Entry, start: int, first_id: int, tally: Tally, n_rows: int = 0
+        self,
+        source: int,
+        entry: Entry,
+        start: int,
+        first_id: int,
+        tally: Tally,
+        n_rows: int = 0,
+        n_skipped: int = 0,
     ) -> None:
         """Put one reading into the ledger."""
         self.db.execute(
@@ -78,7 +89,7 @@ class Transaction:
             (
                 source, entry.status, entry.reason, entry.sha256, start, entry.offset, first_id,
                 self.last_id, n_rows, tally.n_new, tally.n_changed, tally.n_retracted,
-                entry.n_skipped, entry.at,
+                n_skipped, entry.at,
             ),
         )  # fmt: skip
 
@@ -86,14 +97,18 @@ class Transaction:
     def attempt(self) -> Iterator[None]:
         """A part that may fail on its own: an error undoes it and nothing else."""
         n, removed = len(self.changes), set(self.changes.removed)
+        known, n_after = self.names.mark(), len(self.after_commit)
         self.db.execute("SAVEPOINT attempt")
         try:
             yield
         except BaseException:
-            self.db.execute("ROLLBACK TO attempt")
-            self.db.execute("RELEASE attempt")
+            # On a full disk SQLite may have undone the whole transaction already.
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK TO attempt")
+                self.db.execute("RELEASE attempt")
             self.changes.cut(n, removed)
-            self.names = Names(self.db)
+            self.names.back_to(known)
+            del self.after_commit[n_after:]
             raise
         self.db.execute("RELEASE attempt")
 
@@ -146,7 +161,7 @@ class Transaction:
         writer = Writer(self.db, self.names, self.changes, log, source, self.last_id, by_key=by_key)
         for record in records:
             if isinstance(record, Batch):
-                writer.add_batch(record)
+                add_batch(writer, record)
             elif isinstance(record, (Comparison, Skipped)):
                 writer.add(record)
             elif isinstance(record, Note):
@@ -194,6 +209,14 @@ class Transaction:
                 (first, last, source),
             )
         ]
+        before += [
+            id_
+            for (id_,) in self.db.execute(
+                "SELECT a.id FROM adopted a JOIN comparison c ON c.id = a.id "
+                "WHERE a.source = ? AND c.source = ?",
+                (source, source),
+            )
+        ]
         gone = _others(before, held)
         self._delete(gone)
         return len(gone)
@@ -201,7 +224,7 @@ class Transaction:
     def retract(self, keys: Iterable[str], *, for_good: bool = False) -> tuple[int, list[str]]:
         """Take back answers by key; how many comparisons went, and which keys were not there.
 
-        `for_good`: whatever comes under these keys later, by a slower way, stays out.
+        `for_good`: records with a version that come under these keys by a slower way stay out.
         """
         gone, unknown = [], []
         for key in keys:
@@ -230,6 +253,10 @@ class Transaction:
     def finish(self) -> Change:
         """The last statements before the commit."""
         change = self.changes.change()
+        if change.removed.size:
+            # Taking back gives no id away; but another state has another number.
+            self.last_id += 1
+        change = replace(change, last_id=self.last_id)
         chunks.note_removed(self.db, change.removed.tolist())
         chunks.write_due(self.db, change, self._first_id)
         self.db.executemany(

@@ -16,81 +16,34 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from bbq_plugin._answers import coded
-from bbq_plugin._coding import as_text
-from bbq_plugin._gather import AGAINST_ITSELF, NO_WINNER, FileLog
-from bbq_plugin.comparisons import NO_ANSWER, Batch, Comparison, Skipped
-from bbq_plugin.errors import DataError
+from bbq_plugin._gather import AGAINST_ITSELF, FileLog
+from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.live.store.rows import (
+    ANY_TIME,
+    CHUNK,
+    COLUMNS,
+    Known,
+    Record,
+    Row,
+    checked_key,
+    when,
+)
 
 if TYPE_CHECKING:
-    from bbq_plugin.live.store.changes import Changes
+    from bbq_plugin.live.store.changes import Changes, Columns
     from bbq_plugin.live.store.names import Names
 
-    Record = Comparison | Skipped
-
 DELETED = "taken back meanwhile, by a newer record or a newer full export"
-
-#: Stands in `retracted` for a time of creation that nobody gave.
-ANY_TIME = -1e300
-
-# Records that are looked up in the store at once.
-_CHUNK = 4096
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Row(NamedTuple):
-    """A comparison as it is in the table."""
-
-    id: int
-    key: str
-    twin: int
-    slate: str | None
-    rater: int | None
-    left: int
-    right: int
-    outcome: int
-    weight: float
-    at: float | None
-    time_s: float | None
-    version: float | None
-    tags: str | None
-    source: int
-
-    @property
-    def when(self) -> float:
-        """How new it is."""
-        return when(self)
-
-    def same_answer(self, other: Row) -> bool:
-        """Whether both are records of one answer, the key being the same."""
-        if self.version is not None and other.version is not None:
-            return self.at == other.at
-        return self[4:7] == other[4:7]
-
-    def says_the_same(self, other: Row) -> bool:
-        """Whether nothing that counts differs."""
-        return self[3:13] == other[3:13]
-
-
-COLUMNS = ", ".join(Row._fields)
 _INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * len(Row._fields))})"  # noqa: S608
-_BULK = (
-    "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
-def when(record: Row | Record) -> float:
-    """How new a record is, by its version, else by its time."""
-    if record.version is not None:
-        return record.version
-    return -inf if record.at is None else record.at
 
 
 @dataclass
@@ -120,11 +73,11 @@ class Writer:
         *,
         by_key: bool = False,
     ) -> None:
-        self._db = db
-        self._names = names
+        self.db = db
+        self.names = names
         self._changes = changes
-        self._log = log
-        self._source = source
+        self.log = log
+        self.source = source
         self.last_id = last_id
         self._by_key = by_key
         self._buffer: list[Record] = []
@@ -140,7 +93,7 @@ class Writer:
     def add(self, record: Record) -> None:
         """Take one record."""
         self._buffer.append(record)
-        if len(self._buffer) >= _CHUNK:
+        if len(self._buffer) >= CHUNK:
             self.flush()
 
     def flush(self) -> None:
@@ -148,13 +101,13 @@ class Writer:
         records, self._buffer = self._buffer, []
         if not records:
             return
-        known = _Known(self._db, records)
+        known = Known(self.db, records)
         for record in records:
             if isinstance(record, Skipped):
                 self._skip(record, known)
             else:
                 self._answer(record, known)
-        self._names.write(self._db)
+        self.names.write(self.db)
         self._carry_out(known)
 
     def finish(self) -> None:
@@ -164,100 +117,49 @@ class Writer:
             self.tally.n_retracted += len(left)
             self.delete(left)
 
-    def add_batch(self, batch: Batch) -> None:
-        """Take many answers at once; each has a key."""
-        self.flush()
-        n = len(batch.lines)
-        try:
-            left = self._names.item_codes(batch.left, n)
-            right = self._names.item_codes(batch.right, n)
-            rater = self._names.rater_codes(batch.rater, n)
-            usable = not any(word in self._names.items for word in batch.reserved)
-        except DataError:
-            if batch.records is None:
-                raise
-            usable = False
-        if not usable and batch.records:
-            for record in batch.records():
-                if isinstance(record, (Comparison, Skipped)):
-                    self.add(record)
-            self.flush()
-            return
-        keys = list(map(as_text, batch.keys or ()))
-        outcome = np.frombuffer(batch.outcome, dtype=np.uint8)
-        good = (left != right) & (outcome != NO_ANSWER)
-        at = [None] * n if batch.at is None else list(batch.at)
-        if not good.all():
-            self._skip_rows(batch, np.flatnonzero(~good))
-            rows = np.flatnonzero(good)
-            left, right, rater, outcome = left[rows], right[rows], rater[rows], outcome[rows]
-            keys = [keys[i] for i in rows.tolist()]
-            at = [at[i] for i in rows.tolist()]
-            n = len(keys)
-        self._names.write(self._db)
-        self._log.n_answers += n
-        first = self.last_id + 1
-        self.last_id += n
-        ids = np.arange(first, first + n)
-        rated = [code + 1 if code >= 0 else None for code in rater.tolist()]
-        columns = (
-            ids.tolist(), keys, rated, (left + 1).tolist(), (right + 1).tolist(),
-            outcome.tolist(), at, [self._source] * n,
-        )  # fmt: skip
-        inserted = self._db.executemany(_BULK, zip(*columns, strict=True)).rowcount
-        fresh = np.ones(n, dtype=np.bool_)
-        if inserted != n:
-            found = self._db.execute("SELECT id FROM comparison WHERE id >= ?", (first,))
-            fresh = np.isin(ids, np.array(found.fetchall(), dtype=np.int64).ravel())
-        self._changes.extend(
-            int(fresh.sum()),
-            {
-                "id": ids[fresh], "rater": rater[fresh], "left": left[fresh],
-                "right": right[fresh], "outcome": outcome[fresh].astype(np.int8),
-            },
-        )  # fmt: skip
-        self.tally.n_new += int(fresh.sum())
-        self.tally.held.frombytes(ids[fresh].tobytes())
-        # Keys that are there already: each has to be looked at.
-        again = [
-            Row(0, keys[i], 0, None, rated[i], int(left[i]) + 1, int(right[i]) + 1,
-                int(outcome[i]), 1.0, at[i], None, None, None, self._source)
-            for i in np.flatnonzero(~fresh).tolist()
-        ]  # fmt: skip
-        for start in range(0, len(again), _CHUNK):
-            rows_ = again[start : start + _CHUNK]
-            known = _Known(self._db, rows_)
-            for row in rows_:
+    def put_all(self, rows: list[Row]) -> None:
+        """Take rows whose keys may be there already."""
+        for start in range(0, len(rows), CHUNK):
+            some = rows[start : start + CHUNK]
+            known = Known(self.db, some)
+            for row in some:
                 self._put(row, known)
             self._carry_out(known)
 
+    def note_inserted(self, columns: Columns) -> None:
+        """Count answers that are in the table by now."""
+        n = columns["id"].size
+        self._changes.extend(n, columns)
+        self.tally.n_new += n
+        self.tally.held.frombytes(columns["id"].tobytes())
+
     # -- one by one
 
-    def _answer(self, record: Comparison, known: _Known) -> None:
+    def _answer(self, record: Comparison, known: Known) -> None:
         checked_key(record.key)
-        answer = coded(record, self._names.items, self._names.raters)
+        answer = coded(record, self.names.items, self.names.raters)
         if answer is None:
-            self._log.skip(Skipped(record.key, AGAINST_ITSELF, record.left))
+            self.log.skip(Skipped(record.key, AGAINST_ITSELF, record.left))
             if record.version is not None and record.slate is None:
                 self._take_back(record.key, record, known)
             return
-        if record.slate is None or record.slate != self._log.last_slate:
-            self._log.n_answers += 1
-        self._log.last_slate = record.slate
+        if record.slate is None or record.slate != self.log.last_slate:
+            self.log.n_answers += 1
+        self.log.last_slate = record.slate
         slate = record.slate if record.slate != record.key else ""
         row = Row(
             0, record.key, 0, slate, answer["rater"] + 1 if answer["rater"] >= 0 else None,
             answer["left"] + 1, answer["right"] + 1, answer["outcome"], answer["weight"],
             record.at, record.time_s, record.version,
-            _encode(record.tags).decode() if record.tags else None, self._source,
+            _encode(record.tags).decode() if record.tags else None, self.source,
         )  # fmt: skip
         if self._is_gone(row, record.slate or record.key, known):
-            self._log.skip(Skipped(record.key, DELETED, expected=True))
+            self.log.skip(Skipped(record.key, DELETED, expected=True))
             self.tally.n_stale += 1
         else:
             self._put(row, known)
 
-    def _put(self, row: Row, known: _Known) -> None:
+    def _put(self, row: Row, known: Known) -> None:
         """Insert, replace, or leave an answer as it is."""
         if row.slate and not self._take_slate(row.slate, row.when, known):
             self.tally.n_stale += 1
@@ -274,6 +176,8 @@ class Writer:
             self.tally.n_same += row.when >= old.when
             self.tally.n_stale += row.when < old.when
             self.tally.held.append(old.id)
+            if old.source != self.source:
+                known.adopted.append(old.id)
             return
         known.remove(old)
         self._new(row._replace(twin=old.twin), known)
@@ -283,7 +187,7 @@ class Writer:
         in_one_slate = new.slate is not None and old.slate == new.slate
         return self._by_key or in_one_slate or old.same_answer(new)
 
-    def _take_slate(self, slate: str, new: float, known: _Known) -> bool:
+    def _take_slate(self, slate: str, new: float, known: Known) -> bool:
         """Whether the pairs of this slate count: those of one reading replace the older ones."""
         if slate not in self._slates:
             before = known.slate(slate)
@@ -292,30 +196,30 @@ class Writer:
                 self._leftover[slate] = {row.id for row in before}
         return self._slates[slate]
 
-    def _new(self, row: Row, known: _Known) -> None:
+    def _new(self, row: Row, known: Known) -> None:
         self.last_id += 1
         known.add(row._replace(id=self.last_id))
         self.tally.held.append(self.last_id)
 
-    def _skip(self, record: Skipped, known: _Known) -> None:
-        self._log.skip(record)
+    def _skip(self, record: Skipped, known: Known) -> None:
+        self.log.skip(record)
         if record.key is not None:
             self._take_back(record.key, record, known)
 
-    def _take_back(self, key: str, by: Record, known: _Known) -> None:
+    def _take_back(self, key: str, by: Record, known: Known) -> None:
         last = when(by)
         for row in [*known.rows(key), *known.slate(key)]:
             if row.at == by.at and row.when <= last:
                 known.remove(row)
                 self.tally.n_retracted += 1
-        self._db.execute(
+        self.db.execute(
             "INSERT INTO retracted VALUES (?, ?, ?) "
             "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
             (key, ANY_TIME if by.at is None else by.at, last),
         )
         known.note_gone(key, by.at, last)
 
-    def _is_gone(self, row: Row, key: str, known: _Known) -> bool:
+    def _is_gone(self, row: Row, key: str, known: Known) -> bool:
         if row.version is None:
             return False
         if row.version < known.gone(key, row.at):
@@ -326,14 +230,18 @@ class Writer:
 
     # -- tables
 
-    def _carry_out(self, known: _Known) -> None:
+    def _carry_out(self, known: Known) -> None:
         # First out, then in: what is replaced has the same key.
         self.delete(known.dead)
         self._insert(known.fresh.values())
+        # Who said it last speaks for it.
+        mine = [(self.source, id_) for id_ in known.adopted]
+        self.db.executemany("UPDATE comparison SET source = ? WHERE id = ?", mine)
+        self.db.executemany("INSERT OR IGNORE INTO adopted VALUES (?, ?)", mine)
 
     def _insert(self, rows: Iterable[Row]) -> None:
         found = list(rows)
-        self._db.executemany(_INSERT, found)
+        self.db.executemany(_INSERT, found)
         for row in found:
             self._changes.add(
                 (
@@ -346,86 +254,5 @@ class Writer:
     def delete(self, ids: Iterable[int]) -> None:
         """Take comparisons out of the table."""
         gone = list(ids)
-        self._db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in gone])
+        self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in gone])
         self._changes.removed.update(gone)
-
-    def _skip_rows(self, batch: Batch, rows: Any) -> None:
-        lines = batch.lines
-        for i in rows.tolist():
-            where = f"{self._log.name}:{lines[i]}"
-            if batch.left[i] == batch.right[i]:
-                self._log.skip(Skipped(where, AGAINST_ITSELF, str(batch.left[i])))
-            else:
-                self._log.skip(Skipped(where, NO_WINNER))
-
-
-class _Known:
-    """What the store holds under the keys of some records, and what they make of it."""
-
-    def __init__(self, db: sqlite3.Connection, records: Iterable[Record | Row]) -> None:
-        keys: set[str] = set()
-        slates: set[str] = set()
-        for record in records:
-            if record.key is None:
-                continue
-            if isinstance(record, Skipped):
-                slates.add(record.key)
-            elif record.slate and record.slate != record.key:
-                slates.add(record.slate)
-            keys.add(record.key)
-        self._rows: dict[str, dict[int, Row]] = {key: {} for key in keys}
-        self._slates: dict[str, dict[int, Row]] = {slate: {} for slate in slates}
-        self.fresh: dict[int, Row] = {}
-        self.dead: list[int] = []
-        for column, wanted in (("key", keys), ("slate", slates)):
-            for found in db.execute(
-                f"SELECT {COLUMNS} FROM comparison WHERE {column} IN "  # noqa: S608 (constants)
-                "(SELECT value FROM json_each(?))",
-                (_encode(list(wanted)).decode(),),
-            ):
-                self._file(Row(*found))
-        self._gone: dict[tuple[str, float], float] = {
-            (key, at): version
-            for key, at, version in db.execute(
-                "SELECT key, at, version FROM retracted WHERE key IN "
-                "(SELECT value FROM json_each(?))",
-                (_encode(list(keys | slates)).decode(),),
-            )
-        }
-
-    def rows(self, key: str) -> list[Row]:
-        return list(self._rows.get(key, {}).values())
-
-    def slate(self, slate: str) -> list[Row]:
-        return list(self._slates.get(slate, {}).values())
-
-    def _file(self, row: Row) -> None:
-        self._rows.setdefault(row.key, {})[row.id] = row
-        if row.slate:
-            self._slates.setdefault(row.slate, {})[row.id] = row
-
-    def add(self, row: Row) -> None:
-        self.fresh[row.id] = row
-        self._file(row)
-
-    def remove(self, row: Row) -> None:
-        if self.fresh.pop(row.id, None) is None:
-            self.dead.append(row.id)
-        self._rows.get(row.key, {}).pop(row.id, None)
-        if row.slate:
-            self._slates.get(row.slate, {}).pop(row.id, None)
-
-    def gone(self, key: str, at: float | None) -> float:
-        made = ANY_TIME if at is None else at
-        return max(self._gone.get((key, time), -inf) for time in (made, ANY_TIME))
-
-    def note_gone(self, key: str, at: float | None, version: float) -> None:
-        made = ANY_TIME if at is None else at
-        self._gone[key, made] = max(self._gone.get((key, made), -inf), version)
-
-
-def checked_key(key: object) -> str:
-    """A key that a caller gave."""
-    if not isinstance(key, str) or not key:
-        raise DataError(f"key is {key!r}; a key is text that names one answer")
-    return key

@@ -216,6 +216,7 @@ class Daemon:
             if not n:
                 # Nothing to fit, and nothing to be made exact later.
                 self._stale, self._exact = False, True
+                self._remove_results()
                 return
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()
@@ -237,7 +238,7 @@ class Daemon:
             self._log("results_failed", reason=str(error))
             self._stale, self._exact = False, True
             return
-        self._stale, self._exact = False, full
+        self._stale, self._exact = False, found.fit.converged
         self._retry_s, self._not_before_s = _FIRST_RETRY_S, self._clock()
         self._log(
             "refreshed",
@@ -248,6 +249,15 @@ class Daemon:
             fit_s=fitted_s - began_s,
             write_s=self._clock() - fitted_s,
         )
+
+    def _remove_results(self) -> None:
+        """Every answer was taken back: results that are there would be of others."""
+        out = self.settings.path("out")
+        gone = [name for name in self.settings.outputs.write if (out / name).exists()]
+        for name in gone:
+            (out / name).unlink()
+        if gone:
+            self._log("results_removed", files=", ".join(gone), reason="no answer is left")
 
     def _has_news(self, found: Judged) -> bool:
         if self._news is not None:

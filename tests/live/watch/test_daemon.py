@@ -234,6 +234,17 @@ def test_without_a_store_the_remedy_is_named(tmp_path: Path) -> None:
     assert "--store" in done.stderr
 
 
+def test_results_do_not_outlive_the_answers_that_they_are_of(place: Place) -> None:
+    put(place.folder / "a.jsonl", Votes().lines(20))
+    place.start()
+    place.await_said("refreshed")
+    put(place.folder / "a.jsonl", '{"winner": "x", "loser": "x"}\n')
+    put(place.folder / "a.jsonl", "winner,loser\n")
+    place.await_said("results_removed")
+    assert list(place.out.iterdir()) == []
+    assert place.end() == 0
+
+
 def test_a_daemon_with_nothing_to_do_sleeps(place: Place) -> None:
     place.settings |= {"idle_full_s": 0.1, "rescan_s": 60}
     pid = place.start()
