@@ -10,8 +10,13 @@ from bbq_plugin.comparisons import OUTCOMES
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bbq_plugin._coding import RawCodes
     from bbq_plugin.comparisons import Comparison
+
+#: The tag with which an adapter names the right answer (left, right or tie) of a known question.
+GOLD = "gold"
 
 _CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
@@ -41,4 +46,15 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
         "at": nan if record.at is None else record.at,
         "version": nan if record.version is None else record.version,
         "slate": record.slate is not None,
+        # 0: not known; else one more than the code of the right answer.
+        "gold": _gold(record.tags),
     }
+
+
+def _gold(tags: Mapping[str, str] | None) -> int:
+    if not tags or GOLD not in tags:
+        return 0
+    for outcome, code in _CODE.items():
+        if outcome == tags[GOLD]:
+            return code + 1
+    return 0

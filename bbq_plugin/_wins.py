@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbq_plugin._coding import left_rate, median_time_s, sides_known
+from bbq_plugin._singles import answers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,6 +56,7 @@ def wins_of(
         "has_raters": len(raters) > 0,
     }
     first = outcome != RIGHT
+    row = half = None
     if not decided.all():
         # A tie is two half wins, one each way, next to each other.
         row = np.repeat(np.arange(outcome.size), np.where(decided, 1, 2))
@@ -62,6 +64,9 @@ def wins_of(
         again[1:] = row[1:] == row[:-1]
         weight = np.where(decided, weight, weight / 2)[row]
         rater, left, right, first = rater[row], left[row], right[row], first[row] & ~again
+        half = np.where(decided[row], 0, 1 + again).astype(np.int8)
+    if raters:
+        answers["answers"] = answers_of(columns, row, half, sides=known)
     return answers | {
         "rater": rater,
         "winner": np.where(first, left, right),

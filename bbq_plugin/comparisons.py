@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from bbq_plugin._singles import Answers
     from bbq_plugin.aggregate import Triples
 
 Outcome = Literal["left", "right", "tie", "both_bad"]
@@ -178,6 +179,8 @@ class Comparisons:
     left_excess: NDArray[np.int64] | None = None
     #: Median answering time of a rater in seconds; NaN without any, None if no time is known.
     median_time_s: NDArray[np.float64] | None = None
+    #: What the wins do not say of the answers they came from; None where nothing is known.
+    answers: Answers | None = None
     #: Answers left out because the same key came again, newer or in a later file, perhaps to
     #: take the answer back.
     n_duplicates: int = 0

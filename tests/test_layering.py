@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A module may import from its own level and from those below it.
 LEVELS = (
     {"errors", "comparisons", "aggregate", "threads"}
-    | {"_answers", "_coding", "_columns", "_gather", "_keys", "_wins"},
+    | {"_answers", "_coding", "_columns", "_gather", "_keys", "_singles", "_wins"},
     {"breaking", "registry", "_opening", "_options", "simulation"},
     {"model"},
     {"insight"},

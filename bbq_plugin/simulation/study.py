@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from bbq_plugin._coding import left_rate
+from bbq_plugin._singles import Answers
 from bbq_plugin.breaking import break_choice, break_ranking, information_weight
 from bbq_plugin.comparisons import Comparison, Comparisons, Outcome
 from bbq_plugin.errors import UsageError
@@ -118,7 +119,21 @@ class Study:
             left_rate=left_rate(
                 self.rater[decided], self.order[decided, 0] == 0, len(self.truth.raters)
             ),
+            answers=self._answers(),
         )
+
+    def _answers(self) -> Answers:
+        """Sides of the wins as `_pair_arrays` lays them out: second halves of ties at the end."""
+        side = np.where(self.order[:, 0] == 0, 1, -1).astype(np.int8)
+        side[self.tie] = 0
+        again = np.flatnonzero(self.tie)
+        row = np.concatenate([np.arange(len(self)), again]).astype(np.int32)
+        half = np.concatenate([self.tie.astype(np.int8), np.full(again.size, 2, dtype=np.int8)])
+        ties = bool(again.size)
+        return Answers(
+            side=side[row], time_s=None, order=row if ties else None, dated=False, gold=None,
+            half=half if ties else None,
+        )  # fmt: skip
 
     def comparisons(self) -> Iterator[Comparison]:
         """Yield the study as records, as an adapter would."""
