@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.hook import Hook
     from bbq_plugin.live.hook_async import AsyncHook
     from bbq_plugin.live.updates import Update
-    from bbq_plugin.model import Fit, Priors, fit
+    from bbq_plugin.model import Fit, Priors, SignedPriors, fit
     from bbq_plugin.registry import read, read_by
     from bbq_plugin.simulation import simulate
 
@@ -38,6 +38,7 @@ __all__ = [
     "Hook",
     "Note",
     "Priors",
+    "SignedPriors",
     "Skipped",
     "Source",
     "Update",
@@ -65,6 +66,7 @@ _HOME = {
     "Hook": "live.hook",
     "Note": "comparisons",
     "Priors": "model",
+    "SignedPriors": "model",
     "Skipped": "comparisons",
     "Source": "comparisons",
     "Update": "live.updates",

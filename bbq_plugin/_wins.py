@@ -39,7 +39,7 @@ def wins_of(
     went_left = outcome[sided] != RIGHT
     known = sides_known(rater[sided], went_left, len(raters))
     timed = ~np.isnan(columns["time_s"])
-    answers = {
+    answers: dict[str, Any] = {
         "n_comparisons": int(outcome.size),
         "n_ties": int((outcome == TIE).sum()),
         "n_both_bad": int((outcome == BOTH_BAD).sum()),

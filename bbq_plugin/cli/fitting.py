@@ -25,11 +25,11 @@ PRIORS_HELP = (
 
 model_option = click.option(
     "--model",
-    type=Choice(["bbq", "bayes-bt", "crowd-bt"]),
+    type=Choice(["bbq", "bbq-signed", "bayes-bt", "crowd-bt"]),
     default="bbq",
     show_default=True,
-    help="bbq: Bradley-Terry with rater quality. bayes-bt: the same, raters taken as "
-    "equal. crowd-bt: Chen et al. 2013.",
+    help="bbq: Bradley-Terry with rater quality. bbq-signed: the same for raters who may answer "
+    "upside down. bayes-bt: raters taken as equal. crowd-bt: Chen et al. 2013.",
 )
 solver_option = click.option(
     "--solver",
@@ -40,7 +40,8 @@ solver_option = click.option(
 )
 priors_option = click.option(
     "--priors",
-    help=f"{PRIORS_HELP} Default: auto; with --solver em, paper; crowd-bt has its own.",
+    help=f"{PRIORS_HELP} Default: auto; with --solver em, paper; "
+    "crowd-bt and bbq-signed have their own.",
 )
 level_option = click.option(
     "--level",
@@ -88,8 +89,9 @@ def fitted(data: Comparisons, model: Any, priors: str | None, solver: Any = "aut
 def parsed_priors(text: str | None, model: str, solver: str = "auto") -> Any:
     """From what was typed to what ``fit`` takes."""
     if text is None:
-        # Neither the closed-form steps nor crowd-bt know of a population to estimate.
-        return "paper" if solver == "em" or model == "crowd-bt" else "auto"
+        # Neither the closed-form steps nor these models know of a population to estimate.
+        own = solver == "em" or model in ("crowd-bt", "bbq-signed")
+        return "paper" if own else "auto"
     if text in ("auto", "paper"):
         return text
     try:

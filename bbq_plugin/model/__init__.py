@@ -2,5 +2,6 @@
 
 from bbq_plugin.model.fitting import Fit, Laplace, fit
 from bbq_plugin.model.priors import Priors
+from bbq_plugin.model.signed import SignedPriors
 
-__all__ = ["Fit", "Laplace", "Priors", "fit"]
+__all__ = ["Fit", "Laplace", "Priors", "SignedPriors", "fit"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.comparisons import Comparisons
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.model import kernels
 from bbq_plugin.model.bootstrap import resampled
+from bbq_plugin.model.choices import Model, Solver, check_choices, warnings_of
 from bbq_plugin.model.linear import with_level
 from bbq_plugin.model.marginal import ThetaDensity, theta_density
 from bbq_plugin.model.objective import Floats, Joint
@@ -20,15 +20,22 @@ from bbq_plugin.model.population import MOST_ITEMS, Population, estimate_priors
 from bbq_plugin.model.priors import CrowdPriors, Priors
 from bbq_plugin.model.raters import RaterPosterior, rater_posterior
 from bbq_plugin.model.sampling import Draws, gibbs, metropolis, whole_weights
+from bbq_plugin.model.signed import Signed, SignedPriors, signed_density
 from bbq_plugin.model.solve import Solution, solve_em, solve_newton
 
 if TYPE_CHECKING:
     from bbq_plugin.model.crowd import CrowdBT
 
-__all__ = ["Fit", "Laplace", "Model", "Solver", "fit"]
-
-Model = Literal["bbq", "bayes-bt", "crowd-bt"]
-Solver = Literal["auto", "em"]
+__all__ = [
+    "Fit",
+    "Laplace",
+    "Model",
+    "Solver",
+    "check_choices",
+    "fit",
+    "optimum_at",
+    "warnings_of",
+]
 
 LAPLACE_TOLERANCE = 1e-4  # nats, of which the last step leaves the square
 LARGEST_COVARIANCE = 4096  # items; beyond, one K x K matrix is a gigabyte and more
@@ -48,14 +55,15 @@ class Fit:
 
     ``theta`` (nats) and ``quality`` are aligned with ``items`` and ``raters``. Under given priors
     they are the joint maximum of the paper's log-posterior; under estimated priors theta is the
-    maximum with quality integrated out and ``quality`` its posterior mean. ``log_posterior`` is
-    the last entry of ``trace``, up to the priors' constants.
+    maximum with quality integrated out and ``quality`` its posterior mean. Of bbq-signed,
+    ``quality`` is q+ - q- in [-1, 1]. ``log_posterior`` is the last entry of ``trace``, up to the
+    priors' constants.
     """
 
     data: Comparisons
     model: Model
     solver: Solver
-    priors: Priors | CrowdPriors
+    priors: Priors | SignedPriors | CrowdPriors
     theta: Floats
     quality: Floats
     trace: Floats
@@ -99,8 +107,8 @@ class Fit:
         return self.data.triples.without_raters()
 
     def _given_priors(self, what: str) -> Priors:
-        if isinstance(self.priors, CrowdPriors):
-            raise UnsupportedError(f"{what} is not defined for crowd-bt; fit model='bbq'")
+        if not isinstance(self.priors, Priors):
+            raise UnsupportedError(f"{what} is not defined for {self.model}; fit model='bbq'")
         return self.priors
 
     @cached_property
@@ -117,6 +125,10 @@ class Fit:
             crowd = _crowd(self.data.triples)
             curvature = crowd.curvature(self.theta, 0.5 * (1.0 + self.quality))
             return Laplace(self.theta, _inverse(curvature))
+        if isinstance(self.priors, SignedPriors):
+            signed = signed_density(self._triples, self.priors)
+            top = solve_newton(signed, self.theta, self.quality, LAPLACE_TOLERANCE)
+            return Laplace(top.theta, _inverse(signed.passes.curvature(top.point)))
         density = theta_density(self._triples, self.priors, fixed=not self.rated)
         start = self.quality if self.rated else np.ones(1)
         found = solve_newton(density, self.theta, start, LAPLACE_TOLERANCE)
@@ -132,9 +144,14 @@ class Fit:
         return Laplace(found.theta, covariance)
 
     def theta_density(self) -> ThetaDensity | None:
-        """The log-density of theta with quality integrated out; crowd-bt has none."""
+        """The log-density of theta with quality integrated out; crowd-bt has none.
+
+        Of bbq-signed it has quality at its best.
+        """
         if isinstance(self.priors, CrowdPriors):
             return None
+        if isinstance(self.priors, SignedPriors):
+            return signed_density(self._triples, self.priors)
         return theta_density(self._triples, self.priors, fixed=not self.rated)
 
     def covariance(self) -> Floats:
@@ -222,6 +239,9 @@ class Fit:
         if isinstance(self.priors, CrowdPriors):
             here = self.theta, 0.5 * (1.0 + self.quality)
             return _crowd(triples, copies).solve(1e-5, here)[0]
+        if isinstance(self.priors, SignedPriors):
+            signed = Signed(triples, self.priors, copies=copies)
+            return solve_newton(signed, self.theta, self.quality, 1e-6).theta
         quality = self.quality if self.rated else np.ones(triples.n_raters)
         if self.population is not None:
             density = theta_density(triples, self.priors, fixed=fixed, copies=copies)
@@ -276,16 +296,18 @@ def _joint(triples: Triples, priors: Priors, *, fixed: bool, copies: Floats | No
 def fit(
     data: Comparisons,
     model: Model = "bbq",
-    priors: Priors | Literal["paper", "auto"] = Priors(),  # noqa: B008 (a frozen value)
+    priors: Priors | SignedPriors | Literal["paper", "auto"] = Priors(),  # noqa: B008 (frozen)
     solver: Solver = "auto",
     tol: float = 1e-6,
 ) -> Fit:
     """Fit a model to comparisons.
 
-    ``model``: ``bbq``, ``bayes-bt`` (every quality 1) or ``crowd-bt``. ``priors``: the paper's by
-    default, any ``Priors``, or ``"auto"`` to estimate them from the data. ``solver``: ``auto``
-    (Newton guarded by EM) or ``em`` (the paper's closed-form steps). ``tol``: the distance to the
-    optimum, in nats of theta, that the gradient may still imply; not reaching it is an error.
+    ``model``: ``bbq``, ``bbq-signed`` (raters may answer upside down), ``bayes-bt`` (every quality
+    1) or ``crowd-bt``. ``priors``: the paper's by default (bbq-signed has its own, and takes
+    ``SignedPriors``), any ``Priors``, or ``"auto"`` to estimate them from the data. ``solver``:
+    ``auto`` (Newton guarded by EM) or ``em`` (the paper's closed-form steps). ``tol``: the distance
+    to the optimum, in nats of theta, that the gradient may still imply; not reaching it is an
+    error.
     """
     check_choices(model, solver, tol)
     if isinstance(priors, str) and priors not in ("paper", "auto"):
@@ -293,6 +315,10 @@ def fit(
     if priors == "paper":
         priors = Priors()
     warnings = warnings_of(data, model)
+    if model == "bbq-signed":
+        return _fit_signed(data, priors, solver, tol, warnings)
+    if isinstance(priors, SignedPriors):
+        raise UsageError(f"SignedPriors belong to model='bbq-signed', not to {model!r}")
     if model == "crowd-bt":
         return _fit_crowd(data, priors, solver, tol, warnings)
     if isinstance(priors, Priors) and priors.guessers and not priors.estimated:
@@ -323,14 +349,6 @@ def fit(
     )  # fmt: skip
 
 
-def warnings_of(data: Comparisons, model: Model) -> list[str]:
-    """What is to be known about these data, whatever comes out."""
-    warnings = _connection_warnings(data)
-    if model == "bbq" and not data.has_raters:
-        warnings.append("no rater is known: fitted without rater quality, as bayes-bt")
-    return warnings
-
-
 def optimum_at(found: Fit, theta: Floats) -> tuple[Floats, float]:
     """Quality of each rater at this theta, and the height of the log-posterior there."""
     priors, triples = found._given_priors("quality at theta"), found._triples
@@ -349,6 +367,37 @@ def _fit_auto(
     population = estimate_priors(triples, guess.theta, fixed=fixed)
     density = theta_density(triples, population.priors, fixed=fixed)
     return solve_newton(density, population.theta, guess.quality, tol), population
+
+
+def _fit_signed(
+    data: Comparisons,
+    priors: Priors | SignedPriors | str,
+    solver: Solver,
+    tol: float,
+    warnings: list[str],
+) -> Fit:
+    if not isinstance(priors, SignedPriors):
+        if priors not in (Priors(), "paper"):
+            raise UsageError(
+                "bbq-signed has priors of its own, which are not estimated: "
+                "leave priors out, or give SignedPriors"
+            )
+        priors = SignedPriors()
+    if not data.has_raters:
+        raise UsageError("bbq-signed needs raters, and these data have none; fit model='bayes-bt'")
+    signed = Signed(data.triples, priors)
+    theta, quality = signed.start()
+    if solver == "em":
+        found = solve_em(signed, theta, signed.split(quality), tol)
+        quality = found.quality[:, 0] - found.quality[:, 2]
+    else:
+        found = solve_newton(signed, theta, quality, tol)
+        quality = found.quality
+    return Fit(
+        data=data, model="bbq-signed", solver=solver, priors=priors, theta=found.theta,
+        quality=quality, trace=np.array(found.trace), error=found.error, converged=True,
+        warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _fit_crowd(
@@ -371,35 +420,3 @@ def _fit_crowd(
         quality=2.0 * eta - 1.0, trace=np.array(trace), error=crowd.error(theta, eta),
         converged=True, warnings=tuple(warnings),
     )  # fmt: skip
-
-
-def check_choices(model: str, solver: str, tol: float) -> None:
-    """Refuse what is no choice."""
-    for name, value, choices in (
-        ("model", model, get_args(Model)),
-        ("solver", solver, get_args(Solver)),
-    ):
-        if value not in choices:
-            raise UsageError(f"{name}={value!r}: expected one of {', '.join(choices)}")
-    if not 0 < tol < 1:
-        raise UsageError(f"tol={tol!r}: expected nats above 0 and below 1, such as 1e-6")
-
-
-def _connection_warnings(data: Comparisons) -> list[str]:
-    """Groups of items that nobody compared with each other."""
-    t = data.triples
-    group = kernels.groups(t.winner, t.loser, t.n_items)
-    labels, sizes = np.unique(group, return_counts=True)
-    if labels.size < 2:
-        return []
-    examples = []
-    for label, size in zip(labels[:4], sizes[:4], strict=True):
-        some = ", ".join(data.items[i] for i in np.flatnonzero(group == label)[:3])
-        examples.append(f"{{{some}, …}}" if size > 3 else f"{{{some}}}")
-    shown = " | ".join(examples) + (" | …" if labels.size > 4 else "")
-    return [
-        (
-            f"the items fall into {labels.size} groups that were never compared with each other: "
-            f"{shown}; ratings across groups rest on the prior alone"
-        )
-    ]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_leave_out as kernels
-from bbq_plugin.model.linear import with_level
 from bbq_plugin.model.marginal import Marginal
-from bbq_plugin.model.objective import Floats, Objective, Point
+from bbq_plugin.model.objective import Floats, Point
 from bbq_plugin.model.priors import Priors
-from bbq_plugin.model.signed import Signed, SignedPriors
+from bbq_plugin.model.signed import Signed, SignedPriors, signed_density
 from bbq_plugin.model.solve import solve_newton
 from bbq_plugin.threads import run_chunks
 
@@ -62,8 +62,7 @@ def leave_each_out(
         everyone = tuple(range(triples.n_raters))
         none = np.zeros(triples.size)
         return LeftOut(gap, none, _moderated(gap, none), found.theta, None, (), everyone)
-    matrix = with_level(objective.passes.curvature(found.point), flat=False)
-    inverse = np.ascontiguousarray(np.linalg.inv(matrix))
+    inverse = np.ascontiguousarray(np.linalg.inv(objective.passes.curvature(found.point)))
     spread, failed = np.empty(triples.size), np.zeros(triples.n_raters, dtype=np.bool_)
     push, point, t = _push(objective, found.point), found.point, triples
 
@@ -87,9 +86,11 @@ def leave_each_out(
     return LeftOut(gap, spread, s, found.theta, inverse, tuple(exact), apart)
 
 
-def _objective(triples: Triples, priors: Priors | SignedPriors, copies: Floats | None = None):  # type: ignore[no-untyped-def]
+def _objective(
+    triples: Triples, priors: Priors | SignedPriors, copies: Floats | None = None
+) -> Marginal | Signed:
     if isinstance(priors, SignedPriors):
-        return Signed(triples, replace(priors, a=priors.a + 1.0), copies=copies)
+        return signed_density(triples, priors, copies=copies)
     return Marginal(triples, priors, copies=copies)
 
 
@@ -111,7 +112,7 @@ def _push(objective: Marginal | Signed, point: Point) -> Floats:
     return push
 
 
-def _to_refit(t: Triples, failed: Floats) -> list[int]:
+def _to_refit(t: Triples, failed: NDArray[np.bool_]) -> list[int]:
     """Raters with a large share of all votes, and those whom one step cannot leave out."""
     total = np.add.reduceat(np.append(t.weight, 0.0), t.start[:-1])
     total[np.diff(t.start) == 0] = 0.0

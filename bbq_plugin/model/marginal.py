@@ -10,6 +10,7 @@ from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_quadrature as quadrature
 from bbq_plugin.model.objective import Floats, Joint, Passes, Point
 from bbq_plugin.model.priors import Priors
+from bbq_plugin.model.signed import Signed
 from bbq_plugin.threads import run_chunks
 
 __all__ = ["Marginal", "ThetaDensity", "population_table", "theta_density"]
@@ -111,12 +112,12 @@ class Marginal:
         return new + float(np.log(new.size * self.shape) - total), point.quality
 
 
-ThetaDensity = Joint | Marginal
+ThetaDensity = Joint | Marginal | Signed
 
 
 def theta_density(
     triples: Triples, priors: Priors, *, fixed: bool, copies: Floats | None = None
-) -> ThetaDensity:
+) -> Joint | Marginal:
     """The log-density of theta: q integrated out, or, where ``fixed``, held at 1.
 
     In the second case it is the paper's form with ``a`` one larger (the change of variables).

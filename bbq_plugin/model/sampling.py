@@ -21,7 +21,7 @@ from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_quadrature as quadrature
 from bbq_plugin.model.diagnostics import effective_sample_size, r_hat
 from bbq_plugin.model.kernels_gibbs import gibbs_chain
-from bbq_plugin.model.marginal import Marginal, ThetaDensity, population_table, theta_density
+from bbq_plugin.model.marginal import Marginal, population_table, theta_density
 from bbq_plugin.model.objective import Floats
 from bbq_plugin.model.population import log_hyperprior, priors_of
 from bbq_plugin.model.priors import Priors
@@ -132,7 +132,7 @@ class _Target:
     """log p(theta, eta | data): eta is empty under given priors."""
 
     def __init__(self, triples: Triples, priors: Priors, *, fixed: bool) -> None:
-        self.density: ThetaDensity = theta_density(triples, priors, fixed=fixed)
+        self.density = theta_density(triples, priors, fixed=fixed)
         self.triples, self.fixed = triples, fixed
 
     def __call__(self, x: Floats) -> float:

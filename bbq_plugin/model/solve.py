@@ -7,12 +7,13 @@ step to the next, and the trace of it is part of the result.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.linear import Step, newton_step
-from bbq_plugin.model.objective import Floats, Joint, Objective, Point
+from bbq_plugin.model.objective import Floats, Objective, Point
 
 __all__ = ["Solution", "solve_em", "solve_newton"]
 
@@ -148,8 +149,16 @@ def _escape(objective: Objective, point: Point) -> Point | None:
     )
 
 
+class Stepping(Objective, Protocol):
+    """An objective that can say, in one pass, where it is and where EM leads."""
+
+    def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
+        """The value at (theta, q), and the next of both."""
+        ...
+
+
 def solve_em(
-    objective: Joint, theta: Floats, quality: Floats, tol: float, most: int = EM_STEPS
+    objective: Stepping, theta: Floats, quality: Floats, tol: float, most: int = EM_STEPS
 ) -> Solution:
     """The paper's closed-form steps, rescaled, until Newton's step says that nothing is left.
 

@@ -267,7 +267,7 @@ def test_twice_the_weight_is_the_same_vote_twice() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda data: fit(data, model=cast("Any", "bqq")), "bbq, bayes-bt, crowd-bt"),
+        (lambda data: fit(data, model=cast("Any", "bqq")), "bbq, bbq-signed, bayes-bt, crowd-bt"),
         (lambda data: fit(data, solver=cast("Any", "newton")), "auto, em"),
         (lambda data: fit(data, tol=0), "tol"),
         (lambda data: fit(data, priors=cast("Any", "papr")), "'paper', 'auto'"),
