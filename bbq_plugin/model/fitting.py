@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -232,6 +233,12 @@ class Fit:
                 "use intervals='laplace' or 'posterior'"
             )
         return resampled(self.data.triples, self._refit, n, seed)
+
+    def theta_without(self, raters: Sequence[int]) -> Floats:
+        """theta as it would be without these raters (places in ``raters``); the priors stay."""
+        copies = np.ones(self.data.triples.n_raters)
+        copies[list(raters)] = 0.0
+        return self._refit(copies)
 
     def _refit(self, copies: Floats) -> Floats:
         """theta with each rater counted ``copies`` times; the priors stay as they are."""

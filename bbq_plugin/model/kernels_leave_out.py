@@ -109,19 +109,16 @@ def own_curvature(low, high, winner, loser, push, curve, rows, place, n):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def likelihood_table(first, last, start, weight, s, q, out):
-    """log prod_t (1 + 2 q s_t)^w_t of each rater at each q: the odds of quality q against a coin.
+def likelihood_table(first, last, raters, start, weight, s, q, out):
+    """log prod_t (1 + 2 q s_t)^w_t of some raters at each q: the odds of quality q against a coin.
 
     ``q`` and its mirror image: the second half of the columns is for -q.
     """
     n = q.size
     found = np.empty(n)
-    turned = np.empty(s.size)
-    for r in range(first, last):
-        low, high = start[r], start[r + 1]
+    for k in range(first, last):
+        low, high = start[raters[k]], start[raters[k] + 1]
         log_products(low, high, s, weight, q, found)
-        out[r, :n] = found
-        for t in range(low, high):
-            turned[t] = -s[t]
-        log_products(low, high, turned, weight, q, found)
-        out[r, n:] = found
+        out[k, :n] = found
+        log_products(0, high - low, -s[low:high], weight[low:high], q, found)
+        out[k, n:] = found

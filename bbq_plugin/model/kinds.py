@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from math import inf, lgamma, log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_leave_out as kernels
 from bbq_plugin.model.objective import Floats
 from bbq_plugin.threads import even_chunks, run_chunks
 
-__all__ = ["Kinds", "kinds_of"]
+__all__ = ["Kinds", "RaterPopulation", "kinds_of"]
 
 NODES = 40
 # eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share upside down, both relative
@@ -30,7 +31,7 @@ NUDGE = 0.05
 LONGEST = 1.0
 ENOUGH = 1e-3
 MOST_STEPS = 60
-MOST_RATERS = 20_000  # to estimate the population by; more would not move it
+BLOCK = 20_000  # raters whose table is held at a time; so many also tell the population
 
 
 def _nodes() -> tuple[Floats, Floats]:
@@ -43,49 +44,57 @@ def _nodes() -> tuple[Floats, Floats]:
 NODE, BY = _nodes()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kinds:
-    """Of each rater: P(guessing) and P(upside down), and the evidence in nats against a coin.
+@dataclass(frozen=True, slots=True)
+class RaterPopulation:
+    """Honest quality ~ Beta(alpha, beta); the shares of those who guess and who are upside down."""
 
-    ``log_honest`` is log P(answers | honest) - log P(answers | coin), ``log_inverted`` the same
-    for someone upside down. The population: honest quality ~ Beta(alpha, beta), and the shares.
-    """
-
-    p_guesser: Floats
-    p_inverted: Floats
-    log_honest: Floats
-    log_inverted: Floats
     alpha: float
     beta: float
     guessers: float
     inverted: float
 
     @property
-    def p_honest(self) -> Floats:
-        """P(neither guessing nor upside down)."""
-        return np.asarray(np.clip(1.0 - self.p_guesser - self.p_inverted, 0.0, 1.0))
+    def usual_quality(self) -> float:
+        """The mean quality of the honest."""
+        return self.alpha / (self.alpha + self.beta)
 
 
-def kinds_of(triples: Triples, s: Floats) -> Kinds:
+@dataclass(frozen=True, slots=True, eq=False)
+class Kinds:
+    """Of each rater: P(guessing), P(upside down), P(q below the threshold), and evidence in nats.
+
+    ``log_honest`` is log P(answers | honest) - log P(answers | coin), ``log_inverted`` the same
+    for someone upside down. ``lower`` and ``upper`` bound q in [-1, 1] at the level asked for.
+    """
+
+    p_guesser: Floats
+    p_inverted: Floats
+    p_below: Floats
+    lower: Floats
+    upper: Floats
+    log_honest: Floats
+    log_inverted: Floats
+    population: RaterPopulation
+
+
+def kinds_of(triples: Triples, s: Floats, *, threshold: float = 0.5, level: float = 0.95) -> Kinds:
     """Judge every rater; ``s`` is y - 1/2 of each triple by the consensus of all others."""
-    table = np.empty((triples.n_raters, 2 * NODES))
-
-    def work(first: int, last: int) -> None:
-        kernels.likelihood_table(first, last, triples.start, triples.weight, s, NODE, table)
-
-    run_chunks(work, even_chunks(triples.start))
-    every = max(1, -(-triples.n_raters // MOST_RATERS))
-    eta = _estimate(_Table.of(table[::every]))
-    honest, inverted = _Table.of(table).evidence(eta[0], eta[1])
-    shares = np.concatenate(([0.0], eta[2:]))
-    shares -= _log_sum(shares)
-    logs = np.stack((honest + shares[0], np.full(honest.size, shares[1]), inverted + shares[2]))
-    posterior = np.exp(logs - _log_sum(logs))
-    return Kinds(
-        posterior[1], posterior[2], honest, inverted,
-        float(1 + np.exp(eta[0])), float(1 + np.exp(eta[1])),
-        float(np.exp(shares[1])), float(np.exp(shares[2])),
-    )  # fmt: skip
+    n = triples.n_raters
+    some = np.linspace(0, n, min(n, BLOCK), endpoint=False).astype(np.int64)
+    sample = _Table.of(triples, s, some)
+    eta = _estimate(sample)
+    shares = _log_shares(eta)
+    out = np.empty((7, n))
+    for first in range(0, n, BLOCK):
+        last = min(n, first + BLOCK)
+        table = sample if n <= BLOCK else _Table.of(triples, s, np.arange(first, last))
+        out[:, first:last] = table.judged(eta, threshold, level)
+    population = RaterPopulation(
+        *(float(1 + np.exp(x)) for x in eta[:2]), *(float(np.exp(x)) for x in shares[1:])
+    )
+    # In the order of the fields, which `judged` keeps.
+    guesser, inverted, below, lower, upper, honest, turned = out
+    return Kinds(guesser, inverted, below, lower, upper, honest, turned, population)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,38 +107,64 @@ class _Table:
     turned_top: Floats
 
     @classmethod
-    def of(cls, logs: Floats) -> _Table:
+    def of(cls, triples: Triples, s: Floats, raters: NDArray[np.int64]) -> _Table:
+        """The table of some raters."""
+        logs = np.empty((raters.size, 2 * NODES))
+        rows = np.concatenate(([0], np.cumsum(np.diff(triples.start)[raters])))
+
+        def work(first: int, last: int) -> None:
+            kernels.likelihood_table(
+                first, last, raters, triples.start, triples.weight, s, NODE, logs
+            )
+
+        run_chunks(work, even_chunks(rows))
         upright, turned = logs[:, :NODES], logs[:, NODES:]
         tops = upright.max(axis=1), turned.max(axis=1)
         return cls(
             np.exp(upright - tops[0][:, None]), tops[0], np.exp(turned - tops[1][:, None]), tops[1]
         )
 
-    def evidence(self, log_alpha: float, log_beta: float) -> tuple[Floats, Floats]:
-        """log of the integral over quality ~ Beta, upright and turned."""
-        mass = _beta(1.0 + np.exp(log_alpha), 1.0 + np.exp(log_beta))
+    def logs_of_kinds(self, eta: Floats) -> Floats:
+        """log share + log P(answers | kind) - log P(answers | coin): honest, coin, inverted."""
+        mass = _beta(eta)
+        shares = _log_shares(eta)
         with np.errstate(divide="ignore"):
-            return (
-                np.log(self.upright @ mass) + self.upright_top,
-                np.log(self.turned @ mass) + self.turned_top,
-            )
+            honest = np.log(self.upright @ mass) + self.upright_top
+            turned = np.log(self.turned @ mass) + self.turned_top
+        return np.stack((honest + shares[0], np.full(honest.size, shares[1]), turned + shares[2]))
 
     def value(self, eta: Floats) -> float:
         """log-likelihood of all raters plus the prior of eta."""
-        honest, inverted = self.evidence(eta[0], eta[1])
-        shares = np.concatenate(([0.0], eta[2:]))
-        shares -= _log_sum(shares)
-        kinds = np.stack(
-            (honest + shares[0], np.full(honest.size, shares[1]), inverted + shares[2])
+        return float(np.sum(_log_sum(self.logs_of_kinds(eta)))) + _log_prior(eta)
+
+    def judged(self, eta: Floats, threshold: float, level: float) -> Floats:
+        """The rows of `Kinds`."""
+        logs, shares, mass = self.logs_of_kinds(eta), _log_shares(eta), _beta(eta)
+        kind = np.exp(logs - _log_sum(logs))
+        upright, turned = self.upright * mass, self.turned * mass
+        upright *= (kind[0] / upright.sum(axis=1))[:, None]
+        turned *= (kind[2] / turned.sum(axis=1))[:, None]
+        at = np.concatenate((-NODE[::-1], [0.0], NODE))
+        below = np.cumsum(np.column_stack((turned[:, ::-1], kind[1], upright)), axis=1)
+        tails = ((1 - level) / 2, (1 + level) / 2)
+        ends = [at[np.minimum(np.sum(below < tail, axis=1), at.size - 1)] for tail in tails]
+        p_below = below[:, np.searchsorted(at, threshold) - 1]
+        return np.stack(
+            (kind[1], kind[2], p_below, *ends, logs[0] - shares[0], logs[2] - shares[2])
         )
-        return float(np.sum(_log_sum(kinds))) + _log_prior(eta)
 
 
-def _beta(alpha: float, beta: float) -> Floats:
-    """The Beta's mass at the nodes."""
+def _beta(eta: Floats) -> Floats:
+    """The mass of the honest quality's Beta at the nodes."""
+    alpha, beta = 1.0 + np.exp(eta[:2])
     scale = lgamma(alpha + beta) - lgamma(alpha) - lgamma(beta)
     mass = BY * np.exp(scale + (alpha - 1) * np.log(NODE) + (beta - 1) * np.log1p(-NODE))
     return np.asarray(mass / mass.sum())
+
+
+def _log_shares(eta: Floats) -> Floats:
+    shares = np.concatenate(([0.0], eta[2:]))
+    return np.asarray(shares - _log_sum(shares))
 
 
 def _log_sum(logs: Floats) -> Floats:
@@ -147,28 +182,30 @@ def _log_prior(eta: Floats) -> float:
 def _estimate(table: _Table) -> Floats:
     """Newton with derivatives by differences, every curvature made positive, shortened to rise."""
     eta, value = CENTRE.copy(), table.value(CENTRE)
-    nudges = NUDGE * np.eye(eta.size)
     for _ in range(MOST_STEPS):
-        up = np.array([table.value(eta + h) for h in nudges])
-        down = np.array([table.value(eta - h) for h in nudges])
-        gradient = (up - down) / (2 * NUDGE)
-        curve = np.diag(-(up - 2 * value + down))
-        for i in range(eta.size):
-            for j in range(i):
-                corner = table.value(eta + nudges[i] + nudges[j])
-                curve[i, j] = curve[j, i] = -(corner - up[i] - up[j] + value)
-        roots, axes = np.linalg.eigh(curve / NUDGE**2)
-        step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
-        step *= min(1.0, LONGEST / max(float(np.max(np.abs(step))), 1e-300))
+        step = _newton(table, eta, value)
         trial, size = value, 1.0
-        while size > 1e-3:
+        while size > 1e-3 and trial <= value:
             trial = table.value(eta + size * step)
-            if trial > value:
-                break
             size /= 2
         if trial <= value:
             break
-        eta, value = eta + size * step, trial
+        eta, value = eta + 2 * size * step, trial
         if float(np.max(np.abs(step))) < ENOUGH:
             break
     return eta
+
+
+def _newton(table: _Table, eta: Floats, value: float) -> Floats:
+    nudges = NUDGE * np.eye(eta.size)
+    up = np.array([table.value(eta + h) for h in nudges])
+    down = np.array([table.value(eta - h) for h in nudges])
+    curve = np.diag(-(up - 2 * value + down))
+    for i in range(eta.size):
+        for j in range(i):
+            corner = table.value(eta + nudges[i] + nudges[j])
+            curve[i, j] = curve[j, i] = -(corner - up[i] - up[j] + value)
+    roots, axes = np.linalg.eigh(curve / NUDGE**2)
+    gradient = (up - down) / (2 * NUDGE)
+    step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
+    return np.asarray(step * min(1.0, LONGEST / max(float(np.max(np.abs(step))), 1e-300)))

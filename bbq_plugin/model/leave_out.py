@@ -36,16 +36,35 @@ class LeftOut:
 
     ``s`` is E[y] - 1/2 over what is not known of the gap (MacKay's moderated output): an
     uncertain consensus asks less of a rater. ``exact`` marks raters without whom was refitted,
-    ``apart`` those whose own votes could not be left out.
+    ``within`` those whose own votes could not be left out. ``theta`` is the top with all raters,
+    ``inverse`` the covariance there.
     """
 
     gap: Floats
     spread: Floats
     s: Floats
     theta: Floats
-    inverse: Floats | None
+    inverse: Floats
     exact: tuple[int, ...]
-    apart: tuple[int, ...]
+    within: tuple[int, ...]
+    _triples: Triples
+    _point: Point
+    _push: Floats
+
+    def theta_without(self, rater: int) -> Floats:
+        """One Newton step to the theta of all others, for every item."""
+        t = self._triples
+        low, high = int(t.start[rater]), int(t.start[rater + 1])
+        if low == high or not self.inverse.size:
+            return self.theta
+        place = np.full(t.n_items, -1, dtype=np.int64)
+        seen = kernels.local_items(low, high, t.winner, t.loser, place)
+        inner, pull = kernels.own_curvature(
+            low, high, t.winner, t.loser, self._push, self._point.curve, self._point.rows, place,
+            seen.size,
+        )  # fmt: skip
+        system = np.eye(seen.size) - inner @ self.inverse[np.ix_(seen, seen)]
+        return self.theta - self.inverse[:, seen] @ np.linalg.solve(system, pull)
 
 
 def leave_each_out(
@@ -61,7 +80,10 @@ def leave_each_out(
     if triples.n_items > MOST_ITEMS:
         everyone = tuple(range(triples.n_raters))
         none = np.zeros(triples.size)
-        return LeftOut(gap, none, _moderated(gap, none), found.theta, None, (), everyone)
+        return LeftOut(
+            gap, none, _moderated(gap, none), found.theta, np.empty((0, 0)), (), everyone,
+            triples, found.point, none,
+        )  # fmt: skip
     inverse = np.ascontiguousarray(np.linalg.inv(objective.passes.curvature(found.point)))
     spread, failed = np.empty(triples.size), np.zeros(triples.n_raters, dtype=np.bool_)
     push, point, t = _push(objective, found.point), found.point, triples
@@ -76,14 +98,14 @@ def leave_each_out(
     exact = _to_refit(t, failed)
     for r in exact:
         _refit(t, priors, found.point, r, gap, spread)
-    apart = tuple(r for r in np.flatnonzero(failed).tolist() if r not in exact)
-    for r in apart:
+    within = tuple(r for r in np.flatnonzero(failed).tolist() if r not in exact)
+    for r in within:
         rows = slice(t.start[r], t.start[r + 1])
         i, j = t.winner[rows], t.loser[rows]
         gap[rows] = found.theta[i] - found.theta[j]
         spread[rows] = inverse[i, i] + inverse[j, j] - 2 * inverse[i, j]
     s = _moderated(gap, spread)
-    return LeftOut(gap, spread, s, found.theta, inverse, tuple(exact), apart)
+    return LeftOut(gap, spread, s, found.theta, inverse, tuple(exact), within, t, point, push)
 
 
 def _objective(

@@ -1,0 +1,77 @@
+"""What the answers of all others say about each rater's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbq_plugin.insight.uncertainty import Floats
+from bbq_plugin.model import Fit, Priors, SignedPriors
+from bbq_plugin.model.kinds import Kinds, kinds_of
+from bbq_plugin.model.leave_out import LeftOut, leave_each_out
+from bbq_plugin.model.raters import rater_posterior_at
+
+__all__ = ["Evidence", "evidence_of", "phi"]
+
+EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees half
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """By rater: how many comparisons, agreement, quality's interval, kinds, and p against a coin.
+
+    ``p_coin_below`` is the chance that a coin agrees with the others as little as this rater does:
+    exact whatever the others think, because a coin does not care and they have not seen it.
+    """
+
+    n: Floats
+    agreement: Floats
+    lower: Floats
+    upper: Floats
+    p_coin_below: Floats
+    kinds: Kinds
+    left_out: LeftOut
+
+    @property
+    def p_bad(self) -> Floats:
+        """P(guessing or upside down)."""
+        return np.asarray(np.minimum(self.kinds.p_guesser + self.kinds.p_inverted, 1.0))
+
+
+def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
+    """Leave each rater out, then judge them by what remains."""
+    priors, t = fit.priors, fit.data.triples
+    assert isinstance(priors, (Priors, SignedPriors))  # noqa: S101 (the caller has asked)
+    left_out = leave_each_out(t, priors, fit.theta, fit.quality)
+    kinds = kinds_of(t, left_out.s, threshold=threshold, level=level)
+    rater = t.rater()
+    n = np.bincount(rater, t.weight, t.n_raters).astype(np.float64)
+    ahead = np.where(np.abs(left_out.gap) < EQUAL, 0.0, np.sign(left_out.gap))
+    agreed = np.bincount(rater, t.weight * 0.5 * (1.0 + ahead), t.n_raters)
+    along = 2.0 * left_out.s
+    total = np.bincount(rater, t.weight * along, t.n_raters)
+    spread = np.sqrt(np.bincount(rater, t.weight * along**2, t.n_raters))
+    if isinstance(priors, SignedPriors):
+        lower, upper = kinds.lower, kinds.upper
+    else:
+        known = rater_posterior_at(t, priors, left_out.s, level, threshold)
+        lower, upper = known.lower, known.upper
+    # The mode, which is what a fit reports, may lie beyond an interval's end: both count.
+    return Evidence(
+        n=n,
+        agreement=np.divide(agreed, n, out=np.full(n.size, np.nan), where=n > 0),
+        lower=np.minimum(lower, fit.quality),
+        upper=np.maximum(upper, fit.quality),
+        p_coin_below=phi(np.divide(total, spread, out=np.zeros(n.size), where=spread > 0)),
+        kinds=kinds,
+        left_out=left_out,
+    )
+
+
+def phi(z: NDArray[np.float64]) -> Floats:
+    """The normal distribution function."""
+    from scipy.special import ndtr  # noqa: PLC0415 (loads slowly)
+
+    return np.asarray(ndtr(z))

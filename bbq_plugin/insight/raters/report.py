@@ -1,0 +1,225 @@
+"""Keep, watch or exclude, for each rater of a fit, with reasons.
+
+A rater is judged by the consensus of the others: their own votes are left out of the ranking they
+are held against. The answers as a whole give the odds that the rater guesses or answers upside
+down; raters are excluded from the surest down while the expected share of honest ones among the
+excluded stays at ``false_rate`` or below, and never on fewer than ``least`` comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from bbq_plugin.errors import UsageError
+from bbq_plugin.insight.raters.effect import Effect, effect_of_all, effects
+from bbq_plugin.insight.raters.evidence import Evidence, evidence_of
+from bbq_plugin.insight.raters.rules import (
+    FALSE_RATE,
+    LEAST,
+    THRESHOLD,
+    Flags,
+    Rules,
+    Verdict,
+    flags_of,
+)
+from bbq_plugin.insight.raters.signs import Sign, Signs, signs_of
+from bbq_plugin.insight.raters.words import effect_text, expected_of, reasons_of, way_back
+from bbq_plugin.insight.rows import Row, Rows
+from bbq_plugin.insight.uncertainty import Floats
+from bbq_plugin.model import Fit
+from bbq_plugin.model.kinds import RaterPopulation
+
+__all__ = ["RaterReport", "RaterRow", "rater_report"]
+
+JUDGED = ("bbq", "bbq-signed")
+
+
+@dataclass(frozen=True, slots=True)
+class RaterRow(Row):
+    """One rater; a number that is not known is NaN. docs/report.md says what each one is."""
+
+    rater: str
+    n: float
+    quality: float
+    quality_lower: float
+    quality_upper: float
+    agreement: float
+    left_rate: float
+    median_time_s: float
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    p_guesser: float = float("nan")
+    p_inverted: float = float("nan")
+    p_below: float = float("nan")
+    agreement_expected: float = float("nan")
+    left_expected: float = float("nan")
+    tempo: float = float("nan")
+    self_consistency: float = float("nan")
+    drift: float = float("nan")
+    n_gold: float = float("nan")
+    gold_rate: float = float("nan")
+    moved: float = float("nan")
+    shift_sd: float = float("nan")
+    effect: str = ""
+    way_back: str = ""
+
+
+class RaterReport(Rows[RaterRow]):
+    """Raters in the order of the data, with what the verdicts rest on."""
+
+    def __init__(
+        self,
+        rows: list[RaterRow],
+        warnings: tuple[str, ...] = (),
+        *,
+        rules: Rules = Rules(),  # noqa: B008 (a frozen value)
+        population: RaterPopulation | None = None,
+        without_excluded: Effect | None = None,
+        not_known: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(rows)
+        self.warnings = warnings
+        self.false_rate, self.least, self.threshold = rules.false_rate, rules.least, rules.threshold
+        #: Who the raters are, as estimated from all of them; None without verdicts.
+        self.population = population
+        #: The leaderboard without all who are excluded; None if nobody is.
+        self.without_excluded = without_excluded
+        #: What these data do not tell, and no verdict could therefore use.
+        self.not_known = not_known
+
+    @property
+    def p_guesser(self) -> Floats:
+        """P(guesser) of each rater."""
+        return np.array([row.p_guesser for row in self._rows])
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The names of those to exclude: what a later report takes as ``before``."""
+        return tuple(row.rater for row in self._rows if row.verdict == "exclude")
+
+    def __repr__(self) -> str:
+        return f"<RaterReport: {len(self)} raters, {len(self.excluded)} to exclude>"
+
+
+def rater_report(
+    fit: Fit,
+    level: float = 0.95,
+    *,
+    false_rate: float = FALSE_RATE,
+    least: int = LEAST,
+    threshold: float = THRESHOLD,
+    before: Collection[str] = (),
+) -> RaterReport:
+    """Quality with its interval, agreement and a verdict with reasons, for each rater of a fit.
+
+    ``before`` names raters who were excluded by an earlier report: they come back only when
+    little is left against them, so that nobody goes in and out with every vote.
+    """
+    for name, value in (("level", level), ("false_rate", false_rate), ("threshold", threshold)):
+        if not 0 < value < 1:
+            raise UsageError(f"{name}={value!r}: expected a number between 0 and 1 such as 0.05")
+    rules = Rules(false_rate, least, threshold)
+    if not fit.raters or fit.model not in JUDGED:
+        return _without_verdicts(fit, rules)
+    evidence = evidence_of(fit, level, threshold)
+    population = evidence.kinds.population
+    signs = signs_of(fit.data, evidence.left_out.s, fit.quality, population.usual_quality, least)
+    turned = fit.model == "bbq-signed"
+    flags = flags_of(evidence, signs, rules, fit.raters, before, turned=turned)
+    excluded = np.flatnonzero(flags.excluded).tolist()
+    return RaterReport(
+        _rows(fit, evidence, signs, flags, rules, excluded),
+        _warnings(fit, evidence),
+        rules=rules,
+        population=population,
+        without_excluded=effect_of_all(fit, evidence.left_out, excluded),
+        not_known=tuple(signs.not_known),
+    )
+
+
+def _without_verdicts(fit: Fit, rules: Rules) -> RaterReport:
+    if not fit.raters:
+        return RaterReport([], rules=rules)
+    t, nan = fit.data.triples, float("nan")
+    rater = t.rater()
+    n = np.bincount(rater, t.weight, t.n_raters)
+    ahead = np.sign(fit.theta[t.winner] - fit.theta[t.loser])
+    agreed = np.bincount(rater, t.weight * 0.5 * (1.0 + ahead), t.n_raters)
+    rows = [
+        RaterRow(
+            name, float(n[r]), nan if fit.model == "bayes-bt" else float(fit.quality[r]), nan, nan,
+            float(agreed[r] / n[r]) if n[r] else nan, *_counted(fit, r), "keep", (),
+        )
+        for r, name in enumerate(fit.raters)
+    ]  # fmt: skip
+    warning = f"{fit.model} gives no verdicts on raters: fit model='bbq' for these"
+    return RaterReport(rows, (warning,), rules=rules)
+
+
+def _counted(fit: Fit, r: int) -> tuple[float, float]:
+    """Left rate and median time, where they are known."""
+    known = (fit.data.left_rate, fit.data.median_time_s)
+    left, time = (float("nan") if column is None else float(column[r]) for column in known)
+    return left, time
+
+
+def _rows(
+    fit: Fit, evidence: Evidence, signs: Signs, flags: Flags, rules: Rules, excluded: list[int]
+) -> list[RaterRow]:
+    kinds, expected = evidence.kinds, expected_of(fit, evidence)
+    without = effects(fit, evidence.left_out, excluded)
+    any_flag = flags.excluded | flags.watched | flags.circumstantial
+    rows = []
+    for r, name in enumerate(fit.raters):
+        effect = without.get(r)
+        verdict: Verdict = (
+            "exclude" if flags.excluded[r] else "watch" if flags.watched[r] else "keep"
+        )
+        left, time = _counted(fit, r)
+        rows.append(
+            RaterRow(
+                rater=name,
+                n=float(evidence.n[r]),
+                quality=float(fit.quality[r]),
+                quality_lower=float(evidence.lower[r]),
+                quality_upper=float(evidence.upper[r]),
+                agreement=float(evidence.agreement[r]),
+                left_rate=left,
+                median_time_s=time,
+                verdict=verdict,
+                reasons=reasons_of(r, evidence, signs, flags, expected, rules)
+                if any_flag[r]
+                else (),
+                p_guesser=float(kinds.p_guesser[r]),
+                p_inverted=float(kinds.p_inverted[r]),
+                p_below=float(kinds.p_below[r]),
+                agreement_expected=float(expected.agreement[r]),
+                left_expected=_of(signs.left, "expected", r),
+                tempo=_of(signs.tempo, "seen", r),
+                self_consistency=_of(signs.repeats, "seen", r),
+                drift=_of(signs.drift, "seen", r) - _of(signs.drift, "expected", r),
+                n_gold=_of(signs.gold, "n", r),
+                gold_rate=_of(signs.gold, "seen", r),
+                moved=float("nan") if effect is None else float(effect.moved),
+                shift_sd=float("nan") if effect is None else effect.shift_sd,
+                effect="" if effect is None else effect_text(effect),
+                way_back=way_back(r, evidence, flags, expected) if flags.excluded[r] else "",
+            )
+        )
+    return rows
+
+
+def _of(sign: Sign | None, what: str, r: int) -> float:
+    return float("nan") if sign is None else float(getattr(sign, what)[r])
+
+
+def _warnings(fit: Fit, evidence: Evidence) -> tuple[str, ...]:
+    within = len(evidence.left_out.within)
+    warning = (
+        f"{within:,} of {len(fit.raters):,} raters are judged by a ranking that holds their own "
+        "votes, which could not be left out here: their agreement looks better than it is"
+    )
+    return (warning,) if within else ()
