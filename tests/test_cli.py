@@ -20,7 +20,9 @@ ITEM_FIELDS = [
 ]
 RATER_FIELDS = [
     *("rater", "n", "quality", "quality_lower", "quality_upper", "agreement", "left_rate"),
-    *("median_time_s", "verdict", "reasons"),
+    *("median_time_s", "verdict", "reasons", "p_guesser", "p_inverted", "p_below"),
+    *("agreement_expected", "left_expected", "tempo", "self_consistency", "drift", "n_gold"),
+    *("gold_rate", "moved", "shift_sd", "effect", "way_back"),
 ]
 
 

@@ -145,7 +145,7 @@ def _print_one(result: Result, chosen: str, output: Path | None) -> None:
     elif chosen == "csv":
         emit(report.leaderboard_csv(result.board), output)
     elif chosen == "html":
-        emit(_page(result), output)
+        emit(report_page(result), output)
     else:
         show(_tables(result, width_of(output)), output)
 
@@ -163,7 +163,7 @@ def _print_groups(
     elif chosen == "html" and output is not None:
         for value, result in results.items():
             page = output.with_stem(f"{output.stem}-{file_part(value)}")
-            emit(_page(result, f"{tag}: {value}"), page)
+            emit(report_page(result, f"{tag}: {value}"), page)
             tell(f"{tag} = {value} is in {page}")
     else:
         parts = (
@@ -200,7 +200,8 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
     yield from framed(result.fit, result.origin, warnings, tables)
 
 
-def _page(result: Result, title: str | None = None) -> str:
+def report_page(result: Result, title: str | None = None) -> str:
+    """The report as one HTML file."""
     try:
         from bbq_plugin.report.html import report_html
     except ImportError as error:

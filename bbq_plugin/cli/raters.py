@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,17 +12,24 @@ from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
-from bbq_plugin.cli.types import Probability
+from bbq_plugin.cli.types import Choice, Probability
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import RenderableType
 
 
+_model_option = click.option(
+    "--model",
+    type=Choice(["bbq", "bbq-signed"]),
+    default="bbq",
+    show_default=True,
+    help="bbq-signed uses the answers of raters who answer upside down, turned round.",
+)
+
+
 @click.command(cls=Command)
-@fitting.options(fitting.priors_option, fitting.level_option)
+@fitting.options(_model_option, fitting.priors_option, fitting.level_option)
 @click.option(
     "--false-rate",
     type=Probability(),
@@ -36,47 +44,86 @@ if TYPE_CHECKING:
     show_default=True,
     help="Comparisons a rater must have before exclusion.",
 )
-@output_options({"table": "for people", "json": "all of it", "csv": "one line a rater"})
+@click.option(
+    "--threshold",
+    type=Probability(),
+    default=0.5,
+    show_default=True,
+    help="Quality of which P(q below it) is reported.",
+)
+@click.option(
+    "--before",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An earlier JSON report; who was excluded there comes back only when little is left "
+    "against them.",
+)
+@output_options(
+    {
+        "table": "for people",
+        "json": "all of it",
+        "csv": "one line a rater",
+        "html": "the page of bbq fit, with a page for each rater who is not simply kept",
+    }
+)
 @reading_options
 def raters(
     source: Input,
+    model: Any,
     priors: str | None,
     level: float,
     false_rate: float,
     least: int,
+    threshold: float,
+    before: Path | None,
     output_format: str | None,
     output: Path | None,
 ) -> None:
     """Report whom to keep, to watch and to exclude.
 
-    Each rater of FILES gets a verdict with reasons, beside quality, agreement with the ranking,
-    left rate and median time.
+    Each rater of FILES is judged by the ranking that the others make, and gets a verdict with
+    reasons, beside quality, agreement, left rate and median time.
     """
     from bbq_plugin import report
     from bbq_plugin.report.document import distinct
 
-    chosen = chosen_format(output_format, output, "table", "json", "csv")
+    chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
     origin = source.origin()
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("these data name no raters, so there is nothing to say of them")
-    fit = fitting.fitted(data, "bbq", priors)
+    excluded = [] if before is None else report.excluded_names(before.read_bytes(), str(before))
+    fit = fitting.fitted(data, model, priors)
     with working("Judging"):
         from bbq_plugin.insight import rater_report
 
-        found = rater_report(fit, level, false_rate=false_rate, least=least)
+        found = rater_report(
+            fit,
+            level,
+            false_rate=false_rate,
+            least=least,
+            threshold=threshold,
+            before=source.known_as(excluded),
+        )
     if chosen == "json":
         document = report.raters_dict(data, fit, found, origin, level=level)
         emit(report.report_json(document), output)
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
+    elif chosen == "html":
+        from bbq_plugin.cli.fit import Result, report_page
+        from bbq_plugin.insight import leaderboard
+
+        board = leaderboard(fit, level=level, seed=source.seed)
+        emit(report_page(Result(data, fit, board, found, origin), "Raters"), output)
     else:
         width = width_of(output)
         counts = report.verdict_counts(found)
         tables: list[RenderableType] = [
             ", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()),
+            *report.verdict_lines(found),
             report.raters_table(found, width=width),
             *report.reason_lines(found, width=width),
+            *report.way_back_lines(found),
         ]
         warnings = distinct(data.warnings, fit.warnings, found.warnings)
         show(framed(fit, origin, warnings, tables), output)

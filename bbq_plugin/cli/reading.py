@@ -145,6 +145,12 @@ class Input:
 
         return name if self.key is None else pseudonym(name, self.key)
 
+    def known_as(self, names: Iterable[str]) -> set[str]:
+        """These raters under the names that they have here, pseudonyms or not."""
+        known = set(names)
+        known |= {self.rater_name(name) for name in known}
+        return known
+
     def _keywords(self) -> dict[str, Any]:
         return {
             "strict": self.strict,

@@ -308,18 +308,3 @@ def quality_below(first, last, start, weight, s, parts, tops, threshold, out):
         for k in range(nodes):
             total += mass[k] * min(max((threshold - q[k]) / width[k] + 0.5, 0.0), 1.0)
         out[r] = total
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def quality_summary(first, last, start, weight, s, parts, tops, out):
-    """Mean of q, and P(guesser): the mass of the parts after the first, given theta."""
-    nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
-        to_posterior(mass)
-        out[r, :] = 0.0
-        for k in range(nodes):
-            out[r, 0] += mass[k] * q[k]
-            if k >= NODES:
-                out[r, 1] += mass[k]

@@ -20,7 +20,7 @@ from bbq_plugin.model.signed import Signed, SignedPriors, signed_density
 from bbq_plugin.model.solve import solve_newton
 from bbq_plugin.threads import run_chunks
 
-__all__ = ["LeftOut", "leave_each_out"]
+__all__ = ["MOST_ITEMS", "Consensus", "LeftOut"]
 
 TOLERANCE = 1e-4  # nats
 LARGE_SHARE = 0.1  # of all weight: without such a rater one Newton step may not be enough
@@ -35,77 +35,96 @@ class LeftOut:
     """By triple: theta_winner - theta_loser (nats) without the rater, its variance, and s.
 
     ``s`` is E[y] - 1/2 over what is not known of the gap (MacKay's moderated output): an
-    uncertain consensus asks less of a rater. ``exact`` marks raters without whom was refitted,
-    ``within`` those whose own votes could not be left out. ``theta`` is the top with all raters,
-    ``inverse`` the covariance there.
+    uncertain consensus asks less of a rater. ``exact`` are raters without whom was refitted,
+    ``within`` those whose own votes could not be left out.
     """
 
     gap: Floats
     spread: Floats
     s: Floats
-    theta: Floats
-    inverse: Floats
     exact: tuple[int, ...]
     within: tuple[int, ...]
-    _triples: Triples
-    _point: Point
-    _push: Floats
+
+
+class Consensus:
+    """The top of the log-density of theta with all raters, and the way to those without one."""
+
+    def __init__(
+        self, triples: Triples, priors: Priors | SignedPriors, theta: Floats, quality: Floats
+    ) -> None:
+        if isinstance(priors, Priors) and priors.flat_items:
+            # Without a prior two items that only one rater compared would be infinitely uncertain.
+            priors = replace(priors, a=WEAK.a, b=WEAK.b)
+        self.triples, self.priors = triples, priors
+        objective = _objective(triples, priors)
+        self.chunks = objective.passes.chunks
+        self.point = solve_newton(objective, theta, quality, TOLERANCE).point
+        #: The covariance of theta; empty with so many items that it is not sensible.
+        self.covariance = np.empty((0, 0))
+        if triples.n_items <= MOST_ITEMS:
+            curvature = objective.passes.curvature(self.point)
+            self.covariance = np.ascontiguousarray(np.linalg.inv(curvature))
+        self.push = _push(objective, self.point)
+
+    @property
+    def theta(self) -> Floats:
+        """Skills in nats, by all raters."""
+        return self.point.theta
 
     def theta_without(self, rater: int) -> Floats:
         """One Newton step to the theta of all others, for every item."""
-        t = self._triples
+        t = self.triples
         low, high = int(t.start[rater]), int(t.start[rater + 1])
-        if low == high or not self.inverse.size:
+        if low == high or not self.covariance.size:
             return self.theta
         place = np.full(t.n_items, -1, dtype=np.int64)
         seen = kernels.local_items(low, high, t.winner, t.loser, place)
         inner, pull = kernels.own_curvature(
-            low, high, t.winner, t.loser, self._push, self._point.curve, self._point.rows, place,
+            low, high, t.winner, t.loser, self.push, self.point.curve, self.point.rows, place,
             seen.size,
         )  # fmt: skip
-        system = np.eye(seen.size) - inner @ self.inverse[np.ix_(seen, seen)]
-        return self.theta - self.inverse[:, seen] @ np.linalg.solve(system, pull)
+        system = np.eye(seen.size) - inner @ self.covariance[np.ix_(seen, seen)]
+        return np.asarray(self.theta - self.covariance[:, seen] @ np.linalg.solve(system, pull))
 
+    def leave_each_out(self) -> LeftOut:
+        """Without each rater in turn, for the pairs that the rater has answered."""
+        t = self.triples
+        gap, spread = np.empty(t.size), np.zeros(t.size)
+        failed = np.ones(t.n_raters, dtype=np.bool_)
+        exact: list[int] = []
+        if self.covariance.size:
 
-def leave_each_out(
-    triples: Triples, priors: Priors | SignedPriors, theta: Floats, quality: Floats
-) -> LeftOut:
-    """The consensus without each rater in turn, for the pairs that the rater has answered."""
-    if isinstance(priors, Priors) and priors.flat_items:
-        # Without a prior two items that only this rater compared would be infinitely uncertain.
-        priors = replace(priors, a=WEAK.a, b=WEAK.b)
-    objective = _objective(triples, priors)
-    found = solve_newton(objective, theta, quality, TOLERANCE)
-    gap = found.theta[triples.winner] - found.theta[triples.loser]
-    if triples.n_items > MOST_ITEMS:
-        everyone = tuple(range(triples.n_raters))
-        none = np.zeros(triples.size)
-        return LeftOut(
-            gap, none, _moderated(gap, none), found.theta, np.empty((0, 0)), (), everyone,
-            triples, found.point, none,
-        )  # fmt: skip
-    inverse = np.ascontiguousarray(np.linalg.inv(objective.passes.curvature(found.point)))
-    spread, failed = np.empty(triples.size), np.zeros(triples.n_raters, dtype=np.bool_)
-    push, point, t = _push(objective, found.point), found.point, triples
+            def work(first: int, last: int) -> None:
+                kernels.leave_out(
+                    first, last, t.start, t.winner, t.loser, self.push, self.point.curve,
+                    self.point.rows, self.theta, self.covariance, MOST_LOCAL, gap, spread, failed,
+                )  # fmt: skip
 
-    def work(first: int, last: int) -> None:
-        kernels.leave_out(
-            first, last, t.start, t.winner, t.loser, push, point.curve, point.rows, found.theta,
-            inverse, MOST_LOCAL, gap, spread, failed,
-        )  # fmt: skip
+            run_chunks(work, self.chunks)
+            exact = _to_refit(t, failed)
+        for r in exact:
+            self._without(r, gap, spread)
+        within = tuple(r for r in np.flatnonzero(failed).tolist() if r not in exact)
+        for r in within:
+            self._put(r, self.theta, self.covariance, gap, spread)
+        return LeftOut(gap, spread, _moderated(gap, spread), tuple(exact), within)
 
-    run_chunks(work, objective.passes.chunks)
-    exact = _to_refit(t, failed)
-    for r in exact:
-        _refit(t, priors, found.point, r, gap, spread)
-    within = tuple(r for r in np.flatnonzero(failed).tolist() if r not in exact)
-    for r in within:
+    def _without(self, r: int, gap: Floats, spread: Floats) -> None:
+        """A refit."""
+        copies = np.ones(self.triples.n_raters)
+        copies[r] = 0.0
+        objective = _objective(self.triples, self.priors, copies)
+        found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
+        covariance = np.asarray(np.linalg.inv(objective.passes.curvature(found.point)), np.float64)
+        self._put(r, found.theta, covariance, gap, spread)
+
+    def _put(self, r: int, theta: Floats, covariance: Floats, gap: Floats, spread: Floats) -> None:
+        t = self.triples
         rows = slice(t.start[r], t.start[r + 1])
         i, j = t.winner[rows], t.loser[rows]
-        gap[rows] = found.theta[i] - found.theta[j]
-        spread[rows] = inverse[i, i] + inverse[j, j] - 2 * inverse[i, j]
-    s = _moderated(gap, spread)
-    return LeftOut(gap, spread, s, found.theta, inverse, tuple(exact), within, t, point, push)
+        gap[rows] = theta[i] - theta[j]
+        if covariance.size:
+            spread[rows] = covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]
 
 
 def _objective(
@@ -136,25 +155,10 @@ def _push(objective: Marginal | Signed, point: Point) -> Floats:
 
 def _to_refit(t: Triples, failed: NDArray[np.bool_]) -> list[int]:
     """Raters with a large share of all votes, and those whom one step cannot leave out."""
-    total = np.add.reduceat(np.append(t.weight, 0.0), t.start[:-1])
-    total[np.diff(t.start) == 0] = 0.0
+    total = np.bincount(t.rater(), t.weight, t.n_raters)
     share = total / max(float(t.weight.sum()), 1e-300)
     wanted = np.flatnonzero((share > LARGE_SHARE) | failed)
     return sorted(wanted[np.argsort(-share[wanted], kind="stable")][:MOST_REFITS].tolist())
-
-
-def _refit(
-    t: Triples, priors: Priors | SignedPriors, top: Point, r: int, gap: Floats, spread: Floats
-) -> None:
-    copies = np.ones(t.n_raters)
-    copies[r] = 0.0
-    objective = _objective(t, priors, copies)
-    found = solve_newton(objective, top.theta, top.quality, TOLERANCE)
-    inverse = np.linalg.inv(objective.passes.curvature(found.point))
-    rows = slice(t.start[r], t.start[r + 1])
-    i, j = t.winner[rows], t.loser[rows]
-    gap[rows] = found.theta[i] - found.theta[j]
-    spread[rows] = inverse[i, i] + inverse[j, j] - 2 * inverse[i, j]
 
 
 def _moderated(gap: Floats, spread: Floats) -> Floats:

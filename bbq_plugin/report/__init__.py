@@ -3,6 +3,7 @@
 from bbq_plugin.report.document import (
     SCHEMA,
     Origin,
+    excluded_names,
     groups_dict,
     pairs_dict,
     raters_dict,
@@ -22,12 +23,15 @@ from bbq_plugin.report.tables import (
     reason_lines,
     stability_table,
     summary_lines,
+    verdict_lines,
+    way_back_lines,
 )
 from bbq_plugin.report.tasks import label_studio_json, label_studio_tasks
 
 __all__ = [
     "SCHEMA",
     "Origin",
+    "excluded_names",
     "grouped_csv",
     "groups_dict",
     "label_studio_json",
@@ -48,5 +52,7 @@ __all__ = [
     "stopping_lines",
     "summary_lines",
     "verdict_counts",
+    "verdict_lines",
+    "way_back_lines",
     "write_atomically",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import bbq_plugin
+from bbq_plugin.errors import FormatError
 from bbq_plugin.report.history import history_dicts, moments, most_points
 
 if TYPE_CHECKING:
@@ -130,6 +131,10 @@ def raters_dict(
         "level": level,
         "false_rate": raters.false_rate,
         "least": raters.least,
+        "threshold": raters.threshold,
+        "population": None if raters.population is None else asdict(raters.population),
+        "without_excluded": _effect(raters),
+        "not_known": list(raters.not_known),
         "n_comparisons": data.n_comparisons,
         "n_raters": data.n_raters,
         "n_skipped": data.n_skipped,
@@ -137,6 +142,38 @@ def raters_dict(
         "raters": [dict(row) for row in raters],
         "warnings": distinct(data.warnings, fit.warnings, raters.warnings),
     }
+
+
+def _effect(raters: RaterReport) -> dict[str, Any] | None:
+    """What the leaderboard would be without all who are excluded."""
+    effect = raters.without_excluded
+    return None if effect is None else {**asdict(effect), "matters": effect.matters}
+
+
+def excluded_names(document: bytes, name: str) -> list[str]:
+    """Who was excluded by an earlier report of either schema, read from its JSON."""
+    try:
+        found = msgspec.json.decode(document, type=_Earlier)
+    except msgspec.MsgspecError as error:
+        raise FormatError(
+            f"not a report of raters ({error})", name,
+            remedy="give what bbq raters --format json, or bbq fit --format json, has written",
+        ) from None  # fmt: skip
+    if found.schema not in (RATERS_SCHEMA, SCHEMA):
+        raise FormatError(
+            f"schema is {found.schema!r}", name, remedy=f"expected {RATERS_SCHEMA} or {SCHEMA}"
+        )
+    return [row.rater for row in found.raters if row.verdict == "exclude"]
+
+
+class _EarlierRow(msgspec.Struct):
+    rater: str
+    verdict: str
+
+
+class _Earlier(msgspec.Struct):
+    schema: str
+    raters: list[_EarlierRow]
 
 
 def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:

@@ -98,6 +98,7 @@ def report_html(
         quality=quality,
         false_rate=raters.false_rate,
         least=raters.least,
+        threshold=raters.threshold,
         warnings=[plain(text) for text in all_warnings(fit, board, raters)],
         version=bbq_plugin.__version__,
         digest=data.digest,

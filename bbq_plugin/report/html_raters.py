@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbq_plugin.insight.raters.words import effect_text
 from bbq_plugin.report.html_format import number
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Raters:
     median_quality: float
     median_agreement: float
     median_time_s: float
+    not_known: tuple[str, ...]
+    without_excluded: str
 
 
 def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Raters:
@@ -102,6 +105,10 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
         median_quality=_median([row.quality for row in rows]),
         median_agreement=_median([row.agreement for row in rows]),
         median_time_s=_median([row.median_time_s for row in rows]),
+        not_known=raters.not_known,
+        without_excluded=""
+        if raters.without_excluded is None
+        else effect_text(raters.without_excluded),
     )
 
 

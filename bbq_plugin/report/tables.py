@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import bbq_plugin
+from bbq_plugin.insight.raters.words import effect_text
 from bbq_plugin.report.text import counted, plain
 
 if TYPE_CHECKING:
@@ -113,6 +114,27 @@ def reason_lines(raters: RaterReport, limit: int | None = None, *, width: int = 
         return []
     rows = worst_first(raters)[:limit]
     return [f"{plain(row.rater)}: {plain('; '.join(row.reasons))}" for row in rows if row.reasons]
+
+
+def verdict_lines(raters: RaterReport) -> list[str]:
+    """Say what leaving the excluded out does, and what no verdict could know."""
+    lines = []
+    if raters.without_excluded is not None:
+        n = counted(len(raters.excluded), "rater")
+        lines.append(f"Without the {n} to exclude: {plain(effect_text(raters.without_excluded))}")
+    if raters.not_known:
+        lines.append(f"These data do not say: {'; '.join(raters.not_known)}")
+    return lines
+
+
+def way_back_lines(raters: RaterReport, limit: int = 15) -> list[str]:
+    """Say for each who is excluded what would lead back, and whether leaving them out matters."""
+    out = [row for row in worst_first(raters) if row.verdict == "exclude"]
+    lines = []
+    for row in out[:limit]:
+        without = f"; without: {row.effect}" if row.effect else ""
+        lines.append(plain(f"{row.rater}, to come back: {row.way_back}{without}"))
+    return lines
 
 
 def worst_first(raters: RaterReport) -> list[RaterRow]:

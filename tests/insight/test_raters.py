@@ -15,7 +15,9 @@ from tests.model.studies import draw_study
 
 FIELDS = [
     *("rater", "n", "quality", "quality_lower", "quality_upper", "agreement", "left_rate"),
-    *("median_time_s", "verdict", "reasons"),
+    *("median_time_s", "verdict", "reasons", "p_guesser", "p_inverted", "p_below"),
+    *("agreement_expected", "left_expected", "tempo", "self_consistency", "drift", "n_gold"),
+    *("gold_rate", "moved", "shift_sd", "effect", "way_back"),
 ]
 
 
@@ -77,10 +79,11 @@ def test_nobody_is_excluded_on_a_handful_of_answers() -> None:
     assert "too few to decide" in row.reasons[0]
 
 
-def test_agreement_counts_half_for_ties() -> None:
-    rows = [("r", "a", "b", 8.0), ("s", "a", "b", 0.5), ("s", "b", "a", 0.5)]
+def test_agreement_is_with_the_others_and_counts_half_for_ties() -> None:
+    rows = [("r", "a", "b", 8.0), ("s", "a", "b", 0.5), ("s", "b", "a", 0.5), ("t", "b", "a", 1.0)]
     report = rater_report(fit(Comparisons.from_records(rows)))
-    assert report[0].agreement == 1.0
+    # Without r's own eight votes the others prefer b.
+    assert report[0].agreement == 0.0
     assert report[1].agreement == 0.5
     assert report[1].n == 1.0
 

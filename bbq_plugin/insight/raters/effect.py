@@ -8,9 +8,10 @@ import numpy as np
 
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model import Fit
-from bbq_plugin.model.leave_out import LeftOut
+from bbq_plugin.model.leave_out import MOST_ITEMS, Consensus
+from bbq_plugin.model.priors import CrowdPriors
 
-__all__ = ["Effect", "effect_of_all", "effects"]
+__all__ = ["Effect", "effects"]
 
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 MOST = 500  # raters whose effect is worked out; nobody reads more
@@ -32,23 +33,20 @@ class Effect:
         return self.best_with != self.best_without or self.shift_sd > MATTERS
 
 
-def effects(fit: Fit, left_out: LeftOut, raters: list[int]) -> dict[int, Effect]:
-    """Of leaving out each of these raters alone: one Newton step each."""
-    if not left_out.inverse.size:
-        return {}
-    sd = _relative_sd(left_out.inverse)
-    return {
-        r: _compared(fit.items, left_out.theta, left_out.theta_without(r), sd)
+def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | None]:
+    """Of leaving out each of these raters alone (one Newton step each), and all (a refit)."""
+    priors = fit.priors
+    if not raters or isinstance(priors, CrowdPriors) or len(fit.items) > MOST_ITEMS:
+        return {}, None
+    consensus = Consensus(fit.data.triples, priors, fit.theta, fit.quality)
+    sd = _relative_sd(consensus.covariance)
+    alone = {
+        r: _compared(fit.items, consensus.theta, consensus.theta_without(r), sd)
         for r in raters[:MOST]
     }
-
-
-def effect_of_all(fit: Fit, left_out: LeftOut, raters: list[int]) -> Effect | None:
-    """Of leaving all of them out at once: a refit."""
-    if not raters or not left_out.inverse.size or len(raters) == len(fit.raters):
-        return None
-    without = fit.theta_without(raters)
-    return _compared(fit.items, fit.theta, without, _relative_sd(left_out.inverse))
+    if len(raters) == len(fit.raters):
+        return alone, None
+    return alone, _compared(fit.items, fit.theta, fit.theta_without(raters), sd)
 
 
 def _relative_sd(covariance: Floats) -> Floats:

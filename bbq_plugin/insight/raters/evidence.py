@@ -1,4 +1,9 @@
-"""What the answers of all others say about each rater's own."""
+"""What the answers of all others say about each rater's own.
+
+The consensus that raters are held against is that of bbq-signed, whatever was fitted: it does not
+believe in guessers beforehand, so that a few unlucky raters are not first ignored and then found
+to disagree, and someone upside down does not blur it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,9 @@ from numpy.typing import NDArray
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model import Fit, Priors, SignedPriors
 from bbq_plugin.model.kinds import Kinds, kinds_of
-from bbq_plugin.model.leave_out import LeftOut, leave_each_out
-from bbq_plugin.model.raters import rater_posterior_at
+from bbq_plugin.model.leave_out import Consensus, LeftOut
 
-__all__ = ["Evidence", "evidence_of", "phi"]
+__all__ = ["Evidence", "consensus_of", "evidence_of", "phi"]
 
 EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees half
 
@@ -42,9 +46,8 @@ class Evidence:
 
 def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
     """Leave each rater out, then judge them by what remains."""
-    priors, t = fit.priors, fit.data.triples
-    assert isinstance(priors, (Priors, SignedPriors))  # noqa: S101 (the caller has asked)
-    left_out = leave_each_out(t, priors, fit.theta, fit.quality)
+    t = fit.data.triples
+    left_out = consensus_of(fit).leave_each_out()
     kinds = kinds_of(t, left_out.s, threshold=threshold, level=level)
     rater = t.rater()
     n = np.bincount(rater, t.weight, t.n_raters).astype(np.float64)
@@ -53,10 +56,9 @@ def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
     along = 2.0 * left_out.s
     total = np.bincount(rater, t.weight * along, t.n_raters)
     spread = np.sqrt(np.bincount(rater, t.weight * along**2, t.n_raters))
-    if isinstance(priors, SignedPriors):
-        lower, upper = kinds.lower, kinds.upper
-    else:
-        known = rater_posterior_at(t, priors, left_out.s, level, threshold)
+    lower, upper = kinds.lower, kinds.upper
+    if isinstance(fit.priors, Priors):
+        known = fit.rater_posterior(level)
         lower, upper = known.lower, known.upper
     # The mode, which is what a fit reports, may lie beyond an interval's end: both count.
     return Evidence(
@@ -68,6 +70,16 @@ def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
         kinds=kinds,
         left_out=left_out,
     )
+
+
+def consensus_of(fit: Fit) -> Consensus:
+    """The consensus that raters are judged by."""
+    if isinstance(fit.priors, SignedPriors):
+        priors = fit.priors
+    else:
+        a, b = getattr(fit.priors, "a", 0.0), getattr(fit.priors, "b", 0.0)
+        priors = SignedPriors(a=a, b=b) if a > 1 and b > 0 else SignedPriors()
+    return Consensus(fit.data.triples, priors, fit.theta, np.clip(fit.quality, -0.95, 0.95))
 
 
 def phi(z: NDArray[np.float64]) -> Floats:

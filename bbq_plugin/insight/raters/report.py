@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bbq_plugin.errors import UsageError
-from bbq_plugin.insight.raters.effect import Effect, effect_of_all, effects
+from bbq_plugin.insight.raters.effect import Effect, effects
 from bbq_plugin.insight.raters.evidence import Evidence, evidence_of
 from bbq_plugin.insight.raters.rules import (
     FALSE_RATE,
@@ -130,12 +130,13 @@ def rater_report(
     turned = fit.model == "bbq-signed"
     flags = flags_of(evidence, signs, rules, fit.raters, before, turned=turned)
     excluded = np.flatnonzero(flags.excluded).tolist()
+    alone, together = effects(fit, excluded)
     return RaterReport(
-        _rows(fit, evidence, signs, flags, rules, excluded),
+        _rows(fit, evidence, signs, flags, rules, alone),
         _warnings(fit, evidence),
         rules=rules,
         population=population,
-        without_excluded=effect_of_all(fit, evidence.left_out, excluded),
+        without_excluded=together,
         not_known=tuple(signs.not_known),
     )
 
@@ -167,10 +168,14 @@ def _counted(fit: Fit, r: int) -> tuple[float, float]:
 
 
 def _rows(
-    fit: Fit, evidence: Evidence, signs: Signs, flags: Flags, rules: Rules, excluded: list[int]
+    fit: Fit,
+    evidence: Evidence,
+    signs: Signs,
+    flags: Flags,
+    rules: Rules,
+    without: dict[int, Effect],
 ) -> list[RaterRow]:
     kinds, expected = evidence.kinds, expected_of(fit, evidence)
-    without = effects(fit, evidence.left_out, excluded)
     any_flag = flags.excluded | flags.watched | flags.circumstantial
     rows = []
     for r, name in enumerate(fit.raters):

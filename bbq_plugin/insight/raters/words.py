@@ -16,6 +16,7 @@ from bbq_plugin.model import Fit
 __all__ = ["Expected", "effect_text", "expected_of", "reasons_of", "way_back"]
 
 FAR = 10_000  # answers beyond which nobody finds the way back
+VISIBLE = 0.01  # nats: a smaller move is none to a reader
 TURNED = (
     "check the task's wording and the key mapping before blaming the rater; the answers still tell "
     "something (model bbq-signed turns them round)"
@@ -165,6 +166,8 @@ def effect_text(effect: Effect) -> str:
     if effect.moved:
         moved = f"{effect.moved} items change places"
     ends = "this matters" if effect.matters else "this does not matter"
+    if effect.shift < VISIBLE and not effect.matters:
+        return f"{best}; {moved}, and none moves by {VISIBLE:g} nats: {ends}"
     return (
         f"{best}; {moved}; the largest move is {effect.shift:.2f} nats, "
         f"{effect.shift_sd:.1f} standard deviations: {ends}"
