@@ -19,7 +19,7 @@ from bbq_plugin.model import kernels_leave_out as kernels
 from bbq_plugin.model.objective import Floats
 from bbq_plugin.threads import even_chunks, run_chunks
 
-__all__ = ["Kinds", "RaterPopulation", "kinds_of"]
+__all__ = ["Kinds", "RaterPopulation", "honest_evidence", "kinds_of"]
 
 NODES = 40
 # eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share upside down, both relative
@@ -95,6 +95,13 @@ def kinds_of(triples: Triples, s: Floats, *, threshold: float = 0.5, level: floa
     # In the order of the fields, which `judged` keeps.
     guesser, inverted, below, lower, upper, honest, turned = out
     return Kinds(guesser, inverted, below, lower, upper, honest, turned, population)
+
+
+def honest_evidence(triples: Triples, s: Floats, alpha: float, beta: float) -> Floats:
+    """log P(answers | honest) - log P(answers | coin) of each rater, the population being known."""
+    table = _Table.of(triples, s, np.arange(triples.n_raters))
+    eta = np.array([log(alpha - 1), log(beta - 1), *CENTRE[2:]])
+    return np.asarray(table.logs_of_kinds(eta)[0] - _log_shares(eta)[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

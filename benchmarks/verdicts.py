@@ -1,0 +1,312 @@
+"""Verdicts on raters: guessers found, honest raters spared, held-out raters predicted, and cost.
+
+**Finding guessers.** Studies of HUMAINE's size (105,220 comparisons by 1,977 raters of 27 items,
+20% of them guessers, as in `calibration.py`). Raters are ordered by the odds of the report: a coin
+against an honest rater, by the consensus of the others. The oracle knows every θ and the true
+population, Beta(8, 2), and orders by the same odds; nobody can do better. "Plain q" orders by the
+fitted quality.
+
+**Sparing the honest.** 200 studies with 5 to 100 items, 15 to 300 raters and 15 to 150 votes each,
+0 to 40% bad raters (guessers, and in half of the studies a quarter or half of the bad upside
+down), honest quality from Beta(10, 2) down to Beta(3, 2), with and without ties, with and without
+a lean of the guessers to the left; verdicts at a stated rate of 5%. Counted are the honest who are
+excluded, as a share of all honest raters and as a share of the excluded.
+
+**Prediction.** Half of the raters of a public set, drawn at random, are fitted, and each answer of
+the other half is predicted: by bayes-bt as σ(d), with raters weighted (bbq, estimated priors) as
+1/2 + q̄ (σ(d) − 1/2) with the mean quality q̄ of the fitted half. A tie counts half each way. Beside
+it, bayes-bt on the raters that the verdicts keep.
+
+**Cost.** `rater_report` for 2,000 raters and 100,000 comparisons, against a fit with its posterior:
+the fit as `bbq raters` makes it (estimated priors) with Laplace intervals, and a fit under the
+paper's priors with 2,000 exact draws.
+
+Thresholds and priors of the verdicts were chosen on other seeds than these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from common import (
+    Report,
+    Table,
+    arguments,
+    best_of,
+    figure,
+    in_two_processes,
+    mean_and_error,
+    per_cent,
+    real_sets,
+)
+from numpy.typing import NDArray
+
+from bbq_plugin import Comparisons, fit, rater_report, simulate
+from bbq_plugin.model.kinds import honest_evidence
+
+STUDIES, QUICK_STUDIES = 10, 1
+SMALL_STUDIES, QUICK_SMALL_STUDIES = 200, 10
+SPLITS, QUICK_SPLITS = 100, 3
+AUC_BAR, BUSY_BAR, BUSY = 0.985, 0.99, 50
+RATE = 0.05
+
+
+def area(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The area under the curve: P(a positive scores higher than a negative), ties half."""
+    order = np.argsort(score, kind="stable")
+    _, place, count = np.unique(score[order], return_inverse=True, return_counts=True)
+    rank = np.empty(score.size)
+    rank[order] = (np.cumsum(count) - (count - 1) / 2)[place]
+    n = int(positive.sum())
+    return float((rank[positive].sum() - n * (n + 1) / 2) / (n * (score.size - n)))
+
+
+def large(seed: int) -> dict[str, float]:
+    """Areas under the curve at HUMAINE's size."""
+    drawn = simulate(
+        items=27, raters=1977, comparisons=105_220, guessers=0.2, quality=(8.0, 2.0), spread=0.6,
+        median_votes=30, seed=seed,
+    )  # fmt: skip
+    data, truth = drawn.arrays(), drawn.truth
+    found = fit(data, priors="auto")
+    report = rater_report(found)
+    population = report.population
+    assert population is not None
+    guessing = np.array([kind == "guesser" for kind in truth.kind])
+    t = data.triples
+    s = 0.5 * np.tanh(0.5 * (truth.theta[t.winner] - truth.theta[t.loser]))
+    oracle = -honest_evidence(t, s, 8.0, 2.0)
+    # P(guesser) orders as the odds do, but not to the last digit near 0 and 1: the odds themselves.
+    p = np.array([[row.p_guesser, row.p_inverted] for row in report])
+    honest = np.maximum(1 - p.sum(axis=1), 1e-300)
+    odds = np.log(np.maximum(p[:, 0], 1e-300)) - np.log(honest)
+    n = np.array([row.n for row in report])
+    result = {}
+    for name, some in (("all", n > 0), ("busy", n >= BUSY)):
+        result |= {
+            name: area(odds[some], guessing[some]),
+            f"{name}_oracle": area(oracle[some], guessing[some]),
+            f"{name}_q": area(-found.quality[some], guessing[some]),
+        }
+    out = np.array([row.verdict == "exclude" for row in report])
+    return result | {
+        "guessers": float(guessing.sum()),
+        "found": float(np.sum(out & guessing)),
+        "wronged": float(np.sum(out & ~guessing)),
+    }
+
+
+def design(seed: int) -> dict[str, Any]:
+    """One of many kinds of studies."""
+    rng = np.random.default_rng([6, seed])
+    raters, votes = round(15 * 20 ** rng.random()), round(15 * 10 ** rng.random())
+    bad = float(rng.choice([0.0, 0.1, 0.2, 0.3, 0.4]))
+    inverted = bad * float(rng.choice([0.0, 0.0, 0.25, 0.5]))
+    return {
+        "items": round(5 * 20 ** rng.random()),
+        "raters": raters,
+        "comparisons": raters * votes,
+        "guessers": bad - inverted,
+        "inverted": inverted,
+        "spread": float(rng.choice([0.4, 0.7, 1.0, 1.5])),
+        "quality": ((10.0, 2.0), (8.0, 2.0), (5.0, 2.0), (3.0, 2.0))[rng.integers(4)],
+        "ties": float(rng.choice([0.0, 0.0, 0.2])),
+        "left_bias": float(rng.choice([0.0, 0.0, 0.5])),
+        "median_votes": None if rng.random() < 0.5 else 0.7 * votes,
+    }
+
+
+def small(seed: int) -> dict[str, float]:
+    """Who is excluded in one of many kinds of studies."""
+    made = design(seed)
+    drawn = simulate(**made, seed=seed)
+    report = rater_report(fit(drawn.arrays(), priors="auto"), false_rate=RATE)
+    honest = np.array([kind == "honest" for kind in drawn.truth.kind])
+    out = np.array([row.verdict == "exclude" for row in report])
+    return {
+        "bad_share": made["guessers"] + made["inverted"],
+        "items": made["items"],
+        "honest": float(honest.sum()),
+        "bad": float((~honest).sum()),
+        "wronged": float(np.sum(out & honest)),
+        "found": float(np.sum(out & ~honest)),
+    }
+
+
+def part_of(data: Comparisons, chosen: NDArray[np.bool_]) -> Comparisons:
+    """The comparisons of some raters, all items kept."""
+    rows = chosen[data.rater]
+    rater = np.unique(data.rater[rows], return_inverse=True)[1]
+    return Comparisons.from_arrays(
+        rater, data.winner[rows], data.loser[rows], data.weight[rows], items=data.items
+    )
+
+
+def log_loss(data: Comparisons, theta: NDArray[np.float64], quality: float = 1.0) -> float:
+    """Nats an answer."""
+    p = 0.5 + quality * 0.5 * np.tanh(0.5 * (theta[data.winner] - theta[data.loser]))
+    return float(-np.sum(data.weight * np.log(p)) / data.weight.sum())
+
+
+def predicted(data: Comparisons, splits: int) -> NDArray[np.float64]:
+    """Log loss by split: bayes-bt, raters weighted, raters excluded; and how many were."""
+    rows = []
+    for seed in range(splits):
+        chosen = np.zeros(data.n_raters, dtype=np.bool_)
+        chosen[np.random.default_rng(seed).permutation(data.n_raters)[: data.n_raters // 2]] = True
+        known, held_out = part_of(data, chosen), part_of(data, ~chosen)
+        plain, weighted = fit(known, model="bayes-bt"), fit(known, priors="auto")
+        keep = np.array([row.verdict != "exclude" for row in rater_report(weighted)])
+        kept = plain if keep.all() else fit(part_of(known, keep), model="bayes-bt")
+        rows.append(
+            [
+                log_loss(held_out, plain.theta),
+                log_loss(held_out, weighted.theta, float(weighted.quality.mean())),
+                log_loss(held_out, kept.theta),
+                float(np.sum(~keep)),
+            ]
+        )
+    return np.array(rows)
+
+
+def find_guessers(report: Report, n: int) -> None:
+    """The first two bars."""
+    studies = list(in_two_processes(large, range(n)))
+    column = {key: np.array([study[key] for study in studies]) for key in studies[0]}
+    rows = []
+    for name, shown, bar in (
+        ("all", "all raters", AUC_BAR),
+        ("busy", f"raters with {BUSY} comparisons or more", BUSY_BAR),
+    ):
+        ratio = float(np.mean(column[name] / column[f"{name}_oracle"]))
+        report.check(f"AUC over the oracle's, {shown}", f"{ratio:.4f}", f"≥ {bar}", ok=ratio >= bar)
+        rows.append(
+            [shown, *(f"{column[f'{name}{end}'].mean():.4f}" for end in ("", "_oracle", "_q"))]
+        )
+    header = ["who", "AUC of the report", "of the oracle", "of plain q"]
+    report.tables.append(Table(f"Finding guessers, mean of {n} studies", header, rows))
+    found, wronged, there = (column[key].sum() for key in ("found", "wronged", "guessers"))
+    report.check("guessers excluded at HUMAINE's size", per_cent(found / there, 1))
+    report.check("honest among these exclusions", per_cent(wronged / max(found + wronged, 1), 1))
+    report.values["large"] = {key: values.tolist() for key, values in column.items()}
+
+
+def spare_the_honest(report: Report, n: int) -> None:
+    """The bar on wrong exclusions, in two readings."""
+    studies = list(in_two_processes(small, range(n)))
+    column = {key: np.array([study[key] for study in studies]) for key in studies[0]}
+    share = column["wronged"] / column["honest"]
+    pooled = float(column["wronged"].sum() / column["honest"].sum())
+    mean, error = mean_and_error(share)
+    report.check(
+        "honest raters excluded, all studies together", per_cent(pooled), f"≤ {RATE:.0%}",
+        ok=pooled <= RATE,
+    )  # fmt: skip
+    report.check(
+        "the same, mean of the studies", f"{per_cent(mean)} ± {per_cent(error)}", f"≤ {RATE:.0%}",
+        ok=mean <= RATE,
+    )  # fmt: skip
+    false = column["wronged"] / np.maximum(column["wronged"] + column["found"], 1)
+    mean, error = mean_and_error(false)
+    report.check(
+        "honest among the excluded (false discovery rate), mean of the studies",
+        f"{per_cent(mean)} ± {per_cent(error)}", f"≤ {RATE:.0%}", ok=mean <= RATE,
+    )  # fmt: skip
+    worst = f"{share.max():.0%}; over {RATE:.0%} in {np.sum(share > RATE)} of {n} studies"
+    report.check("honest raters excluded in the worst study", worst)
+    rows = []
+    for bad in sorted(set(column["bad_share"].round(2).tolist())):
+        some = column["bad_share"].round(2) == bad
+        there = column["bad"][some].sum()
+        rows.append(
+            [
+                f"{bad:.0%}",
+                str(int(some.sum())),
+                per_cent(column["wronged"][some].sum() / column["honest"][some].sum()),
+                per_cent(float(false[some].mean())),
+                per_cent(column["found"][some].sum() / there, 1) if there else "–",
+            ]
+        )
+    header = ["bad raters", "studies", "honest excluded", "honest among excluded", "bad excluded"]
+    report.tables.append(Table("By the share of bad raters", header, rows))
+    report.values["small"] = {key: values.tolist() for key, values in column.items()}
+    with figure(report, "verdicts") as axes:
+        places = range(len(rows))
+        axes.bar(places, [float(row[2].rstrip("%")) for row in rows])
+        axes.axhline(100 * RATE, color="black", linewidth=1, linestyle="--")
+        axes.set_xticks(list(places), [row[0] for row in rows])
+        axes.set_xlabel("share of bad raters")
+        axes.set_ylabel("honest raters excluded, %")
+
+
+def predict(report: Report, splits: int) -> None:
+    """The bar on public data."""
+    rows = []
+    for name, data in real_sets(report, "llmfao", "mtbench", "hific").items():
+        loss = predicted(data, splits)
+        gain, error = mean_and_error(loss[:, 1] - loss[:, 0])
+        better = float(np.mean(loss[:, 1] < loss[:, 0]))
+        report.check(
+            f"{name}: log loss with raters weighted, less that of bayes-bt",
+            f"{1000 * gain:+.2f} ± {1000 * error:.2f} millinats, better in {better:.0%}", "< 0",
+            ok=gain < 0,
+        )  # fmt: skip
+        rows.append([name, *(f"{x:.5f}" for x in loss[:, :3].mean(axis=0)),
+                     f"{loss[:, 3].mean():.1f}"])  # fmt: skip
+        report.values[name] = loss.tolist()
+    header = ["set", "bayes-bt", "bbq, raters weighted", "bayes-bt, raters excluded", "excluded"]
+    report.tables.append(
+        Table(f"Nats an answer of held-out raters, mean of {splits} halvings", header, rows)
+    )
+
+
+def cost(report: Report, *, quick: bool) -> None:
+    """The bar on seconds."""
+    raters, comparisons = (200, 10_000) if quick else (2000, 100_000)
+    data = simulate(
+        items=27, raters=raters, comparisons=comparisons, guessers=0.2, quality=(8.0, 2.0),
+        spread=0.6, median_votes=30, seed=0,
+    ).arrays()  # fmt: skip
+    found = fit(data, priors="auto")
+    verdicts = best_of(lambda: rater_report(found), 3)
+    laplace = best_of(lambda: fit(data, priors="auto").laplace, 2, warm_up=0)
+    plain = best_of(lambda: fit(data).laplace, 3)
+    draws = best_of(lambda: fit(data).sample(2000, keep_quality=False), 1, warm_up=0)
+    ratio = verdicts / laplace
+    report.check(
+        "verdicts, in fits with estimated priors and Laplace intervals", f"{ratio:.2f}", "< 1",
+        ok=ratio < 1,
+    )  # fmt: skip
+    ratio = verdicts / draws
+    report.check(
+        "verdicts, in fits under the paper's priors with 2,000 draws", f"{ratio:.2f}", "< 1",
+        ok=ratio < 1,
+    )  # fmt: skip
+    rows = [
+        ["rater_report", f"{verdicts:.2f}"],
+        ["fit, estimated priors, and Laplace", f"{laplace:.2f}"],
+        ["fit, paper's priors, and 2,000 draws", f"{draws:.2f}"],
+        ["fit, paper's priors, and Laplace", f"{plain:.2f}"],
+    ]
+    report.tables.append(
+        Table(f"Seconds for {raters:,} raters, {comparisons:,} comparisons", ["what", "s"], rows)
+    )
+    report.values["cost"] = {
+        "verdicts": verdicts, "auto_laplace": laplace, "draws": draws, "paper_laplace": plain,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run all four parts."""
+    quick: bool = arguments(__doc__ or "").quick
+    report = Report("verdicts", "Verdicts on raters", __doc__ or "", quick)
+    cost(report, quick=quick)
+    predict(report, QUICK_SPLITS if quick else SPLITS)
+    spare_the_honest(report, QUICK_SMALL_STUDIES if quick else SMALL_STUDIES)
+    find_guessers(report, QUICK_STUDIES if quick else STUDIES)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
