@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from bbq_plugin.comparisons import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.insight import rater_report
 from bbq_plugin.model import fit
+from bbq_plugin.report.pseudonyms import pseudonymised
 from tests.model.studies import draw_study
 
 FIELDS = [
@@ -104,3 +106,103 @@ def test_no_raters_no_rows() -> None:
 def test_a_level_in_percent_is_refused() -> None:
     with pytest.raises(UsageError, match="level"):
         rater_report(fit(draw_study(3).data), level=95)
+
+
+def _with_bad_raters(seed: int = 5) -> Comparisons:
+    study = draw_study(seed, items=8, raters=40, votes=80, guessers=0.2, spread=1.4)
+    return study.data
+
+
+def test_what_the_verdict_rests_on_and_what_leads_back_is_said() -> None:
+    report = rater_report(fit(_with_bad_raters(), priors="auto"))
+    out = [row for row in report if row.verdict == "exclude"]
+    assert out
+    for row in out:
+        assert row.p_guesser + row.p_inverted > 0.5
+        assert row.p_below > 0.5
+        assert "further comparisons" in row.way_back
+        assert "best item stays" in row.effect
+        assert row.shift_sd >= 0
+    assert all(row.effect == row.way_back == "" for row in report if row.verdict != "exclude")
+    assert report.without_excluded is not None
+    assert report.population is not None
+    assert 0.05 < report.population.guessers < 0.5
+
+
+def test_the_effect_of_all_exclusions_is_that_of_a_fit_without_them() -> None:
+    data = _with_bad_raters()
+    found = fit(data, priors="auto")
+    report = rater_report(found)
+    out = [data.raters.index(name) for name in report.excluded]
+    kept = ~np.isin(data.rater, out)
+    rest = Comparisons.from_arrays(
+        data.rater[kept], data.winner[kept], data.loser[kept], data.weight[kept], items=data.items
+    )
+    # The priors stay those of the whole; given them, nothing else differs.
+    again = found.theta_without(out)
+    order = np.argsort(-fit(rest, priors="auto").theta)
+    assert np.corrcoef(again, fit(rest, priors="auto").theta)[0, 1] > 0.999
+    assert report.without_excluded is not None
+    assert report.without_excluded.best_without == data.items[int(order[0])]
+
+
+def test_someone_whom_the_others_cannot_judge_is_not_excluded() -> None:
+    rows = [("ann", "a", "b", 1.0), ("bob", "b", "a", 1.0)] * 6
+    rows += [("cyd", "a", "b", 1.0)] * 40
+    report = rater_report(fit(Comparisons.from_records(rows)))
+    assert {row.verdict for row in report} <= {"keep", "watch"}
+
+
+def test_the_way_back_is_longer_than_the_way_out() -> None:
+    # Few votes: of some raters one cannot be sure.
+    data = draw_study(5, items=8, raters=60, votes=30, guessers=0.2, spread=1.4).data
+    found = fit(data, priors="auto")
+    report = rater_report(found)
+    p = {row.rater: row.p_guesser + row.p_inverted for row in report}
+    between = [name for name in p if 0.2 < p[name] < 0.5]
+    sure = [name for name in p if p[name] < 0.05]
+    assert between
+    again = {row.rater: row for row in rater_report(found, before=[*between, *sure])}
+    for name in between:
+        assert again[name].verdict == "exclude"
+        assert any("was excluded before" in reason for reason in again[name].reasons)
+    assert all(again[name].verdict != "exclude" for name in sure)
+
+
+def test_other_names_for_the_raters_change_nothing_else() -> None:
+    data = _with_bad_raters()
+    plain = rater_report(fit(data, priors="auto"))
+    hidden = rater_report(fit(pseudonymised(data, b"k" * 32), priors="auto"))
+    for one, other in zip(plain, hidden, strict=True):
+        assert one.rater != other.rater
+        assert repr(replace(one, rater="")) == repr(replace(other, rater=""))
+        assert not any(one.rater in text for text in (*other.reasons, other.effect))
+
+
+def test_verdicts_hardly_depend_on_how_the_priors_were_chosen() -> None:
+    data = _with_bad_raters()
+    auto, paper = (rater_report(fit(data, priors=priors)) for priors in ("auto", "paper"))
+    assert set(auto.excluded) == set(paper.excluded)
+
+
+def test_under_bbq_signed_someone_upside_down_is_watched_and_used() -> None:
+    study = draw_study(1, items=8, raters=30, votes=100, spread=1.4)
+    t = study.data.triples
+    turned = t.rater() == 4
+    data = Comparisons.from_arrays(
+        t.rater(), np.where(turned, t.loser, t.winner), np.where(turned, t.winner, t.loser),
+        t.weight,
+    )  # fmt: skip
+    found = fit(data, model="bbq-signed")
+    row = rater_report(found)[4]
+    assert found.quality[4] < 0
+    assert row.verdict == "watch"
+    assert row.reasons[0].startswith("upside down")
+    assert -1 <= row.quality_lower <= row.quality <= row.quality_upper <= 1
+    assert rater_report(fit(data))[4].verdict == "exclude"
+
+
+@pytest.mark.parametrize("wrong", [{"false_rate": 0.0}, {"threshold": 1.5}])
+def test_a_rate_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        rater_report(fit(draw_study(3).data), **wrong)

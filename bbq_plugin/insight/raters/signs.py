@@ -283,5 +283,5 @@ def _gold(data: Comparisons, answers: Answers, gold: NDArray[np.int8]) -> Sign:
     usual = (won.sum() - won + 1.0) / (n.sum() - n + 2.0)
     from scipy.special import bdtr  # noqa: PLC0415 (loads slowly)
 
-    p = np.where(n > 0, bdtr(won, np.maximum(n, 1.0), usual), np.nan)
+    p = np.where(n > 0, bdtr(won, np.maximum(n, 1.0).astype(np.int64), usual), np.nan)
     return Sign(_share(won, n), usual, n, p)
