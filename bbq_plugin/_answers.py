@@ -6,7 +6,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin._coding import checked_weight
-from bbq_plugin.comparisons import OUTCOMES
+from bbq_plugin.comparisons import GOLD, OUTCOMES, SHOWN_ORDER
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from bbq_plugin._coding import RawCodes
     from bbq_plugin.comparisons import Comparison
 
-#: The tag with which an adapter names the right answer (left, right or tie) of a known question.
-GOLD = "gold"
-
 _CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_GOLD: dict[str, int] = {"other": len(_CODE) + 1}
+_GOLD.update((outcome, code + 1) for outcome, code in _CODE.items())
+_KEPT = {"kept": 1, "changed": -1}
 
 
 def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, Any] | None:
@@ -46,15 +46,12 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
         "at": nan if record.at is None else record.at,
         "version": nan if record.version is None else record.version,
         "slate": record.slate is not None,
-        # 0: not known; else one more than the code of the right answer.
         "gold": _gold(record.tags),
+        "kept": _KEPT.get(record.tags.get(SHOWN_ORDER, ""), 0) if record.tags else 0,
     }
 
 
 def _gold(tags: Mapping[str, str] | None) -> int:
-    if not tags or GOLD not in tags:
-        return 0
-    for outcome, code in _CODE.items():
-        if outcome == tags[GOLD]:
-            return code + 1
-    return 0
+    """0: not a known question; else one more than the code of the right answer, or beyond all."""
+    known = tags.get(GOLD) if tags else None
+    return 0 if known is None else _GOLD.get(known, 0)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _KINDS = {
     "rater": "i", "left": "i", "right": "i", "outcome": "b", "key": "q", "weight": "d",
     "time_s": "d", "at": "d", "version": "d", "slate": "b", "part": "i", "gold": "b",
+    "kept": "b",
 }  # fmt: skip
 _USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "version": nan}
 

@@ -33,6 +33,9 @@ class Answers:
     dated: bool
     #: 1: the right answer to a known question, -1: another one, 0: the question is not a known one.
     gold: NDArray[np.int8] | None
+    #: 1: a ranking in the very order in which its items were shown, -1: in another one; on one of
+    #: its wins, 0 on all others.
+    kept: NDArray[np.int8] | None
     #: 0: a win, 1 and 2: the two halves of a tie; None: there are no ties.
     half: NDArray[np.int8] | None
 
@@ -56,6 +59,7 @@ def answers_of(
         order=None if order is None else _by_win(order, row),
         dated=dated,
         gold=_by_win(_right(outcome, gold), row) if gold.any() else None,
+        kept=_by_win(columns["kept"], row) if columns["kept"].any() else None,
         half=half,
     )
 

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 Outcome = Literal["left", "right", "tie", "both_bad"]
 OUTCOMES: tuple[Outcome, ...] = ("left", "right", "tie", "both_bad")
 
+#: The tag with which an adapter names the right answer of a known question: an outcome, or "other"
+#: where only that the answer given is wrong is known.
+GOLD = "gold"
+#: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
+SHOWN_ORDER = "shown_order"
+
 
 class Comparison(msgspec.Struct, frozen=True, gc=False):
     """One answer as it was shown: who saw which two items where, and what they said.

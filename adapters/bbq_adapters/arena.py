@@ -26,7 +26,7 @@ from bbq_adapters._fields import (
 from bbq_adapters._rows import Place, Row, look, rows
 from bbq_adapters.arena_fast import batches
 from bbq_adapters.arena_shapes import SHAPES, BothBad, Golden, Options, Shape, Vote
-from bbq_plugin.comparisons import Batch, Comparison, Note, Skipped
+from bbq_plugin.comparisons import GOLD, Batch, Comparison, Note, Skipped
 
 if TYPE_CHECKING:
     import io
@@ -140,8 +140,13 @@ def _records(
                 vote.weight,
                 slate=None if vote.sided else key,
                 at=_moment(row, place),
-                tags=tags(row, used),
+                tags=_tags(row, used, vote),
             )
+
+
+def _tags(row: Row, used: set[str], vote: Vote) -> dict[str, str] | None:
+    found = tags(row, used)
+    return found if vote.gold is None else {**(found or {}), GOLD: vote.gold}
 
 
 def _shape(row: Row) -> Shape:

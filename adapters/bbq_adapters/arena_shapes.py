@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from bbq_adapters._fields import is_name, item, missing, number, rater, text
@@ -46,6 +46,8 @@ class Vote:
     key: str | None = None
     #: Whether left and right were really seen there.
     sided: bool = True
+    #: The right answer of a known question, or "other" if only this one is known to be wrong.
+    gold: str | None = None
 
 
 Votes = Iterator[Vote | Skipped]
@@ -292,7 +294,20 @@ def _clic(row: Row, place: Place, options: Options) -> Votes:
         what = "a golden question" if golden else "not a golden question"
         yield Skipped(str(place), f"{what}, left out as asked", expected=True)
         return
-    yield from _clic_pair(row, place, options)
+    for vote in _clic_pair(row, place, options):
+        yield (
+            replace(vote, gold=_clic_gold(row, vote)) if golden and isinstance(vote, Vote) else vote
+        )
+
+
+def _clic_gold(row: Row, vote: Vote) -> str | None:
+    """`modelProbability` is 1 where the answer given is the right one, by that format's word."""
+    right = number(row.get("modelProbability"))
+    if right is None:
+        return None
+    if right >= 0.5:
+        return vote.outcome
+    return {"left": "right", "right": "left"}.get(vote.outcome, "other")
 
 
 _MODELS = ("model_a", "model_b")

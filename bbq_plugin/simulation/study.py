@@ -132,7 +132,7 @@ class Study:
         ties = bool(again.size)
         return Answers(
             side=side[row], time_s=None, order=row if ties else None, dated=False, gold=None,
-            half=half if ties else None,
+            kept=None, half=half if ties else None,
         )  # fmt: skip
 
     def comparisons(self) -> Iterator[Comparison]:

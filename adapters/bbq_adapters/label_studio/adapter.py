@@ -15,7 +15,7 @@ from bbq_adapters.label_studio.plan import make_plan
 from bbq_adapters.label_studio.scanner import BOM, objects
 from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
 from bbq_plugin.breaking import Weights
-from bbq_plugin.comparisons import Comparison, Note, Skipped, Whole
+from bbq_plugin.comparisons import GOLD, SHOWN_ORDER, Comparison, Note, Outcome, Skipped, Whole
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
@@ -234,6 +234,7 @@ class _Reading:
                 )
         tags = tags_of(task.data, self._no_tags) if said else None
         superseded = _superseded(said)
+        known = _known_answers(said)
         for number, (answer, one) in enumerate(said):
             if number in superseded:
                 reason, since = superseded[number]
@@ -247,7 +248,7 @@ class _Reading:
                 )
                 continue
             self._named += 1
-            yield from _comparisons(task, answer, one, tags)
+            yield from _comparisons(task, answer, one, tags, known)
 
     def _said(self, task: Task, answer: Answer) -> Said:
         if answer.cancelled:
@@ -318,12 +319,35 @@ def _key(task: Task, answer: Answer) -> str:
     return f"ls:{task.project or ''}:{answer.id}"
 
 
+_TURNED: dict[Outcome, Outcome] = {"left": "right", "right": "left"}
+
+
+def _known_answers(said: list[tuple[Answer, Said]]) -> dict[tuple[str, str], Outcome]:
+    """What the ground truth of a task says of each pair, both ways round."""
+    known: dict[tuple[str, str], Outcome] = {}
+    for answer, one in said:
+        for left, right, outcome, _ in one.pairs if answer.ground_truth else ():
+            known[left, right] = outcome
+            known[right, left] = _TURNED.get(outcome, outcome)
+    return known
+
+
 def _comparisons(
-    task: Task, answer: Answer, said: Said, tags: dict[str, str] | None
+    task: Task,
+    answer: Answer,
+    said: Said,
+    task_tags: dict[str, str] | None,
+    known: dict[tuple[str, str], Outcome],
 ) -> Iterator[Comparison]:
     key = _key(task, answer)
     slate = key if said.broken else None
     for number, (left, right, outcome, weight) in enumerate(said.pairs):
+        tags = task_tags
+        # The ground truth itself is no answer to be checked by it.
+        if (left, right) in known and not answer.ground_truth:
+            tags = {**(tags or {}), GOLD: known[left, right]}
+        if said.untouched is not None and number == 0:
+            tags = {**(tags or {}), SHOWN_ORDER: "kept" if said.untouched else "changed"}
         yield Comparison(
             f"{key}:{number}" if said.broken else key,
             answer.rater,

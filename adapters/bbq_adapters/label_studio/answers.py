@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import names, words
@@ -36,10 +36,14 @@ class LeftOutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One answer: pairs as (left, right, outcome, weight), broken out of a slate or not."""
+    """One answer: pairs as (left, right, outcome, weight), broken out of a slate or not.
+
+    `untouched` says whether a ranking is the order in which the items were shown; None: not known.
+    """
 
     pairs: tuple[tuple[str, str, Outcome, float], ...]
     broken: bool
+    untouched: bool | None = None
 
 
 class Reader:
@@ -156,8 +160,10 @@ class Reader:
         buckets = ranked_ids(value)
         if buckets is None:
             raise LeftOutError("a Ranker result that is no ranking", value)
+        order: list[str] | None = None
         if self._plan.source is not None:
             shown = self._shown(task)
+            order = [name for name in shown.values() if name is not None]
             for ids in buckets.values():
                 for place, own in enumerate(ids):
                     name = shown.get(own)
@@ -170,7 +176,10 @@ class Reader:
             inside = buckets[bucket]
             tied = bucket == NOT_PLACED or (self._options.within == "tied" and not plain)
             levels += [inside] if tied else [[name] for name in inside]
-        return self._broken([level for level in levels if level])
+        said = self._broken([level for level in levels if level])
+        if order is None or not plain:
+            return said
+        return replace(said, untouched=[name for level in levels for name in level] == order)
 
     def _ordered(self, buckets: dict[str, list[str]], task: Task) -> list[str]:
         """The buckets that count, best first."""

@@ -37,6 +37,8 @@ PATTERN = 0.2  # changes of side beyond what is expected
 FAST = 1 / 3  # of the usual time
 INCONSISTENT = 0.15  # fewer repeated answers than expected
 DROP = 0.3  # of quality, from early to late
+LEAST_RANKINGS = 5
+UNTOUCHED = 0.5  # of a rater's rankings left as they were shown
 GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better than a coin's
 
 
@@ -65,6 +67,7 @@ class Flags:
     inconsistent: Mask
     drift: Mask
     gold: Mask
+    untouched: Mask
     cleared: Mask
 
     @property
@@ -75,7 +78,7 @@ class Flags:
     @property
     def circumstantial(self) -> Mask:
         """Signs that a rater whose answers are clearly informed is not blamed for."""
-        return self.lean | self.pattern | self.fast | self.inconsistent
+        return self.lean | self.pattern | self.fast | self.inconsistent | self.untouched
 
     @property
     def watched(self) -> Mask:
@@ -122,6 +125,7 @@ def flags_of(
         inconsistent=none if signs.repeats is None else _repeats(signs.repeats, rules),
         drift=none if signs.drift is None else _drift(signs.drift, rate),
         gold=low_gold,
+        untouched=none if signs.untouched is None else _untouched(signs.untouched, rules),
         cleared=(bad < CLEARED) & (evidence.kinds.p_below < CLEARED),
     )
 
@@ -152,6 +156,12 @@ def _repeats(sign: Sign, rules: Rules) -> Mask:
     with np.errstate(invalid="ignore"):
         fewer = sign.expected - sign.seen >= INCONSISTENT
     return benjamini_hochberg(sign.p, rules.false_rate) & fewer & (sign.n >= rules.least)
+
+
+def _untouched(sign: Sign, rules: Rules) -> Mask:
+    with np.errstate(invalid="ignore"):
+        often = (sign.seen >= UNTOUCHED) & (sign.n >= LEAST_RANKINGS)
+    return benjamini_hochberg(sign.p, rules.false_rate) & often
 
 
 def _drift(sign: Sign, rate: float) -> Mask:

@@ -46,6 +46,7 @@ class Signs:
     repeats: Sign | None = None
     drift: Sign | None = None
     gold: Sign | None = None
+    untouched: Sign | None = None
     #: In which of a rater's answers the second, worse part begins.
     drift_from: Floats | None = None
     dated: bool = False
@@ -100,7 +101,10 @@ def signs_of(data: Comparisons, s: Floats, quality: Floats, usual: float, least:
         signs.not_known.append("which questions have a known answer")
     else:
         signs.gold = _gold(data, answers, answers.gold)
-    signs.not_known.append("in which order the items of a ranking were shown")
+    if answers.kept is None:
+        signs.not_known.append("in which order the items of a ranking were shown")
+    else:
+        signs.untouched = _untouched(data, answers.kept)
     return signs
 
 
@@ -279,9 +283,27 @@ def _gold(data: Comparisons, answers: Answers, gold: NDArray[np.int8]) -> Sign:
     rater, right = data.rater[asked], (gold[asked] > 0).astype(np.float64)
     n = _count(rater, data.n_raters)
     won = _count(rater, data.n_raters, right)
-    # One more right and one more wrong than there were: nobody is expected to be perfect.
-    usual = (won.sum() - won + 1.0) / (n.sum() - n + 2.0)
+    usual = _of_others(won, n)
     from scipy.special import bdtr  # noqa: PLC0415 (loads slowly)
 
     p = np.where(n > 0, bdtr(won, np.maximum(n, 1.0).astype(np.int64), usual), np.nan)
     return Sign(_share(won, n), usual, n, p)
+
+
+def _of_others(part: Floats, n: Floats) -> Floats:
+    """The share of all other raters, with one more of either kind: nobody is without exception."""
+    return np.asarray((part.sum() - part + 1.0) / (n.sum() - n + 2.0))
+
+
+def _untouched(data: Comparisons, kept: NDArray[np.int8]) -> Sign:
+    """Rankings left as they were shown, against what the others leave."""
+    from scipy.special import bdtrc  # noqa: PLC0415 (loads slowly)
+
+    said = kept != 0
+    rater = data.rater[said]
+    n = _count(rater, data.n_raters)
+    same = _count(rater, data.n_raters, (kept[said] > 0).astype(np.float64))
+    usual = _of_others(same, n)
+    whole = np.maximum(n, 1.0).astype(np.int64)
+    p = np.where(n > 0, np.where(same > 0, bdtrc(same - 1, whole, usual), 1.0), np.nan)
+    return Sign(_share(same, n), usual, n, p)

@@ -126,6 +126,12 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
         found.append(
             f"fast: takes {signs.tempo.seen[r]:.0%} of the time that others take for the same pairs"
         )
+    if signs.untouched is not None and flags.untouched[r]:
+        kept = signs.untouched
+        found.append(
+            f"untouched: left {kept.seen[r]:.0%} of {kept.n[r]:,.0f} rankings in the order shown, "
+            f"where the others leave {kept.expected[r]:.0%} (p {_p(kept.p[r])})"
+        )
     if signs.repeats is not None and flags.inconsistent[r]:
         again = signs.repeats
         found.append(
