@@ -34,16 +34,16 @@ MODELS = ("bbq", "bayes-bt", "crowd-bt")
 @click.option(
     "--model",
     "models",
-    type=Choice(MODELS),
+    type=Choice([*MODELS, "bbq-signed"]),
     multiple=True,
     default=MODELS,
-    help="Only this model. Repeatable. Default: all three.",
+    help="Only this model. Repeatable. Default: the first three.",
 )
 @click.option(
     "--priors",
     default="paper",
     show_default=True,
-    help=f"{fitting.PRIORS_HELP} For bbq and bayes-bt; crowd-bt has its own.",
+    help=f"{fitting.PRIORS_HELP} For bbq and bayes-bt; the others have their own.",
 )
 @output_options({"table": "for people", "json": "all of it", "csv": "one line a model"})
 @reading_options
@@ -69,7 +69,7 @@ def evaluate(
     if not data.has_raters:
         raise UnsupportedError("the raters are drawn anew, and these data name no raters")
     fits = [
-        fitting.fitted(data, model, None if model == "crowd-bt" else priors)
+        fitting.fitted(data, model, None if model in ("crowd-bt", "bbq-signed") else priors)
         for model in dict.fromkeys(models)
     ]
     from bbq_plugin.insight import stability

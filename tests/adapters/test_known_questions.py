@@ -69,7 +69,8 @@ def test_ground_truth_is_the_known_answer_of_the_others_on_the_same_task(tmp_pat
 
 def _ranking(order: list[str]) -> dict[str, Any]:
     return {
-        "from_name": "rank", "to_name": "list", "type": "ranker", "value": {"ranker": {"best": order}},
+        "from_name": "rank", "to_name": "list", "type": "ranker",
+        "value": {"ranker": {"best": order}},
     }  # fmt: skip
 
 

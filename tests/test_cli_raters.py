@@ -1,0 +1,113 @@
+"""bbq raters: the exclusion report as people and programs get it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bbq_plugin.cli import main
+
+
+def bbq(*arguments: object, **env: str) -> Result:
+    words = [str(a) for a in arguments]
+    return CliRunner().invoke(main, words, catch_exceptions=False, env=env)
+
+
+def document(*arguments: object, **env: str) -> dict[str, Any]:
+    result = bbq("raters", *arguments, "--format", "json", **env)
+    assert result.exit_code == 0, result.stderr
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def votes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "votes.jsonl"
+    options = "--items 6 --raters 20 --comparisons 2400 --guessers 0.2 --spread 1.2 --seed 5"
+    assert bbq("simulate", *options.split(), "-o", path).exit_code == 0
+    return path
+
+
+def excluded(found: dict[str, Any]) -> set[str]:
+    return {row["rater"] for row in found["raters"] if row["verdict"] == "exclude"}
+
+
+def test_the_json_has_the_rules_the_population_and_what_is_not_known(votes: Path) -> None:
+    found = document(votes, "--threshold", "0.4", "--false-rate", "10%")
+    assert (found["false_rate"], found["threshold"], found["least"]) == (0.1, 0.4, 10)
+    assert 0 < found["population"]["guessers"] < 1
+    assert "how long an answer took" in found["not_known"]
+    assert found["without_excluded"]["matters"] in (True, False)
+    assert excluded(found)
+    for row in found["raters"]:
+        assert row["tempo"] is None
+        assert bool(row["way_back"]) == bool(row["effect"]) == (row["verdict"] == "exclude")
+
+
+def test_pseudonyms_change_names_and_nothing_else(votes: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(b"0123456789abcdef0123456789abcdef")
+    plain, hidden = document(votes), document(votes, "--pseudonym-key-file", key)
+    again = document(votes, "--pseudonym-key-file", key)
+    assert hidden["raters"] == again["raters"]
+    for one, other in zip(plain["raters"], hidden["raters"], strict=True):
+        assert other["rater"].startswith("rater-")
+        assert {**one, "rater": ""} == {**other, "rater": ""}
+        assert json.dumps(one["rater"]) not in json.dumps(hidden["raters"])
+
+
+def test_an_earlier_report_keeps_out_whom_it_excluded(votes: Path, tmp_path: Path) -> None:
+    first = document(votes)
+    before = tmp_path / "before.json"
+    doubtful = [r for r in first["raters"] if r["verdict"] != "exclude"]
+    worst = max(doubtful, key=lambda r: r["p_guesser"] + r["p_inverted"])
+    for row in first["raters"]:
+        row["verdict"] = "exclude"
+    before.write_text(json.dumps(first), encoding="utf-8")
+    found = document(votes, "--before", before)
+    bad = {r["rater"]: r["p_guesser"] + r["p_inverted"] for r in found["raters"]}
+    assert excluded(found) >= {name for name, p in bad.items() if p >= 0.2}
+    assert not excluded(found) & {name for name, p in bad.items() if p < 0.19}
+    assert worst["rater"] in bad
+    key = tmp_path / "key"
+    key.write_bytes(b"0123456789abcdef0123456789abcdef")
+    hidden = document(votes, "--before", before, "--pseudonym-key-file", key)
+    assert len(excluded(hidden)) == len(excluded(found))
+
+
+def test_something_else_than_a_report_is_refused_by_name(votes: Path, tmp_path: Path) -> None:
+    for text in ("no json", '{"schema": "bbq.pairs/1", "raters": []}'):
+        wrong = tmp_path / "wrong.json"
+        wrong.write_text(text, encoding="utf-8")
+        result = bbq("raters", votes, "--before", wrong)
+        assert result.exit_code == 1
+        assert "wrong.json" in result.stderr
+
+
+def test_the_page_shows_an_excluded_rater_why(votes: Path, tmp_path: Path) -> None:
+    page = tmp_path / "raters.html"
+    assert bbq("raters", votes, "-o", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "to come back" in text
+    assert "without this rater" in text
+    assert "answers like a coin" in text.lower()
+
+
+def test_the_table_says_what_leaving_them_out_does(votes: Path) -> None:
+    shown = " ".join(bbq("raters", votes).stdout.split())
+    assert "to exclude: the best item stays" in shown
+    assert "to come back:" in shown
+    assert "These data do not say:" in shown
+
+
+def test_the_signed_model_is_there_on_the_command_line(votes: Path) -> None:
+    assert document(votes, "--model", "bbq-signed")["model"] == "bbq-signed"
+    result = bbq("fit", votes, "--model", "bbq-signed", "--format", "json")
+    assert json.loads(result.stdout)["priors"]["inverted"] > 1
+    wrong = bbq("fit", votes, "--model", "bbq-signed", "--priors", "auto")
+    assert wrong.exit_code == 2
+    assert "SignedPriors" in wrong.stderr
