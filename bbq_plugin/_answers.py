@@ -36,7 +36,7 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
     rater = raters[record.rater]
     if rater < 0 and record.rater is not None:
         raise DataError(f"rater has an empty name ({record.rater!r}); name it or drop the row")
-    return {
+    answer: dict[str, Any] = {
         "rater": rater,
         "left": left,
         "right": right,
@@ -46,12 +46,16 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
         "at": nan if record.at is None else record.at,
         "version": nan if record.version is None else record.version,
         "slate": record.slate is not None,
-        "gold": _gold(record.tags),
-        "kept": _KEPT.get(record.tags.get(SHOWN_ORDER, ""), 0) if record.tags else 0,
     }
+    # Rare, and a column that nobody fills costs nothing.
+    if record.tags and (GOLD in record.tags or SHOWN_ORDER in record.tags):
+        # 0: not a known question; else one more than the code of the right answer, or beyond all.
+        answer["gold"] = _told(record.tags, GOLD, _GOLD)
+        answer["kept"] = _told(record.tags, SHOWN_ORDER, _KEPT)
+    return answer
 
 
-def _gold(tags: Mapping[str, str] | None) -> int:
-    """0: not a known question; else one more than the code of the right answer, or beyond all."""
-    known = tags.get(GOLD) if tags else None
-    return 0 if known is None else _GOLD.get(known, 0)
+def _told(tags: object, tag: str, codes: Mapping[str, int]) -> int:
+    """The code of a tag's value, 0 without one; whether tags are tags is not judged here."""
+    value = tags.get(tag) if isinstance(tags, dict) else None
+    return codes.get(value, 0) if isinstance(value, str) else 0

@@ -33,10 +33,11 @@ class Columns:
 
     def append(self, answer: Mapping[str, Any]) -> None:
         """Add one answer."""
-        for name, column in self._columns.items():
+        for name, value in answer.items():
+            column = self._columns[name]
             if len(column) < self.n:
                 self._pad(name)
-            column.append(answer[name])
+            column.append(value)
         self.n += 1
 
     def extend(self, n: int, **given: NDArray[Any]) -> None:

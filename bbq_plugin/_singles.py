@@ -47,19 +47,22 @@ def answers_of(
     *,
     sides: bool,
 ) -> Answers:
-    """From the columns of the answers; `row` is the answer of each win, if some have two."""
+    """From the columns of the answers; `row` is the answer of each win, if some have two.
+
+    A store may not keep `at`, `gold` and `kept`: then these are not known.
+    """
     outcome = columns["outcome"]
-    order, dated = _order(columns["at"])
+    order, dated = _order(columns["at"]) if "at" in columns else (None, False)
     time_s = columns["time_s"]
     timed = not np.isnan(time_s).all()
-    gold = columns["gold"]
+    gold, kept = (columns.get(name, np.zeros(0, np.int8)) for name in ("gold", "kept"))
     return Answers(
         side=_by_win(_side(outcome, columns["slate"]), row) if sides else None,
         time_s=_by_win(time_s.astype(np.float32), row) if timed else None,
         order=None if order is None else _by_win(order, row),
         dated=dated,
         gold=_by_win(_right(outcome, gold), row) if gold.any() else None,
-        kept=_by_win(columns["kept"], row) if columns["kept"].any() else None,
+        kept=_by_win(kept, row) if kept.any() else None,
         half=half,
     )
 

@@ -1,6 +1,6 @@
 """Which raters to keep, to watch, to exclude, and why: evidence, signs, rules, words."""
 
 from bbq_plugin.insight.raters.report import RaterReport, RaterRow, rater_report
-from bbq_plugin.insight.raters.rules import Verdict
+from bbq_plugin.insight.raters.rules import FALSE_RATE, LEAST, Verdict
 
-__all__ = ["RaterReport", "RaterRow", "Verdict", "rater_report"]
+__all__ = ["FALSE_RATE", "LEAST", "RaterReport", "RaterRow", "Verdict", "rater_report"]
