@@ -8,8 +8,8 @@ from typing import Any
 from common import RESULTS, ROOT
 
 ORDER = [
-    "optimum", "plain_bt", "paper_table", "coverage", "calibration", "type_one", "humaine_speed",
-    "ten_million", "growth", "streaming", "many_items", "command_line",
+    "optimum", "plain_bt", "paper_table", "coverage", "calibration", "type_one", "verdicts",
+    "signed", "humaine_speed", "ten_million", "growth", "streaming", "many_items", "command_line",
 ]  # fmt: skip
 
 HEAD = """\

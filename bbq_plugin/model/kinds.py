@@ -31,7 +31,8 @@ NUDGE = 0.05
 LONGEST = 1.0
 ENOUGH = 1e-3
 MOST_STEPS = 60
-BLOCK = 20_000  # raters whose table is held at a time; so many also tell the population
+BLOCK = 20_000  # raters whose table is held at a time
+ENOUGH_RATERS = 4000  # to estimate the population by; more would not move it visibly
 
 
 def _nodes() -> tuple[Floats, Floats]:
@@ -80,14 +81,14 @@ class Kinds:
 def kinds_of(triples: Triples, s: Floats, *, threshold: float = 0.5, level: float = 0.95) -> Kinds:
     """Judge every rater; ``s`` is y - 1/2 of each triple by the consensus of all others."""
     n = triples.n_raters
-    some = np.linspace(0, n, min(n, BLOCK), endpoint=False).astype(np.int64)
+    some = np.linspace(0, n, min(n, ENOUGH_RATERS), endpoint=False).astype(np.int64)
     sample = _Table.of(triples, s, some)
     eta = _estimate(sample)
     shares = _log_shares(eta)
     out = np.empty((7, n))
     for first in range(0, n, BLOCK):
         last = min(n, first + BLOCK)
-        table = sample if n <= BLOCK else _Table.of(triples, s, np.arange(first, last))
+        table = sample if some.size == n else _Table.of(triples, s, np.arange(first, last))
         out[:, first:last] = table.judged(eta, threshold, level)
     population = RaterPopulation(
         *(float(1 + np.exp(x)) for x in eta[:2]), *(float(np.exp(x)) for x in shares[1:])

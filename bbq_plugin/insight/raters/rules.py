@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -51,7 +52,7 @@ class Rules:
     threshold: float = THRESHOLD
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Flags:
     """By rater, what holds; the first four exclude."""
 
@@ -70,17 +71,17 @@ class Flags:
     untouched: Mask
     cleared: Mask
 
-    @property
+    @cached_property
     def excluded(self) -> Mask:
         """Who is excluded, by any road."""
         return self.by_answers | self.by_button | self.by_gold | self.still_out
 
-    @property
+    @cached_property
     def circumstantial(self) -> Mask:
         """Signs that a rater whose answers are clearly informed is not blamed for."""
         return self.lean | self.pattern | self.fast | self.inconsistent | self.untouched
 
-    @property
+    @cached_property
     def watched(self) -> Mask:
         """Who is watched, if not excluded."""
         serious = self.suspect | self.upside_down | self.drift | self.gold
