@@ -111,10 +111,11 @@ def raters(
         emit(report.rows_csv(found), output)
     elif chosen == "html":
         from bbq_plugin.cli.fit import Result, report_page
-        from bbq_plugin.insight import leaderboard
+        from bbq_plugin.insight import leaderboard, stopping
 
         board = leaderboard(fit, level=level, seed=source.seed)
-        emit(report_page(Result(data, fit, board, found, origin), "Raters"), output)
+        stop = stopping(fit, board, seed=source.seed)
+        emit(report_page(Result(data, fit, board, found, stop, origin), "Raters"), output)
     else:
         width = width_of(output)
         counts = report.verdict_counts(found)
