@@ -59,5 +59,19 @@ class StoreBusyError(StoreError):
     """Another process writes this store: the message says which."""
 
 
+class RemoteError(BBQError):
+    """A server is at fault, or cannot be reached: the message names it and the remedy.
+
+    `status` is its HTTP status, where it answered at all.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message, status)
+        self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class ConvergenceError(BBQError):
     """The optimiser stopped before the gradient reached the tolerance."""

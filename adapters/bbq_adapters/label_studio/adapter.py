@@ -168,7 +168,7 @@ def _records(
     """The records, and at the end which projects the file holds all of, as of when."""
     held, sample = _first(tasks)
     plan = make_plan(sample, options, name)
-    reading = _Reading(plan, options, name)
+    reading = Reading(plan, options, name)
     for task in chain(held, tasks):
         yield from reading.records(task)
         if covered is not None and task.project:
@@ -193,8 +193,8 @@ def _first(tasks: Iterator[Task]) -> tuple[list[Task], list[Task]]:
     return held, sample
 
 
-class _Reading:
-    """One pass over the tasks of a file."""
+class Reading:
+    """One pass over the tasks of a file or a page."""
 
     def __init__(self, plan: Plan | None, options: Options, name: str) -> None:
         self._options = options
@@ -208,6 +208,7 @@ class _Reading:
         self._nameless = 0
 
     def records(self, task: Task) -> Iterator[Comparison | Skipped]:
+        """What becomes of a task and its answers."""
         for _ in range(task.drafts):
             yield Skipped(task.where, "a draft, never submitted", expected=True)
         if not task.answers:
@@ -222,7 +223,7 @@ class _Reading:
                 self._nameless += why.reason == NO_NAMES
                 # What an older export knows of the rater or the items is not taken back.
                 unknown = answer.id is None or why.reason in (DELETED, NO_NAMES)
-                key = None if unknown else _key(task, answer)
+                key = None if unknown else key_of(task, answer)
                 yield Skipped(
                     answer.where,
                     why.reason,
@@ -242,7 +243,7 @@ class _Reading:
                     answer.where,
                     reason,
                     expected=True,
-                    key=_key(task, answer),
+                    key=key_of(task, answer),
                     version=since,
                     at=answer.at,
                 )
@@ -315,7 +316,8 @@ def _later(answer: Answer, number: int) -> tuple[float, float, int]:
     )
 
 
-def _key(task: Task, answer: Answer) -> str:
+def key_of(task: Task, answer: Answer) -> str:
+    """The name of an answer: the same from exports, pages and webhooks."""
     return f"ls:{task.project or ''}:{answer.id}"
 
 
@@ -339,7 +341,7 @@ def _comparisons(
     task_tags: dict[str, str] | None,
     known: dict[tuple[str, str], Outcome],
 ) -> Iterator[Comparison]:
-    key = _key(task, answer)
+    key = key_of(task, answer)
     slate = key if said.broken else None
     for number, (left, right, outcome, weight) in enumerate(said.pairs):
         tags = task_tags

@@ -149,16 +149,33 @@ def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[Task]:
     """Tasks of a JSON export or a snapshot."""
     for line, raw in found:
         task: _Task = decoded(raw, _Task, name, line)
-        place = f"{name}:{line}: task {_shown(task.id)}"
-        project = identifier(task.project)
-        yield Task(
-            line,
-            place,
-            project or next((p for a in task.annotations if (p := identifier(a.project))), None),
-            task.data,
-            [_answer(annotation, place) for annotation in task.annotations],
-            drafts=len(task.drafts) if isinstance(task.drafts, list) else 0,
-        )
+        yield _full_task(task, line, f"{name}:{line}: task {_shown(task.id)}")
+
+
+def server_task(found: dict[str, Any], name: str) -> Task:
+    """A task as the server's API has it, which differs from an export's in what is not read."""
+    try:
+        task = msgspec.convert(found, _Task)
+    except msgspec.ValidationError as error:
+        raise FormatError(
+            f"a task has an unexpected shape: {error}",
+            name,
+            value=sorted(found)[:20],
+            remedy="this version of Label Studio may be newer than this package; upgrade it",
+        ) from error
+    return _full_task(task, 0, f"{name}: task {_shown(task.id)}")
+
+
+def _full_task(task: _Task, line: int, place: str) -> Task:
+    project = identifier(task.project)
+    return Task(
+        line,
+        place,
+        project or next((p for a in task.annotations if (p := identifier(a.project))), None),
+        task.data,
+        [_answer(annotation, place) for annotation in task.annotations],
+        drafts=len(task.drafts) if isinstance(task.drafts, list) else 0,
+    )
 
 
 def _answer(annotation: _Annotation, place: str) -> Answer:

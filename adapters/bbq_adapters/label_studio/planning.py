@@ -1,0 +1,323 @@
+"""What to write into a project: the state that verdicts ask for, less the state that there is.
+
+Each kind of action compares what should be with what is, so that a second run plans nothing. What
+an earlier run wrote is told from what people set by the journal: the values before its first
+entry are the project's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from bbq_plugin.feedback import Action, Plan
+
+if TYPE_CHECKING:
+    from bbq_plugin.feedback import Entry, Wishes
+
+#: Names that raters may read: Community has no roles, so every tab is for everybody.
+TABS = {"excluded": "Second look", "watched": "Spot check"}
+MODEL_VERSION = "next-comparisons"
+#: Predictions that are no longer among the most informative: no project serves this version.
+RETIRED = "next-comparisons-past"
+UNCERTAINTY = "Uncertainty sampling"
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One annotation, as far as feedback needs it."""
+
+    id: int
+    rater: str
+    cancelled: bool
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task, as far as feedback needs it."""
+
+    id: int
+    overlap: int
+    is_labeled: bool
+    answers: tuple[Answer, ...]
+    items: tuple[str, ...]
+    #: Score by id of the predictions that push made, as they are now.
+    predictions: Mapping[int, tuple[str, float | None]] = field(default_factory=dict)
+
+    @property
+    def last_answer(self) -> int:
+        """The highest id among its answers."""
+        return max((answer.id for answer in self.answers), default=0)
+
+
+@dataclass(frozen=True)
+class Now:
+    """The project as it is on the server."""
+
+    tasks: tuple[Task, ...]
+    model_version: str
+    sampling: str
+    #: Title and filters by id.
+    tabs: Mapping[int, tuple[str, Any]]
+    enterprise: bool
+    #: On Enterprise, the raters who are paused, whoever did it.
+    paused: frozenset[str] = frozenset()
+
+
+class _Past:
+    """What the journal says about each target."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._by_target: dict[tuple[str, str], list[Entry]] = {}
+        for entry in entries:
+            kind, target = entry.action.kind, entry.action.target
+            self._by_target.setdefault((kind, target), []).append(entry)
+
+    def of(self, kind: str, target: str) -> list[Entry]:
+        return self._by_target.get((kind, target), [])
+
+    def targets(self, kind: str) -> list[str]:
+        return [target for found, target in self._by_target if found == kind]
+
+
+def planned(now: Now, wishes: Wishes, entries: Iterable[Entry]) -> Plan:
+    """All actions: cancellations first, for they change what relabelling has to do."""
+    past = _Past(entries)
+    notes: list[str] = []
+    actions = [
+        *_cancels(now, wishes, past),
+        *_relabels(now, wishes, past),
+        *_tabs(now, wishes, past),
+        *_pauses(now, wishes, past),
+    ]
+    why_not = _not_predicted(now, wishes)
+    if why_not is None:
+        actions += _predictions(now, wishes, past)
+    elif "predict" in wishes.kinds:
+        notes.append(why_not)
+    kept = [action for action in actions if action.is_of(wishes.kinds)]
+    return Plan(tuple(kept), tuple(notes))
+
+
+# -- answers of excluded raters
+
+
+def _cancels(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
+    found = []
+    for task in now.tasks:
+        for answer in task.answers:
+            target = f"annotation {answer.id}"
+            ours = past.of("cancel", target)
+            if answer.rater in wishes.excluded:
+                if wishes.cancel and not answer.cancelled:
+                    reason = f"by rater {answer.rater}: {wishes.excluded[answer.rater]}"
+                    before, after = {"was_cancelled": False}, {"was_cancelled": True}
+                    found.append(Action("cancel", target, reason, before, after, answer.id))
+            elif ours:
+                found.append(_release(ours, target, f"rater {answer.rater} is no longer excluded"))
+    return found
+
+
+def _relabels(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
+    found = []
+    for task in now.tasks:
+        ours = past.of("relabel", f"task {task.id}")
+        action = _relabel(task, wishes, ours, past)
+        if action is not None:
+            found.append(action)
+    return found
+
+
+def _relabel(task: Task, wishes: Wishes, ours: list[Entry], past: _Past) -> Action | None:
+    """Enough room for as many answers of others as the project wants."""
+    counted = [answer for answer in task.answers if not answer.cancelled]
+    bad = [answer for answer in counted if answer.rater in wishes.excluded]
+    cancelled = any(
+        answer.cancelled and past.of("cancel", f"annotation {answer.id}") for answer in task.answers
+    )
+    if wishes.cancel and bad:
+        bad, cancelled = [], True
+    # An overlap that people have set since is the project's own again.
+    still = ours and task.overlap == ours[-1].action.after["overlap"]
+    wanted = int((ours[0].action.before or {})["overlap"]) if still else task.overlap
+    n_good = sum(answer.rater not in wishes.excluded for answer in counted)
+    target = f"task {task.id}"
+    if not bad and not cancelled:
+        if ours and task.last_answer <= int((ours[-1].action.before or {})["last_answer"]):
+            return _release(ours, target, "it leans on no excluded rater any more")
+        return None
+    if n_good >= wanted:
+        return None
+    overlap = wanted + len(bad)
+    if task.overlap == overlap and (not task.is_labeled or not bad):
+        return None
+    reason = f"{n_good} of {wanted} answers are left without {_named(bad)}"
+    before = {
+        "overlap": task.overlap,
+        "is_labeled": task.is_labeled,
+        "last_answer": task.last_answer,
+    }
+    after = {"overlap": overlap, "is_labeled": False}
+    return Action("relabel", target, reason, before, after, task.id)
+
+
+def _named(bad: list[Answer]) -> str:
+    raters = sorted({answer.rater for answer in bad})
+    more = f" and {len(raters) - _SHOWN} more" if len(raters) > _SHOWN else ""
+    return f"rater {', '.join(raters[:_SHOWN])}{more}" if raters else "those that are cancelled"
+
+
+def _release(ours: list[Entry], target: str, reason: str) -> Action:
+    first, last = ours[0].action, ours[-1].action
+    after = dict(first.before or {})
+    ids = tuple(entry.id for entry in ours)
+    return Action("release", target, reason, last.after, after, last.ref, ids, first.kind)
+
+
+# -- tabs
+
+
+def _tabs(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
+    found = []
+    lists = {"excluded": wishes.excluded, "watched": wishes.watched}
+    present = {answer.rater for task in now.tasks for answer in task.answers}
+    for which, title in TABS.items():
+        raters = sorted((int(r) for r in lists[which] if r in present and r.isdigit()), key=int)
+        target = f"tab {title}"
+        ours = past.of("tab", target)
+        ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)
+        if ref is not None and ref not in now.tabs:
+            # Somebody has deleted it, and is not to get it back every hour.
+            continue
+        if not raters:
+            if ours:
+                found.append(_release(ours, target, "nobody is on the list any more"))
+            continue
+        after = {"title": title, "filters": _filters(raters)}
+        reason = f"tasks answered by {len(raters)} rater{'s' * (len(raters) > 1)}: " + (
+            "answers that nothing should lean on"
+            if which == "excluded"
+            else "answers worth a second look"
+        )
+        if ref is None:
+            found.append(Action("tab", target, reason, None, after))
+        elif now.tabs[ref][1] != after["filters"]:
+            before = {"title": now.tabs[ref][0], "filters": now.tabs[ref][1]}
+            found.append(Action("tab", target, reason, before, after, ref))
+    return found
+
+
+def _filters(raters: list[int]) -> dict[str, Any]:
+    """Tasks that any of these answered; the value must be a number, a list gives an error 500."""
+    column = "filter:tasks:annotators"
+    return {
+        "conjunction": "or",
+        "items": [
+            {"filter": column, "operator": "contains", "type": "List", "value": rater}
+            for rater in raters
+        ],
+    }
+
+
+# -- raters who are paused, on Enterprise
+
+
+def _pauses(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
+    if not now.enterprise:
+        return []
+    found = [
+        Action("pause", f"rater {rater}", reason, None, {"rater": rater})
+        for rater, reason in wishes.excluded.items()
+        if rater.isdigit() and rater not in now.paused and not past.of("pause", f"rater {rater}")
+    ]
+    found += [
+        _release(past.of("pause", target), target, "no longer excluded")
+        for target in past.targets("pause")
+        if target.removeprefix("rater ") not in wishes.excluded
+    ]
+    return found
+
+
+# -- what to serve next
+
+
+def _not_predicted(now: Now, wishes: Wishes) -> str | None:
+    if wishes.sampling:
+        return None
+    if now.sampling != UNCERTAINTY:
+        return (
+            f"the project's sampling is {now.sampling!r}, so tasks are not served by what they "
+            "would tell; --uncertainty-sampling switches it"
+        )
+    if now.model_version not in ("", MODEL_VERSION):
+        return (
+            f"the project serves tasks by the predictions of {now.model_version!r}, which are "
+            "left alone; --uncertainty-sampling puts others in their place"
+        )
+    return None
+
+
+def _predictions(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
+    """The most informative open tasks, and only these, get a score.
+
+    With several raters Label Studio draws at random among the tasks that have a score, so a
+    score on every task would serve them in any order.
+    """
+    queued = [
+        (inf if bits is None else bits, task)
+        for task in now.tasks
+        if task.items and _is_open(task, wishes)
+        for bits in [wishes.information_bits(task.items)]
+    ]
+    queued.sort(key=lambda one: (-one[0], one[1].id))
+    chosen = {task.id: bits for bits, task in queued[: wishes.n_informative]}
+    found = []
+    for task in now.tasks:
+        action = _prediction(task, chosen.get(task.id), past)
+        if action is not None:
+            found.append(action)
+    wanted = {"model_version": MODEL_VERSION, "sampling": UNCERTAINTY}
+    have = {"model_version": now.model_version, "sampling": now.sampling}
+    if chosen and have != wanted:
+        reason = "serve the tasks first whose answer is expected to tell most"
+        found.append(Action("project", "project", reason, have, wanted))
+    return found
+
+
+def _is_open(task: Task, wishes: Wishes) -> bool:
+    """Whether it waits for an answer, now or once this plan is carried out."""
+    good = sum(not a.cancelled and a.rater not in wishes.excluded for a in task.answers)
+    return not task.is_labeled or good < task.overlap
+
+
+def _prediction(task: Task, bits: float | None, past: _Past) -> Action | None:
+    target = f"prediction for task {task.id}"
+    ours = past.of("predict", target)
+    ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)
+    if ref is not None and ref not in task.predictions:
+        return None
+    if bits is None:
+        if ref is None or task.predictions[ref][0] == RETIRED:
+            return None
+        version, score = task.predictions[ref]
+        before = {"model_version": version, "score": score}
+        after = {"model_version": RETIRED, "score": score}
+        return Action("predict", target, "no longer among the most informative", before, after, ref)
+    # The lowest score is served first.
+    after = {"model_version": MODEL_VERSION, "score": round(1.0 / (1.0 + bits), 4)}
+    reason = (
+        "an item that nobody has compared yet"
+        if bits == inf
+        else f"an answer is expected to tell {1000 * bits:.1f} millibits about the ranking"
+    )
+    if ref is None:
+        return Action("predict", target, reason, None, {**after, "task": task.id})
+    version, score = task.predictions[ref]
+    before = {"model_version": version, "score": score}
+    if before == after:
+        return None
+    return Action("predict", target, reason, before, after, ref)

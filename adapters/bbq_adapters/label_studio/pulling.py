@@ -1,0 +1,277 @@
+"""Answers out of a project in pages: what changed since the last time, and what is gone.
+
+Tasks come in the order of their ids, each page asks for ids above the last one: nothing is lost
+or read twice when others work meanwhile, and a pull that was interrupted goes on from its last
+page. A task's `updated_at` moves with every answer that is made, changed or deleted in it, so only
+tasks that changed are asked for. Tasks that were deleted are asked for by nobody: after each
+pull the numbers of tasks and answers on both sides are compared, and where they differ the ids
+and counts of all tasks are gone through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from bbq_adapters.label_studio import found as finding
+from bbq_adapters.label_studio.adapter import Reading, key_of
+from bbq_adapters.label_studio.client import plain, query
+from bbq_adapters.label_studio.tasks import epoch, server_task
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.feedback import Page, TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bbq_adapters.label_studio.client import Client
+    from bbq_adapters.label_studio.options import Options
+    from bbq_adapters.label_studio.plan import Plan
+    from bbq_plugin.comparisons import Record
+    from bbq_plugin.feedback import Known
+
+PAGE_SIZE = 200
+#: Tasks whose ids and counts are compared at once.
+SWEEP_SIZE = 2000
+
+# What is asked of a task and, under the same names, of its annotations; the rest is three
+# quarters of the bytes.
+ANSWERS = (
+    "annotations,result,completed_by,was_cancelled,ground_truth,created_at,lead_time,"
+    "parent_annotation,parent_prediction"
+)
+_FIELDS = f"id,project,data,drafts,updated_at,total_annotations,cancelled_annotations,{ANSWERS}"
+_COUNTS = "id,updated_at,total_annotations,cancelled_annotations"
+
+# A change may become visible a little after its own time.
+_OVERLAP = timedelta(seconds=60)
+_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a pull stands; kept with every page."""
+
+    #: Of configuration and options: answers read in another way are read again.
+    fingerprint: str
+    plan: dict[str, Any] | None = None
+    #: All changes up to this time are in; empty before the first pull has ended.
+    since: str = ""
+    #: Where the pull under way stands: the last task, and the latest change that it has seen.
+    after: int = 0
+    seen: str = ""
+
+
+class Pulling:
+    """One project, page by page."""
+
+    def __init__(
+        self,
+        client: Client,
+        project: int,
+        info: Mapping[str, Any],
+        options: Options,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
+        self.client = client
+        self.project = project
+        self.options = options
+        self.name = f"label-studio project {project}"
+        self.page_size = page_size
+        self.parsed = info.get("parsed_label_config")
+        self.candidates = finding.controls_of(self.parsed, options, self.name)
+        self.fingerprint = finding.fingerprint(str(info.get("label_config")), options)
+
+    def plan(self, known: Known) -> Plan | None:
+        """How the answers are read, if that is known by now."""
+        kept = self._kept(known.state)
+        return finding.unpacked(kept.plan)
+
+    def _kept(self, state: Mapping[str, Any]) -> State:
+        if state.get("fingerprint") != self.fingerprint:
+            return State(self.fingerprint)
+        return State(**{key: value for key, value in state.items() if value is not None})
+
+    def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
+        """Everything that changed; the last page says that all is in."""
+        state = State(self.fingerprint) if everything else self._kept(known.state)
+        n_done = 0
+        for tasks, n_left in self._changed(state, known):
+            page = self._page(tasks, state, known, n_done, n_left)
+            yield page
+            state, n_done = State(**page.state), page.n_done
+        state = replace(state, since=max(state.seen, state.since), after=0, seen="")
+        yield Page((), (), _kept(state), n_done, n_done)
+        if everything or self._counts() != (known.n_tasks(), known.n_answers()):
+            yield from self._sweep(state, known, n_done)
+
+    def _page(
+        self, tasks: list[dict[str, Any]], state: State, known: Known, n_done: int, n_left: int
+    ) -> Page:
+        records, plan = self._read(tasks, finding.unpacked(state.plan), known)
+        states = tuple(self._task_state(task) for task in tasks)
+        newest = max((task.stamp for task in states), default="")
+        state = replace(
+            state,
+            plan=finding.packed(plan) if plan else None,
+            after=states[-1].task,
+            seen=max(state.seen, newest),
+        )
+        return Page(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
+
+    def _read(
+        self, tasks: list[dict[str, Any]], plan: Plan | None, known: Known
+    ) -> tuple[list[Record], Plan | None]:
+        given = known.cancelled_by_push()
+        for task in tasks:
+            for annotation in task.get("annotations") or () if given else ():
+                if annotation.get("id") in given:
+                    annotation["was_cancelled"] = False
+        shown = [server_task(task, self.name) for task in tasks]
+        sample = [
+            task
+            for task in shown
+            if any(answer.results and not answer.cancelled for answer in task.answers)
+        ]
+        new = plan is None
+        if new:
+            plan = finding.planned(sample, self.candidates, self.options, self.name)
+        reading = Reading(plan, self.options, self.name)
+        # A task that nobody has answered yet is no row that was left out.
+        records: list[Record] = [
+            record for task in shown if task.answers for record in reading.records(task)
+        ]
+        if new:
+            reading.check_names(sample)
+        return records, plan
+
+    def _task_state(self, task: dict[str, Any]) -> TaskState:
+        stamp = str(task.get("updated_at") or "")
+        shown = server_task(task, self.name)
+        return TaskState(
+            int(task["id"]),
+            stamp,
+            epoch(stamp) or 0.0,
+            *_counts_of(task)[1:],
+            tuple(key_of(shown, answer) for answer in shown.answers if answer.id is not None),
+        )
+
+    # -- questions to the server
+
+    def _changed(self, state: State, known: Known) -> Iterator[tuple[list[dict[str, Any]], int]]:
+        """Whole tasks that changed, in the order of their ids, and how many are left."""
+        if state.since:
+            filters = [("updated_at", "greater", "Datetime", _before(state.since))]
+            missing: set[int] = set()
+            differ = self._differing(known.tasks(), missing, filters, state.after)
+            yield from self._whole(differ)
+            return
+        after = state.after
+        while True:
+            asked = query([("id", "greater", "Number", after)])
+            tasks, n_left = self.listed("reading tasks", asked, _FIELDS, self.page_size, whole=True)
+            if not tasks:
+                return
+            after = int(tasks[-1]["id"])
+            yield tasks, n_left
+
+    def _whole(self, ids: list[int]) -> Iterator[tuple[list[dict[str, Any]], int]]:
+        for start in range(0, len(ids), self.page_size):
+            some = ids[start : start + self.page_size]
+            chosen = query([], selectedItems={"all": False, "included": some})
+            tasks, _ = self.listed("reading tasks", chosen, _FIELDS, self.page_size, whole=True)
+            if tasks:
+                yield tasks, len(ids) - start
+
+    def _differing(
+        self,
+        before: Mapping[int, tuple[str, int, int]],
+        missing: set[int],
+        filters: list[tuple[str, str, str, Any]],
+        after: int = 0,
+    ) -> list[int]:
+        """Tasks that are not as they were known; what there is leaves `missing`."""
+        differ: list[int] = []
+        while True:
+            asked = query([("id", "greater", "Number", after), *filters])
+            tasks, _ = self.listed("comparing tasks", asked, _COUNTS, SWEEP_SIZE)
+            if not tasks:
+                return differ
+            after = int(tasks[-1]["id"])
+            for task in tasks:
+                missing.discard(int(task["id"]))
+                if before.get(int(task["id"])) != _counts_of(task):
+                    differ.append(int(task["id"]))
+
+    def _counts(self) -> tuple[int, int]:
+        """How many tasks and answers there are, cancelled answers apart."""
+        listed: Any = self.client.call(
+            "counting tasks",
+            lambda sdk: sdk.tasks.list(project=self.project, page=1, page_size=1, include="id"),
+            missing=f"there is no project {self.project}",
+        )
+        totals = plain(listed.response)
+        return int(totals.get("total") or 0), int(totals.get("total_annotations") or 0)
+
+    def _sweep(self, state: State, known: Known, n_done: int) -> Iterator[Page]:
+        """Compare ids and counts of all tasks: read what differs, drop what is gone."""
+        before = known.tasks()
+        missing = set(before)
+        for tasks, n_left in self._whole(self._differing(before, missing, [])):
+            page = self._page(tasks, state, known, n_done, n_left)
+            # Where to go on is not a matter of these.
+            state, n_done = replace(state, plan=page.state["plan"]), page.n_done
+            yield replace(page, state=_kept(state))
+        if missing:
+            yield Page((), (), _kept(state), n_done, n_done, tuple(sorted(missing)))
+
+    def listed(
+        self, what: str, asked: str, fields: str, size: int, *, whole: bool = False
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Tasks that match, and how many match in all; `whole`: with what hangs on them."""
+        found: Any = self.client.call(
+            what,
+            lambda sdk: sdk.tasks.list(
+                project=self.project,
+                page=1,
+                page_size=size,
+                fields="all" if whole else "task_only",
+                include=fields,
+                query=asked,
+                # Links to a cloud storage would be signed one by one, and names of items no more.
+                resolve_uri=False,
+            ),
+            missing=f"there is no project {self.project}",
+        )
+        tasks = [plain(task) for task in found.items or ()]
+        total = plain(found.response).get("total")
+        if not isinstance(total, int) or not all("id" in task for task in tasks):
+            raise RemoteError(
+                f"{self.client.url}: {what}: the answer has an unexpected shape; is this the "
+                "address of Label Studio, and of a version that this package knows?"
+            )
+        return tasks, total
+
+
+def _before(stamp: str) -> str:
+    """A time a little earlier, as the server reads it."""
+    moment = datetime.fromisoformat(stamp).astimezone(UTC) - _OVERLAP
+    return moment.strftime(_FORMAT)
+
+
+def _counts_of(task: Mapping[str, Any]) -> tuple[str, int, int]:
+    return (
+        str(task.get("updated_at") or ""),
+        int(task.get("total_annotations") or 0),
+        int(task.get("cancelled_annotations") or 0),
+    )
+
+
+def _kept(state: State) -> dict[str, Any]:
+    return {
+        "fingerprint": state.fingerprint,
+        "plan": state.plan,
+        "since": state.since,
+        "after": state.after,
+        "seen": state.seen,
+    }

@@ -1,0 +1,187 @@
+"""A project on a Label Studio server: what the entry point `bbq_plugin.feedback` names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bbq_adapters.label_studio import found
+from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
+from bbq_adapters.label_studio.options import checked
+from bbq_adapters.label_studio.planning import (
+    MODEL_VERSION,
+    RETIRED,
+    Answer,
+    Now,
+    Task,
+    planned,
+)
+from bbq_adapters.label_studio.pulling import ANSWERS, PAGE_SIZE, Pulling
+from bbq_adapters.label_studio.tasks import server_task
+from bbq_adapters.label_studio.writing import Writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from bbq_adapters.label_studio.plan import Plan as ReadingPlan
+    from bbq_plugin.feedback import Action, Entry, Journal, Known, Page, Plan, State, Wishes
+
+_FIELDS = f"id,project,data,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
+
+_DEFAULTS: dict[str, Any] = {
+    "items": None,
+    "control": None,
+    "labels": None,
+    "buckets": None,
+    "within": "ranked",
+    "weights": "information",
+    "ground_truth": "use",
+    "both_bad": "tie",
+}
+
+
+class LabelStudio:
+    """Label Studio, through its SDK."""
+
+    name = "label-studio"
+    url_variable = "LABEL_STUDIO_URL"
+    token_variable = "LABEL_STUDIO_API_KEY"  # noqa: S105 (the name of it)
+
+    def open(
+        self,
+        url: str,
+        token: str,
+        project: int,
+        *,
+        options: Mapping[str, Any],
+        page_size: int | None = None,
+        timeout_s: float | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> LabelStudioProject:
+        """Reach a project."""
+        client = Client(url, token, timeout_s=timeout_s or TIMEOUT_S, notice=notice)
+        try:
+            return LabelStudioProject(client, project, options, page_size or PAGE_SIZE)
+        except BaseException:
+            client.close()
+            raise
+
+
+class LabelStudioProject:
+    """Pages out, feedback in."""
+
+    def __init__(
+        self, client: Client, project: int, options: Mapping[str, Any], page_size: int
+    ) -> None:
+        self.client = client
+        self.project = project
+        self.url = client.url
+        self._options = checked(**{**_DEFAULTS, **options, "project": project})
+        self._info = self._project()
+        self._pulling = Pulling(client, project, self._info, self._options, page_size)
+        self._writing = Writing(client, project)
+        self._plan: ReadingPlan | None = None
+
+    def _project(self) -> dict[str, Any]:
+        got = self.client.call(
+            "looking at the project",
+            lambda sdk: sdk.projects.get(id=self.project),
+            missing=f"there is no project {self.project}",
+        )
+        wanted = ("title", "label_config", "parsed_label_config", "model_version", "sampling")
+        # The answer also holds passwords and tokens, which go nowhere.
+        return {name: plain(got).get(name) for name in wanted}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    def describe(self) -> str:
+        """Title, control and where the items' names are."""
+        what = found.described(self._plan, self._pulling.candidates, self._pulling.parsed)
+        return f"project {self.project} ({self._info['title']!r}): {what}"
+
+    def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
+        """What has changed."""
+        self._plan = self._pulling.plan(known)
+        for page in self._pulling.pages(known, everything=everything):
+            self._plan = found.unpacked(page.state.get("plan"))
+            yield page
+
+    # -- feedback
+
+    def plan(self, wishes: Wishes, journal: Journal, known: Known) -> Plan:
+        """What to write, from the server's state of this moment."""
+        self._plan = self._pulling.plan(known)
+        entries = journal.entries()
+        enterprise = self._edition() == "enterprise"
+        now = Now(
+            tasks=tuple(self._tasks()),
+            model_version=str(self._info["model_version"] or ""),
+            sampling=str(self._info["sampling"] or ""),
+            tabs=self._writing.tabs(),
+            enterprise=enterprise,
+            paused=self._writing.paused(wishes.excluded) if enterprise else frozenset(),
+        )
+        return planned(now, wishes, entries)
+
+    def perform(self, action: Action) -> int | None:
+        """Write one action."""
+        return self._writing.perform(action)
+
+    def settle(self, entry: Entry) -> tuple[State, int | None]:
+        """Whether it was written."""
+        return self._writing.settle(entry)
+
+    def look(self, entries: Sequence[Entry]) -> None:
+        """One question for all tasks."""
+        ids = sorted({e.action.ref or 0 for e in entries if e.action.kind == "relabel"})
+        chosen = query([], selectedItems={"all": False, "included": ids})
+        tasks: list[dict[str, Any]] = []
+        if ids:
+            fields = "id,overlap,is_labeled"
+            tasks, _ = self._pulling.listed("looking at tasks", chosen, fields, len(ids))
+        self._writing.seen = {int(task["id"]): task for task in tasks}
+
+    def revert(self, entry: Entry) -> str | None:
+        """Put back what was before."""
+        return self._writing.revert(entry)
+
+    def _edition(self) -> str:
+        got = self.client.call("asking for the version", lambda sdk: sdk.versions.get())
+        return str(plain(got).get("edition") or "").lower()
+
+    def _tasks(self) -> Iterator[Task]:
+        """All tasks, as they are now."""
+        after = 0
+        source = self._plan.source if self._plan else None
+        while True:
+            asked = query([("id", "greater", "Number", after)])
+            tasks, _ = self._pulling.listed(
+                "looking at tasks", asked, _FIELDS, self._pulling.page_size, whole=True
+            )
+            if not tasks:
+                return
+            after = int(tasks[-1]["id"])
+            for task in tasks:
+                yield _task(task, source, self._pulling.name)
+
+
+def _task(task: dict[str, Any], source: Any, name: str) -> Task:
+    shown = server_task(task, name)
+    names = source.names(shown.data) if source is not None else None
+    return Task(
+        id=int(task["id"]),
+        overlap=int(task.get("overlap") or 1),
+        is_labeled=bool(task.get("is_labeled")),
+        answers=tuple(
+            Answer(int(answer.id), answer.rater or "", answer.cancelled)
+            for answer in shown.answers
+            if answer.id is not None
+        ),
+        items=tuple(names or ()),
+        predictions={
+            int(one["id"]): (str(one.get("model_version")), one.get("score"))
+            for one in task.get("predictions") or ()
+            if one.get("model_version") in (MODEL_VERSION, RETIRED)
+        },
+    )

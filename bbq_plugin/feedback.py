@@ -1,0 +1,228 @@
+"""What a labelling tool does beside writing files: it hands answers over and takes feedback.
+
+A tool is a class without arguments, registered under the entry point group `bbq_plugin.feedback`.
+It opens a project on its server. From there answers come in pages, each of which is stored as a
+whole together with the place to go on from; and verdicts go back as a plan of actions, each of
+which can be undone. What is kept between two runs (`Known`, `Journal`) is the store's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    # The command line reads this module before anything is known to need numpy.
+    from bbq_plugin.comparisons import Record
+
+GROUP = "bbq_plugin.feedback"
+
+Kind = Literal["relabel", "release", "tab", "predict", "project", "pause", "cancel"]
+KINDS: tuple[Kind, ...] = ("relabel", "release", "tab", "predict", "project", "pause", "cancel")
+
+#: begun: on record, perhaps written. undoing: perhaps taken back. void: it was never written.
+State = Literal["begun", "done", "undoing", "undone", "void"]
+
+SECONDS_A_DAY = 86_400.0
+
+
+# -- answers in
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task as it was when its page was read."""
+
+    task: int
+    #: When it last changed, as the tool writes it, and in seconds since 1970.
+    stamp: str
+    at: float
+    n_answers: int
+    n_cancelled: int
+    #: The keys of all its answers, whether they count or not.
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some tasks with all that is said in them; `state` says where to go on after it."""
+
+    records: Sequence[Record]
+    tasks: Sequence[TaskState]
+    state: Mapping[str, Any]
+    n_done: int
+    n_total: int
+    #: Tasks that were there before and exist no more.
+    gone: Sequence[int] = ()
+
+
+class Known(Protocol):
+    """What the store knows of the project from earlier pages."""
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What came with the last page; empty before the first."""
+
+    def n_tasks(self) -> int:
+        """How many tasks are known."""
+
+    def n_answers(self) -> int:
+        """How many answers are known, cancelled ones apart."""
+
+    def tasks(self) -> Mapping[int, tuple[str, int, int]]:
+        """Stamp, answers and cancelled answers of each task."""
+
+    def cancelled_by_push(self) -> frozenset[int]:
+        """The tool's ids of answers that were cancelled by us: their raters did give them."""
+
+
+# -- feedback out
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One write that is planned, with its reason and the values before and after it."""
+
+    kind: Kind
+    #: What it is about, such as "task 17": the same in every plan.
+    target: str
+    reason: str
+    #: None: it does not exist yet.
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any]
+    #: The id that the tool has given it.
+    ref: int | None = None
+    #: A release takes back these entries of the journal, which are of this kind.
+    entries: tuple[int, ...] = ()
+    released: Kind | None = None
+
+    def is_of(self, kinds: Collection[str]) -> bool:
+        """Whether it does one of these, or takes one of these back."""
+        return (self.released or self.kind) in kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to write, in this order, and what has to be said about it."""
+
+    actions: tuple[Action, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An action that was carried out, or left with a reason."""
+
+    action: Action
+    left: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An action on record."""
+
+    id: int
+    action: Action
+    state: State
+    #: When it was put on record, in seconds since 1970.
+    at: float
+
+
+class Journal(Protocol):
+    """All writes to one project, on record before they are done."""
+
+    def entries(self) -> list[Entry]:
+        """Those that are not undone or void, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the fit says about the project, and what the user allows."""
+
+    #: Raters with the reason why their answers should not be leant on, or should be looked at.
+    excluded: Mapping[str, str]
+    watched: Mapping[str, str] = field(default_factory=dict)
+    #: What one answer about these items is expected to tell, in bits; None: one is not known yet.
+    information_bits: Callable[[Sequence[str]], float | None] = lambda _: None
+    #: What is to be planned, and taken back.
+    kinds: frozenset[str] = frozenset(KINDS)
+    #: Mark the answers of excluded raters as cancelled.
+    cancel: bool = False
+    #: Switch the project to serving the most informative tasks first.
+    sampling: bool = False
+    #: How many of these there are to be at a time.
+    n_informative: int = 50
+
+
+class Project(Protocol):
+    """One project on a tool's server."""
+
+    def close(self) -> None:
+        """Close its connections."""
+
+    def describe(self) -> str:
+        """What it is and how its answers are read, in a line."""
+
+    def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
+        """What has changed since the last page, or everything again."""
+
+    def plan(self, wishes: Wishes, journal: Journal, known: Known) -> Plan:
+        """What to write; nothing is written."""
+
+    def perform(self, action: Action) -> int | None:
+        """Write one action; the id of what it made."""
+
+    def settle(self, entry: Entry) -> tuple[State, int | None]:
+        """Whether a write that was begun was done, by the look of the server."""
+
+    def look(self, entries: Sequence[Entry]) -> None:
+        """See how things are at once for writes that are about to be reverted."""
+
+    def revert(self, entry: Entry) -> str | None:
+        """Put the values before back; the reason if they were left, since others changed them."""
+
+
+class Tool(Protocol):
+    """What the entry point names."""
+
+    name: str
+    #: Environment variables that hold the server's address and the token.
+    url_variable: str
+    token_variable: str
+
+    def open(
+        self,
+        url: str,
+        token: str,
+        project: int,
+        *,
+        options: Mapping[str, Any],
+        page_size: int | None = None,
+        timeout_s: float | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> Project:
+        """Reach a project; `options` are those of the tool's adapter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What may be written without asking: these kinds, and so many writes in 24 hours.
+
+    What takes a kind back goes with it: what was done on one's own can be undone on one's own.
+    """
+
+    kinds: frozenset[str]
+    a_day: int = 100
+
+    def allowed(self, plan: Plan, written: Iterable[float], now: float) -> Plan:
+        """The part of the plan that may be carried out; `written` are the times of writes."""
+        spent = sum(now - SECONDS_A_DAY < at <= now for at in written)
+        left = max(0, self.a_day - spent)
+        wanted = [action for action in plan.actions if action.is_of(self.kinds)]
+        notes = plan.notes
+        if len(wanted) > left:
+            notes += (
+                f"the budget of {self.a_day} writes a day leaves {left} of {len(wanted)} actions",
+            )
+        return Plan(tuple(wanted[:left]), notes)
