@@ -15,6 +15,8 @@ from bbq_plugin.cli.fit import fit
 from bbq_plugin.cli.formats import formats
 from bbq_plugin.cli.group import Commands
 from bbq_plugin.cli.pairs import pairs
+from bbq_plugin.cli.pull import pull
+from bbq_plugin.cli.push import push
 from bbq_plugin.cli.raters import raters
 from bbq_plugin.cli.status import status
 from bbq_plugin.cli.store import store
@@ -31,7 +33,7 @@ def main() -> None:
 
 
 for _command in (
-    fit, raters, pairs, evaluate, convert, watch, status, store, formats, simulate, demo,
-    completion,
+    fit, raters, pairs, evaluate, convert, pull, push, watch, status, store, formats, simulate,
+    demo, completion,
 ):  # fmt: skip
     main.add_command(_command)

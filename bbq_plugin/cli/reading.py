@@ -205,7 +205,7 @@ def reading_options(command: _Command) -> _Command:
             files=files,
             store=store,
             adapter=adapter,
-            options=_merged(adapter_options, short),
+            options=merged(adapter_options, short),
             strict=strict,
             max_skipped=max_skipped,
             where=_once("--where", where),
@@ -245,7 +245,7 @@ def _check_source(files: tuple[str, ...], store: Path | None) -> None:
             )
 
 
-def _merged(given: tuple[tuple[str, str], ...], short: dict[str, str | None]) -> dict[str, Any]:
+def merged(given: tuple[tuple[str, str], ...], short: dict[str, str | None]) -> dict[str, Any]:
     """Adapter options, each said once; only what was said, for an adapter may not know others."""
     said = [
         *((key.replace("-", "_"), value) for key, value in given),

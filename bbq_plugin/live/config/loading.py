@@ -20,6 +20,9 @@ PREFIX = "BBQ_"
 # Variables that are not keys: a secret, the file itself, and what other parts look at.
 OTHER_VARIABLES = ("BBQ_CONFIG", "BBQ_PSEUDONYM_KEY", "BBQ_THREADS")
 
+# Sections of the same file that other commands read: where a labelling tool's server is.
+OTHER_SECTIONS = ("label_studio",)
+
 
 def load(path: Path | None, env: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
     """The settings of now: ``given`` (by key's name) over ``env`` over the file over defaults.
@@ -85,6 +88,8 @@ def _from_file(path: Path) -> Iterator[tuple[Key, Any]]:
 
 def _flat(document: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
+        if name in OTHER_SECTIONS:
+            continue
         if name not in SECTIONS:
             yield name, value
         elif isinstance(value, dict):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreError
+from bbq_plugin.live.store.remote_tables import REMOTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +120,7 @@ MIGRATIONS: Sequence[str] = (
         PRIMARY KEY (history, item)
     ) STRICT, WITHOUT ROWID;
     """,
+    REMOTE,
 )
 
 VERSION = len(MIGRATIONS)

@@ -1,0 +1,173 @@
+"""`bbq push`: verdicts back into a Label Studio project, a dry run unless --apply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bbq_plugin.cli import fitting
+from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.output import emit, show, tell, working
+from bbq_plugin.cli.remote import Server, server_options
+from bbq_plugin.cli.types import Choice, Probability
+from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.feedback import KINDS
+
+if TYPE_CHECKING:
+    from bbq_plugin.feedback import Done, Plan, Wishes
+
+_ASKABLE = [kind for kind in KINDS if kind not in ("release", "cancel", "project")]
+
+
+@click.command(cls=Command)
+@server_options
+@click.option("--apply", "applied", is_flag=True, help="Write; without it, only say what.")
+@click.option("--undo", "undone", is_flag=True, help="Put back everything that was written.")
+@click.option(
+    "--only",
+    type=Choice(_ASKABLE),
+    multiple=True,
+    help="Only actions of this kind, and what takes them back. Repeatable.",
+)
+@click.option(
+    "--cancel-annotations",
+    "cancel",
+    is_flag=True,
+    help="Mark the annotations of excluded raters as cancelled too.",
+)
+@click.option(
+    "--uncertainty-sampling",
+    "sampling",
+    is_flag=True,
+    help="Switch the project to serving the most informative tasks first.",
+)
+@click.option(
+    "--informative",
+    "n_informative",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="How many tasks to serve first for what they would tell.",
+)
+@fitting.options(fitting.priors_option)
+@click.option(
+    "--false-rate",
+    type=Probability(),
+    default=0.05,
+    show_default=True,
+    help="Share of honest raters to expect among the excluded, at most.",
+)
+@click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Comparisons a rater must have before exclusion.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="table: for people. json: all of it.",
+)
+def push(
+    server: Server,
+    applied: bool,  # noqa: FBT001 (click passes by keyword)
+    undone: bool,  # noqa: FBT001
+    only: tuple[str, ...],
+    output_format: str,
+    **asked: Any,
+) -> None:
+    """Plan, and with --apply write, feedback into a Label Studio project.
+
+    Tasks that lean on excluded raters go back into the queue; their answers get a tab for review;
+    with uncertainty sampling the most informative tasks are served first. Every write is on
+    record before it is done, and --undo puts everything back. Nothing is ever deleted but what an
+    earlier push made. Pull first: the verdicts are on what the store holds.
+    """
+    from bbq_plugin.feedback import Plan
+    from bbq_plugin.live import remote
+    from bbq_plugin.live.store import Store
+
+    if applied and undone:
+        raise UsageError("--apply and --undo were both given; say one of them")
+    with Store(server.store, writable=applied or undone) as store, server.open(store) as opened:
+        project, memory = opened
+        if undone:
+            done = list(remote.undo(project, memory))
+            plan = Plan(tuple(one.action for one in done))
+        else:
+            if applied:
+                remote.settle(project, memory)
+            elif any(entry.state == "begun" for entry in memory.entries()):
+                tell("a write was cut off the last time; --apply looks what became of it first")
+            wishes = _wishes(server, only, **asked)
+            with working("Planning"):
+                plan = remote.make_plan(project, memory, wishes)
+            with working("Writing"):
+                done = list(remote.apply(project, memory, plan)) if applied else []
+    _report(server.project, plan, done, output_format, applied=applied, undone=undone)
+
+
+def _wishes(
+    server: Server,
+    only: tuple[str, ...],
+    *,
+    priors: str | None,
+    false_rate: float,
+    least: int,
+    cancel: bool,
+    sampling: bool,
+    n_informative: int,
+) -> Wishes:
+    from bbq_plugin.live import remote
+    from bbq_plugin.live.store import read_store
+
+    with working("Reading"):
+        data = read_store(server.store)
+    if not data.has_raters:
+        raise UnsupportedError("the answers in the store name no raters, so none can be judged")
+    fit = fitting.fitted(data, "bbq", priors)
+    with working("Judging"):
+        from bbq_plugin.insight import rater_report
+
+        report = rater_report(fit, false_rate=false_rate, least=least)
+    kinds: frozenset[str] = frozenset(KINDS)
+    if only:
+        kinds = frozenset(only) | ({"project"} if "predict" in only else set())
+        kinds |= {"cancel"} if cancel else set()
+    return remote.wishes_of(
+        fit, report, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
+    )
+
+
+def _report(
+    project: int,
+    plan: Plan,
+    done: list[Done],
+    output_format: str,
+    *,
+    applied: bool,
+    undone: bool,
+) -> None:
+    from rich.text import Text
+
+    from bbq_plugin import report
+    from bbq_plugin.report import plan as plans
+
+    left = [one.left for one in done if one.left]
+    if output_format == "json":
+        document = plans.push_dict(project, plan, applied=applied, undone=undone, done=done)
+        emit(report.report_json(document), None)
+        return
+    what = "Put back" if undone else "Written" if applied else "Plan: nothing is written yet"
+    parts: list[Any] = [Text(f"{what}: {plans.counts_line(plan.actions)}")]
+    if plan.actions:
+        parts.append(plans.plan_table(plan.actions, f"Project {project}"))
+    show(parts, None)
+    tell(*plan.notes, *left)
+    if plan.actions and not (applied or undone):
+        tell("--apply writes this, --undo puts it back")

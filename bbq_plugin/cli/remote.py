@@ -1,0 +1,114 @@
+"""Options of the commands that talk to a labelling tool's server, the same for all of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bbq_plugin.cli.output import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from bbq_plugin.feedback import Project
+    from bbq_plugin.live.remote import Memory
+    from bbq_plugin.live.store import Store
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_OPTIONS = [
+    click.option("--project", type=click.IntRange(1), required=True, help="The project's number."),
+    click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        required=True,
+        help="The store to keep the answers in.",
+    ),
+    click.option("--url", help="Address of the server. Default: LABEL_STUDIO_URL, else bbq.toml."),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        help="File that holds the token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="Seconds to wait for an answer of the server.",
+    ),
+    click.option("--moved", is_flag=True, help="The server is the same under a new address."),
+]
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a project is, and how to get at it."""
+
+    project: int
+    store: Path
+    url: str | None
+    token_file: Path | None
+    config: Path | None
+    timeout_s: float
+    moved: bool
+
+    @contextmanager
+    def open(
+        self, store: Store, options: Mapping[str, Any] | None = None, page_size: int | None = None
+    ) -> Iterator[tuple[Project, Memory]]:
+        """Reach the project, and what the store knows of it."""
+        from bbq_plugin.live import remote
+
+        tool = remote.tool()
+        settings = remote.settings_of(self.config, tool)
+        place = remote.address(tool, url=self.url, token_file=self.token_file, settings=settings)
+        url = place.url.rstrip("/")
+        given = remote.adapter_options(tool, options or {})
+        memory = remote.Memory(store, tool.name, self.project, url, options=given, moved=self.moved)
+        project = tool.open(
+            url,
+            place.token,
+            self.project,
+            options=memory.options,
+            page_size=page_size,
+            timeout_s=self.timeout_s,
+            notice=tell,
+        )
+        try:
+            yield project, memory
+        finally:
+            project.close()
+
+
+def server_options(command: _Command) -> _Command:
+    """Add the options to a command, which gets them as one ``server``."""
+
+    @wraps(command)
+    def wrapped(
+        project: int,
+        store: Path,
+        url: str | None,
+        token_file: Path | None,
+        config: Path | None,
+        timeout_s: float,
+        moved: bool,  # noqa: FBT001 (click passes by keyword)
+        **rest: Any,
+    ) -> Any:
+        server = Server(project, store, url, token_file, config, timeout_s, moved)
+        return command(server, **rest)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value] # click calls it by keyword

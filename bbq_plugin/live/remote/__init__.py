@@ -1,0 +1,24 @@
+"""Projects on a labelling tool's server: answers pulled into the store, feedback pushed back."""
+
+from __future__ import annotations
+
+from bbq_plugin.live.remote.memory import Memory
+from bbq_plugin.live.remote.pull import Pulled, pull
+from bbq_plugin.live.remote.push import apply, make_plan, settle, undo, wishes_of
+from bbq_plugin.live.remote.tools import Address, adapter_options, address, settings_of, tool
+
+__all__ = [
+    "Address",
+    "Memory",
+    "Pulled",
+    "adapter_options",
+    "address",
+    "apply",
+    "make_plan",
+    "pull",
+    "settings_of",
+    "settle",
+    "tool",
+    "undo",
+    "wishes_of",
+]

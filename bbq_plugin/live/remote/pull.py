@@ -1,0 +1,90 @@
+"""Answers from a server into the store, each page in one transaction with the place it ends at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bbq_plugin.comparisons import Comparison, Skipped
+
+if TYPE_CHECKING:
+    from bbq_plugin.feedback import Page, Project
+    from bbq_plugin.live.remote.memory import Memory
+    from bbq_plugin.live.store import Change
+    from bbq_plugin.live.store.transaction import Transaction
+
+
+@dataclass
+class Pulled:
+    """What a pull has done so far."""
+
+    n_tasks: int = 0
+    n_total: int = 0
+    n_pages: int = 0
+    n_new: int = 0
+    n_changed: int = 0
+    n_retracted: int = 0
+    n_skipped: int = 0
+
+
+def pull(
+    project: Project,
+    memory: Memory,
+    *,
+    everything: bool = False,
+    progress: Callable[[Pulled], None] | None = None,
+    on_change: Callable[[Change], None] | None = None,
+) -> Pulled:
+    """Bring the store up to date; `on_change` gets what each page changed, once it is stored.
+
+    Interrupted at any moment, the next pull goes on after the last page that was stored.
+    """
+    done = Pulled()
+    for page in project.pages(memory, everything=everything):
+        with memory.store.transaction() as transaction:
+            _store(page, transaction, memory, done)
+        done.n_pages += 1
+        done.n_tasks, done.n_total = page.n_done, max(page.n_total, page.n_done)
+        if on_change is not None:
+            on_change(transaction.change)
+        if progress is not None:
+            progress(done)
+    return done
+
+
+def _store(page: Page, transaction: Transaction, memory: Memory, done: Pulled) -> None:
+    lost: set[str] = set()
+    for task in page.tasks:
+        lost |= memory.task_keys(task.task) - set(task.keys)
+    for gone in page.gone:
+        lost |= memory.task_keys(gone)
+    if lost:
+        # Ids are not used twice: what was deleted does not come back, by whatever way.
+        done.n_retracted += transaction.retract(sorted(lost), for_good=True)[0]
+    if page.records:
+        _unbury(page, transaction)
+        tally = transaction.add(
+            page.records, "pull", memory.name, memory.store.clock(),
+            adapter=memory.tool, wholes=False,
+        )  # fmt: skip
+        done.n_new += tally.n_new
+        done.n_changed += tally.n_changed
+        done.n_retracted += tally.n_retracted
+        done.n_skipped += sum(isinstance(record, Skipped) for record in page.records)
+    memory.save_page(transaction, page.state, page.tasks, page.gone)
+
+
+def _unbury(page: Page, transaction: Transaction) -> None:
+    """Answers that count again: the rater's later one, which stood in their place, was deleted.
+
+    The server's word is newer than what was taken back before the task last changed.
+    """
+    as_of = {key: task.at for task in page.tasks for key in task.keys}
+    again = {
+        (record.slate or record.key) for record in page.records if isinstance(record, Comparison)
+    }
+    transaction.db.executemany(
+        "DELETE FROM retracted WHERE key = ? AND version <= ?",
+        [(key, as_of[key]) for key in again if key in as_of],
+    )
