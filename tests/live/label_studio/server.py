@@ -159,6 +159,7 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = token
         self.data = data
+        self._personal: dict[str, str] = {}
         closed = "http://127.0.0.1:9"
         environment = {
             "PATH": os.environ["PATH"],
@@ -271,8 +272,14 @@ class Server:
         return User(int(who["id"]), email, token["token"], browser)
 
     def personal_token(self, *, token: str | None = None) -> str:
-        """A personal access token: a JWT that is exchanged for others of five minutes."""
-        return str(self.post("/api/token/", {}, token=token)["token"])
+        """A personal access token: a JWT that is exchanged for others of five minutes.
+
+        A user has one at a time, which the server shows once.
+        """
+        user = token or self.token
+        if user not in self._personal:
+            self._personal[user] = str(self.post("/api/token/", {}, token=token)["token"])
+        return self._personal[user]
 
     def project(self, config: str, title: str = "A project", **settings: Any) -> int:
         """Create a project."""

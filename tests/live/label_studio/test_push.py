@@ -1,0 +1,479 @@
+"""`bbq push` on a real server: what it writes, that it writes once, and that it takes it back."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.feedback import Plan, Policy, Wishes
+from bbq_plugin.live import remote
+from bbq_plugin.live.store import Store
+from tests.live.label_studio.faults import Answer, Asked, Proxy
+from tests.live.label_studio.study import (
+    PAIRWISE,
+    Bbq,
+    Crowd,
+    answer,
+    chose,
+    fill,
+    pair,
+    without_times,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from bbq_plugin.feedback import Done, Project
+    from tests.live.label_studio.server import Server, User
+
+
+class Small:
+    """Four tasks with two answers each, of Ann and Bob, and a store that has pulled them."""
+
+    def __init__(self, server: Server, people: list[User], store: Path, **settings: Any) -> None:
+        self.server, self.store = server, store
+        self.ann, self.bob, self.cat = people[:3]
+        self.id = server.project(PAIRWISE, maximum_annotations=2, **settings)
+        answers = [answer(user, "left") for user in (self.ann, self.bob)]
+        pairs = [pair("x", "y"), pair("y", "z"), pair("z", "x"), pair("y", "x")]
+        body = [{"data": data, "annotations": answers} for data in pairs]
+        server.post(f"/api/projects/{self.id}/import", body)
+        exported = server.export(self.id)
+        self.tasks = [int(task["id"]) for task in exported]
+        self.answers = {
+            (int(task["id"]), int(one["completed_by"])): int(one["id"])
+            for task in exported
+            for one in task["annotations"]
+        }
+        self.url = server.url
+        with self.opened() as (project, memory):
+            remote.pull(project, memory)
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Project, remote.Memory]]:
+        with Store(self.store) as store:
+            memory = remote.Memory(store, "label-studio", self.id, self.url, moved=True)
+            project = remote.tool().open(self.url, self.server.token, self.id, options={})
+            try:
+                yield project, memory
+            finally:
+                project.close()
+
+    def plan(self, wishes: Wishes) -> Plan:
+        with self.opened() as (project, memory):
+            remote.settle(project, memory)
+            return remote.make_plan(project, memory, wishes)
+
+    def apply(self, wishes: Wishes) -> list[Done]:
+        with self.opened() as (project, memory):
+            remote.settle(project, memory)
+            return list(remote.apply(project, memory, remote.make_plan(project, memory, wishes)))
+
+    def undo(self) -> list[Done]:
+        with self.opened() as (project, memory):
+            return list(remote.undo(project, memory))
+
+    def now(self) -> dict[int, tuple[int, bool]]:
+        """Overlap and is_labeled of every task."""
+        listed = self.server.get(f"/api/tasks/?project={self.id}&page_size=100")["tasks"]
+        return {task["id"]: (task["overlap"], task["is_labeled"]) for task in listed}
+
+    def snapshot(self) -> Any:
+        """Everything that a write could change: tasks, annotations, predictions, tabs, project."""
+        listed = self.server.get(f"/api/tasks/?project={self.id}&page_size=100&fields=all")
+        return without_times(
+            [
+                self.server.export(self.id),
+                listed,
+                self.server.get(f"/api/dm/views/?project={self.id}"),
+                self.server.get(f"/api/projects/{self.id}/"),
+            ]
+        )
+
+
+@pytest.fixture
+def small(label_studio: Server, people: list[User], tmp_path: Path) -> Small:
+    return Small(label_studio, people, tmp_path / "answers.db")
+
+
+def without(*raters: User, **more: Any) -> Wishes:
+    return Wishes(excluded={str(rater.id): "answers like a coin" for rater in raters}, **more)
+
+
+def last_touched(key: str) -> bool:
+    """Label Studio notes who wrote last, and nobody can write that back.
+
+    An import leaves `result_count` at 0 until anything is written to the annotation.
+    """
+    return key in ("updated_by", "result_count")
+
+
+def kinds(actions: Sequence[Any]) -> list[str]:
+    return sorted({getattr(action, "action", action).kind for action in actions})
+
+
+def test_the_loop_with_twelve_raters_three_of_them_bad(
+    label_studio: Server, people: list[User], bbq: Bbq
+) -> None:
+    """Pull, plan, write, serve to somebody new, undo: on 300 tasks with three answers each."""
+    crowd: Crowd = fill(label_studio, people)
+    bbq.pull(crowd.project)
+    before = label_studio.export(crowd.project)
+    plan = bbq.push(crowd.project)
+    assert not plan["applied"]
+    assert without_times(label_studio.export(crowd.project)) == without_times(before)
+
+    leaning = {task for task, who in crowd.answered.items() if crowd.bad.intersection(who)}
+    relabelled = [action for action in plan["actions"] if action["kind"] == "relabel"]
+    assert {int(action["target"].split()[1]) for action in relabelled} == leaning
+    (tab,) = [action for action in plan["actions"] if action["kind"] == "tab"]
+    listed = {str(item["value"]) for item in tab["after"]["filters"]["items"]}
+    assert listed == crowd.bad
+    for action in relabelled:
+        who = crowd.answered[int(action["target"].split()[1])]
+        assert action["after"]["overlap"] == 3 + len(crowd.bad.intersection(who))
+
+    newcomer = label_studio.sign_up("newcomer@example.com")
+    with pytest.raises(OSError, match="no tasks"):
+        label_studio.get(f"/api/projects/{crowd.project}/next/", token=newcomer.token)
+    assert bbq.push(crowd.project, "--apply")["actions"] == plan["actions"]
+    tasks = label_studio.get(f"/api/tasks/?project={crowd.project}&page_size=1000")["tasks"]
+    assert {task["id"] for task in tasks if not task["is_labeled"]} == leaning
+    served = label_studio.get(f"/api/projects/{crowd.project}/next/", token=newcomer.token)
+    assert served["id"] in leaning
+
+    assert bbq.push(crowd.project, "--apply")["n_actions"] == 0
+    undone = bbq.push(crowd.project, "--undo")
+    assert undone["n_actions"] == plan["n_actions"]
+    assert without_times(label_studio.export(crowd.project)) == without_times(before)
+    tasks = label_studio.get(f"/api/tasks/?project={crowd.project}&page_size=1000")["tasks"]
+    assert {(task["overlap"], task["is_labeled"]) for task in tasks} == {(3, True)}
+    assert bbq.push(crowd.project, "--undo")["n_actions"] == 0
+
+
+def test_the_stream_serves_all_requeued_tasks_and_no_other(
+    small: Small, label_studio: Server
+) -> None:
+    one = small.tasks[2]
+    label_studio.delete(f"/api/annotations/{small.answers[one, small.bob.id]}/")
+    label_studio.annotate(one, chose("left"), small.ann)
+    label_studio.patch(f"/api/tasks/{one}/", {"overlap": 2, "is_labeled": True})
+    small.apply(without(small.bob))
+    served = []
+    for _ in range(3):
+        task = label_studio.get(f"/api/projects/{small.id}/next/", token=small.cat.token)["id"]
+        served.append(task)
+        label_studio.annotate(task, chose("left"), small.cat)
+    assert sorted(served) == sorted(set(small.tasks) - {one})
+    with pytest.raises(OSError, match="no tasks"):
+        label_studio.get(f"/api/projects/{small.id}/next/", token=small.cat.token)
+
+
+def test_writing_twice_writes_once_and_undo_puts_everything_back(small: Small) -> None:
+    before = small.snapshot()
+    done = small.apply(without(small.bob))
+    assert kinds(done) == ["relabel", "tab"]
+    assert set(small.now().values()) == {(3, False)}
+    written = small.snapshot()
+    assert small.apply(without(small.bob)) == []
+    assert small.snapshot() == written
+    small.undo()
+    assert small.snapshot() == before
+    assert small.undo() == []
+
+
+def test_a_rater_who_recovers_is_released_where_nobody_has_answered_yet(
+    small: Small, label_studio: Server
+) -> None:
+    small.apply(without(small.bob))
+    answered = small.tasks[0]
+    label_studio.annotate(answered, chose("left"), small.cat)
+    done = small.apply(without())
+    assert kinds(done) == ["release"]
+    now = small.now()
+    assert now.pop(answered) == (3, True)
+    assert set(now.values()) == {(2, True)}
+    assert label_studio.get(f"/api/dm/views/?project={small.id}") == []
+    assert small.apply(without()) == []
+
+
+def test_a_second_bad_rater_makes_room_for_one_more(small: Small) -> None:
+    before = small.snapshot()
+    small.apply(without(small.bob))
+    small.apply(without(small.ann, small.bob))
+    assert set(small.now().values()) == {(4, False)}
+    small.apply(without(small.bob))
+    assert set(small.now().values()) == {(3, False)}
+    small.undo()
+    assert small.snapshot() == before
+
+
+def test_what_people_changed_since_is_left_to_them(small: Small, label_studio: Server) -> None:
+    small.apply(without(small.bob))
+    theirs = small.tasks[0]
+    label_studio.patch(f"/api/tasks/{theirs}/", {"overlap": 7})
+    left = [one for one in small.undo() if one.left]
+    assert [one.action.target for one in left] == [f"task {theirs}"]
+    assert "changed by somebody" in str(left[0].left)
+    now = small.now()
+    assert now.pop(theirs)[0] == 7
+    assert set(now.values()) == {(2, True)}
+
+
+def test_a_tab_that_somebody_deleted_is_not_made_again(small: Small, label_studio: Server) -> None:
+    small.apply(without(small.bob))
+    (tab,) = label_studio.get(f"/api/dm/views/?project={small.id}")
+    assert tab["data"]["title"] == "Second look"
+    shown = label_studio.get(f"/api/tasks/?project={small.id}&view={tab['id']}")
+    assert shown["total"] == len(small.tasks)
+    label_studio.delete(f"/api/dm/views/{tab['id']}/")
+    assert small.apply(without(small.bob)) == []
+    small.undo()
+
+
+def test_cancelling_on_request_keeps_the_evidence_and_is_taken_back(
+    small: Small, label_studio: Server
+) -> None:
+    before = small.snapshot()
+    done = small.apply(without(small.bob, cancel=True))
+    assert kinds(done) == ["cancel", "tab"]
+    exported = label_studio.export(small.id)
+    cancelled = {a["id"] for task in exported for a in task["annotations"] if a["was_cancelled"]}
+    assert cancelled == {small.answers[task, small.bob.id] for task in small.tasks}
+    assert set(small.now().values()) == {(2, False)}
+    # Bob did answer: were that forgotten, he would be released, excluded, released ...
+    with small.opened() as (project, memory):
+        told = remote.pull(project, memory)
+    assert (told.n_new, told.n_retracted) == (0, 0)
+    with Store(small.store, writable=False) as store:
+        assert store.counts().n_comparisons == 2 * len(small.tasks)
+    assert small.apply(without(small.bob, cancel=True)) == []
+    assert small.apply(without(small.bob)) == []
+    assert kinds(small.apply(without())) == ["release"]
+    assert without_times(small.snapshot(), last_touched) == without_times(before, last_touched)
+
+
+def test_cancelling_after_relabelling_needs_no_more_room(small: Small) -> None:
+    small.apply(without(small.bob))
+    small.apply(without(small.bob, cancel=True))
+    assert set(small.now().values()) == {(2, False)}
+    small.undo()
+    assert set(small.now().values()) == {(2, True)}
+
+
+BITS = {"x": 0.1, "y": 0.9, "z": 0.5}
+
+
+def by_first(items: Sequence[str]) -> float | None:
+    return BITS[items[0]]
+
+
+def test_the_most_informative_tasks_are_served_first(
+    label_studio: Server, people: list[User], tmp_path: Path
+) -> None:
+    small = Small(label_studio, people, tmp_path / "answers.db")
+    more = label_studio.tasks(small.id, [pair(a, b) for a, b in ("xy", "yz", "zx", "yx")])
+    before = small.snapshot()
+    wishes = without(information_bits=by_first, n_informative=2)
+    plan = small.plan(wishes)
+    assert plan.actions == ()
+    assert "--uncertainty-sampling" in plan.notes[0]
+
+    wishes = replace(wishes, sampling=True)
+    done = small.apply(wishes)
+    assert [one.action.kind for one in done] == ["predict", "predict", "project"]
+    listed = label_studio.get(f"/api/predictions/?project={small.id}")
+    assert {(one["task"], one["score"]) for one in listed} == {(more[1], 0.5263), (more[3], 0.5263)}
+    assert all(one["result"] == [] for one in listed)
+    for _ in range(2):
+        served = label_studio.get(f"/api/projects/{small.id}/next/", token=small.cat.token)["id"]
+        assert served in (more[1], more[3])
+        for user in (small.cat, people[3]):
+            label_studio.annotate(served, chose("left"), user)
+    assert small.plan(replace(wishes, sampling=False)).actions != ()
+    # Those are answered; others take their place, and nothing is posted twice.
+    small.apply(replace(wishes, sampling=False))
+    assert small.apply(replace(wishes, sampling=False)) == []
+    served = label_studio.get(f"/api/projects/{small.id}/next/", token=small.cat.token)["id"]
+    assert served in (more[0], more[2])
+    listed = label_studio.get(f"/api/predictions/?project={small.id}")
+    assert len(listed) == len({one["task"] for one in listed}) == 4
+
+    small.undo()
+    assert label_studio.get(f"/api/predictions/?project={small.id}") == []
+    _, _, tabs, project = small.snapshot()
+    assert tabs == before[2]
+    same = ("model_version", "sampling", "total_predictions_number")
+    assert [project[key] for key in same] == [before[3][key] for key in same]
+
+
+def test_predictions_of_somebody_else_are_left_alone(
+    label_studio: Server, people: list[User], tmp_path: Path
+) -> None:
+    settings = {"sampling": "Uncertainty sampling"}
+    small = Small(label_studio, people, tmp_path / "answers.db", **settings)
+    (task,) = label_studio.tasks(small.id, [pair("x", "y")])
+    body = {"task": task, "result": [], "score": 0.3, "model_version": "theirs"}
+    label_studio.post("/api/predictions/", body)
+    label_studio.patch(f"/api/projects/{small.id}/", {"model_version": "theirs"})
+    plan = small.plan(without(information_bits=by_first))
+    assert plan.actions == ()
+    assert "'theirs'" in plan.notes[0]
+
+
+def test_nobody_is_paused_on_the_community_edition(small: Small) -> None:
+    assert "pause" not in kinds(small.plan(without(small.bob)).actions)
+
+
+def test_on_enterprise_an_excluded_rater_is_paused_and_let_go_on(
+    small: Small, proxy: Proxy
+) -> None:
+    """There is no Enterprise server here: the proxy answers for it what the SDK documents."""
+    place = f"/api/projects/{small.id}/members/{small.bob.id}/pauses/"
+    paused: dict[int, dict[str, Any]] = {}
+    others: list[str] = []
+
+    def enterprise(asked: Asked) -> Answer | None:
+        if asked.path == "/api/version/":
+            return Answer(200, b'{"release": "2.30", "edition": "Enterprise"}')
+        if "/pauses/" not in asked.path:
+            return None
+        if asked.path.startswith(place) and asked.method == "POST":
+            paused[7] = {"id": 7, "project": small.id, "user": small.bob.id, "reason": "MANUAL"}
+            return Answer(201, json.dumps(paused[7]).encode())
+        if asked.path == f"{place}7/" and asked.method == "DELETE":
+            del paused[7]
+            return Answer(204, b"")
+        if asked.path.split("?")[0] != place:
+            others.append(asked.path)
+        return Answer(200, json.dumps(list(paused.values())).encode())
+
+    small.url, proxy.rule = proxy.url, enterprise
+    assert kinds(small.apply(without(small.bob))) == ["pause", "relabel", "tab"]
+    assert list(paused) == [7]
+    assert small.apply(without(small.bob)) == []
+    assert kinds(small.apply(without())) == ["release"]
+    assert paused == {}
+    small.apply(without(small.bob))
+    small.undo()
+    assert paused == {}
+    assert others == []
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_push_that_was_cut_off_is_finished_by_the_next(small: Small, proxy: Proxy) -> None:
+    before = small.snapshot()
+    writes = 0
+
+    def fail_the_third(asked: Asked) -> Answer | None:
+        nonlocal writes
+        writes += asked.method == "PATCH"
+        return Answer(400) if asked.method == "PATCH" and writes > 2 else None
+
+    small.url, proxy.rule = proxy.url, fail_the_third
+    with pytest.raises(RemoteError, match="400"):
+        small.apply(without(small.bob))
+    assert sorted(small.now().values()) == [(2, True)] * 2 + [(3, False)] * 2
+    small.url = small.server.url
+    done = small.apply(without(small.bob))
+    assert len(done) == 2 + 1
+    assert set(small.now().values()) == {(3, False)}
+    small.undo()
+    assert small.snapshot() == before
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize("what", ["/api/dm/views/", "/api/tasks/", "/api/predictions/"])
+def test_a_write_whose_answer_was_lost_is_found_and_not_done_again(
+    small: Small, proxy: Proxy, label_studio: Server, what: str
+) -> None:
+    """The server did it and then failed: a second try would make a second tab or prediction."""
+    label_studio.tasks(small.id, [pair("x", "y")])
+    before = small.snapshot()
+    wishes = without(small.bob, information_bits=by_first, sampling=True)
+
+    def lose(asked: Asked) -> Answer | None:
+        lost = asked.method in ("POST", "PATCH") and asked.path.startswith(what)
+        return Answer(502, after=True) if lost else None
+
+    small.url, proxy.rule = proxy.url, lose
+    with pytest.raises(RemoteError):
+        small.apply(wishes)
+    small.url = small.server.url
+    small.apply(wishes)
+    assert small.apply(wishes) == []
+    assert len(label_studio.get(f"/api/dm/views/?project={small.id}")) == 1
+    listed = label_studio.get(f"/api/predictions/?project={small.id}")
+    assert len(listed) == len({one["task"] for one in listed}) == len(small.tasks) + 1
+    small.undo()
+    same = [
+        without_times(one, lambda key: key == "updated_by") for one in (small.snapshot(), before)
+    ]
+    assert same[0] == same[1]
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_rate_limits_and_errors_that_pass_are_waited_out(small: Small, proxy: Proxy) -> None:
+    seen: set[tuple[str, str]] = set()
+
+    def every_first(asked: Asked) -> Answer | None:
+        what = (asked.method, asked.path.split("?")[0])
+        if what in seen:
+            return None
+        seen.add(what)
+        return Answer(429 if asked.method == "POST" else 503)
+
+    small.url, proxy.rule = proxy.url, every_first
+    small.apply(without(small.bob))
+    assert set(small.now().values()) == {(3, False)}
+
+
+def test_what_may_be_done_alone_keeps_to_its_kinds_and_its_budget(small: Small) -> None:
+    policy = Policy(frozenset({"relabel"}), a_day=3)
+    plan = small.plan(without(small.bob))
+    now = 1_000_000.0
+    allowed = policy.allowed(plan, [], now)
+    assert kinds(allowed.actions) == ["relabel"]
+    assert len(allowed.actions) == 3
+    assert "3 writes a day" in allowed.notes[-1]
+    assert len(policy.allowed(plan, [now - 10, now - 86_401], now).actions) == 2
+    with small.opened() as (project, memory):
+        list(remote.apply(project, memory, allowed))
+        assert policy.allowed(plan, memory.written_at(), memory.store.clock()).actions == ()
+    assert sorted(small.now().values()) == [(2, True)] + [(3, False)] * 3
+    release = small.plan(without())
+    assert policy.allowed(release, [], now).actions == release.actions
+
+
+def test_a_push_needs_a_pull_first(bbq: Bbq, label_studio: Server, small: Small) -> None:
+    bbq.store = small.store
+    other = label_studio.project(PAIRWISE)
+    assert f"bbq pull --project {other}" in bbq("push", other, fails=2)
+
+
+def test_the_plan_for_people_says_what_and_why(
+    bbq: Bbq, label_studio: Server, people: list[User]
+) -> None:
+    crowd = fill(label_studio, people, n_tasks=120, n_guessers=0)
+    bbq.pull(crowd.project)
+    shown = bbq("push", crowd.project)
+    assert "nothing is written yet" in shown
+    assert "Second look" in shown
+    assert "--apply writes this" in bbq.said[-1]
+    plan = bbq.push(crowd.project)
+    assert plan["schema"] == "bbq.push/1"
+    (bad,) = crowd.bad
+    reasons = {one["reason"] for one in plan["actions"] if one["kind"] == "relabel"}
+    assert reasons == {f"2 of 3 answers are left without rater {bad}"}
+    only = bbq.push(crowd.project, "--only", "tab")
+    assert kinds_of(only) == {"tab"}
+
+
+def kinds_of(document: dict[str, Any]) -> set[str]:
+    return {action["kind"] for action in document["actions"]}
