@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A module may import from its own level and from those below it.
 LEVELS = (
-    {"errors", "comparisons", "aggregate", "feedback", "threads"}
+    {"errors", "comparisons", "aggregate", "events", "feedback", "threads"}
     | {"_answers", "_coding", "_columns", "_gather", "_keys", "_singles", "_wins"},
     {"breaking", "registry", "_opening", "_options", "simulation"},
     {"model"},
@@ -26,7 +26,7 @@ LEVELS = (
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 
-ADAPTERS_MAY_IMPORT = {"comparisons", "breaking", "errors", "feedback"}
+ADAPTERS_MAY_IMPORT = {"comparisons", "breaking", "errors", "events", "feedback"}
 
 
 def imports(path: Path) -> Iterator[str]:

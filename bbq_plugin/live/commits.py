@@ -19,12 +19,13 @@ import numpy as np
 
 from bbq_plugin.comparisons import Comparison
 from bbq_plugin.errors import StoreError, UsageError
+from bbq_plugin.live.events import take
 from bbq_plugin.live.store.changes import Change, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bbq_plugin.comparisons import Record
+    from bbq_plugin.events import News
     from bbq_plugin.live.store import Store
     from bbq_plugin.live.store.transaction import Transaction
 
@@ -65,7 +66,7 @@ class Retraction(Request[bool]):
 class Event(Request[int]):
     """What an adapter made of one event; how many answers came, changed or went."""
 
-    records: tuple[Record, ...]
+    news: News
     adapter: str
 
 
@@ -149,10 +150,9 @@ class Commits:
             n, _ = transaction.retract([first.key])
             yield _telling(first, n > 0)
         elif isinstance(first, Event):
-            tally = transaction.add(
-                first.records, "hook", first.adapter, at,
-                by_key=False, adapter=first.adapter, wholes=False,
-            )  # fmt: skip
+            tally = take(
+                transaction, [first.news], "hook", first.adapter, at, adapter=first.adapter
+            )
             yield _telling(first, tally.n_new + tally.n_changed + tally.n_retracted)
         else:
             votes = [request for request in run if isinstance(request, Vote)]

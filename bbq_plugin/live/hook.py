@@ -17,6 +17,7 @@ from bbq_plugin.insight.raters import FALSE_RATE, LEAST
 from bbq_plugin.live.answers import key_text
 from bbq_plugin.live.commits import Commits, Event, Retraction, Vote, merged
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.events import cancelled_by_push, news_reader
 from bbq_plugin.live.updates import State, Thresholds, Update, update_between
 from bbq_plugin.live.votes import checked_vote
 from bbq_plugin.registry import chosen_adapter
@@ -44,6 +45,7 @@ class Options(TypedDict, total=False):
     """The options of a hook."""
 
     adapter: str | Adapter | None
+    options: Mapping[str, Any] | None
     model: Model
     priors: Priors | Literal["paper", "auto"]
     refresh_every_s: float
@@ -59,7 +61,8 @@ class Hook:
 
     - `store`: the path of the store (":memory:" keeps nothing). One hook or daemon writes a store;
       a second one is refused with the name of the first.
-    - `adapter`: the name of an adapter whose events `hook(event)` takes.
+    - `adapter`: the name of an adapter whose events `hook(event)` takes; `options` are its own,
+      as in `bbq.read`.
     - `model` and `priors` are those of `bbq.fit`.
     - `refresh_every_s`: a first vote after a quiet time is fitted at once, and those that come
       meanwhile together, so many seconds after; a fit that takes longer takes half of the time.
@@ -72,6 +75,7 @@ class Hook:
         store: str | os.PathLike[str],
         *,
         adapter: str | Adapter | None = None,
+        options: Mapping[str, Any] | None = None,
         model: Model = "bbq",
         priors: Priors | Literal["paper", "auto"] = "auto",
         refresh_every_s: float = 1.0,
@@ -88,11 +92,14 @@ class Hook:
         if not 0 < level < 1:
             raise UsageError(f"level={level!r}: expected a probability such as 0.95")
         self._adapter = None if adapter is None else chosen_adapter(adapter, b"", "")[0]
+        self._read_event = None if self._adapter is None else news_reader(self._adapter, options)
         self._refresh_every_s = refresh_every_s
         self._thresholds = Thresholds(level, false_rate, least, rating_change)
         self._clock = clock
         self._pid = os.getpid()
         self._engine = Engine(store, model=model, priors=priors, clock=clock)
+        # Whoever marks more of them writes this store, and while it is open here nobody else can.
+        self._given = cancelled_by_push(self._engine.store)
         #: Whatever the threads tell each other is below, and changed under this lock.
         self._news = threading.Condition()
         self._callbacks: list[Callable[[Update], object]] = []
@@ -169,13 +176,12 @@ class Hook:
                 "or call vote()"
             )
         name = self._adapter.name
-        reader = getattr(self._adapter, "read_event", None)
-        if reader is None:
+        if self._read_event is None:
             raise UnsupportedError(
-                f"the adapter {name!r} reads files and no events (it has no read_event); "
+                f"the adapter {name!r} reads files and no events; "
                 "call vote(), or put exports into a folder for bbq watch"
             )
-        request = Event(tuple(reader(event)), name)
+        request = Event(self._read_event(event, self._given), name)
         self._commits.submit(request)
         return request.done
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import tables
 from bbq_adapters.label_studio.answers import DELETED, NO_NAMES, LeftOutError, Reader, Said
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterator, Mapping, Sequence
 
+    from bbq_adapters.label_studio.events import LabelStudioEvents
     from bbq_adapters.label_studio.options import Meaning, Options
     from bbq_adapters.label_studio.plan import Plan
     from bbq_adapters.label_studio.tasks import Answer, Task
@@ -102,6 +103,12 @@ class LabelStudioAdapter:
         covered: dict[str, float] | None = None if flat else {}
         records = _shallow(_records(tasks, options, name, covered), name)
         return chain([Note(f"{name}: {_FLAT}")], records) if flat else records
+
+    def events(self, **options: Any) -> LabelStudioEvents:
+        """Read the events of webhooks, with the options of `read`."""
+        from bbq_adapters.label_studio.events import LabelStudioEvents  # noqa: PLC0415 (a circle)
+
+        return LabelStudioEvents(checked(**options))
 
 
 def _sniffed_json(text: bytes) -> str | None:

@@ -39,15 +39,15 @@ class Options:
 
 def checked(
     *,
-    items: str | Sequence[str] | None,
-    control: str | Sequence[str] | None,
-    labels: str | Mapping[str, Meaning] | None,
-    buckets: str | Sequence[str] | None,
-    within: Any,
-    weights: Any,
-    ground_truth: Any,
-    both_bad: Any,
-    project: str | int | None,
+    items: str | Sequence[str] | None = None,
+    control: str | Sequence[str] | None = None,
+    labels: str | Mapping[str, Meaning] | None = None,
+    buckets: str | Sequence[str] | None = None,
+    within: Any = "ranked",
+    weights: Any = "information",
+    ground_truth: Any = "use",
+    both_bad: Any = "tie",
+    project: str | int | None = None,
 ) -> Options:
     """Options from what `read` was given."""
     return Options(

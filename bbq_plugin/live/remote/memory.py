@@ -108,11 +108,14 @@ class Memory:
         return frozenset(ref for (ref,) in self._all(sql))
 
     def task_keys(self, task: int) -> set[str]:
-        """The keys of the answers that a task had."""
+        """The keys of the answers that a task had, whether a page or an event has told them."""
         found = self.store.db.execute(
             "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task)
         ).fetchone()
-        return set(msgspec.json.decode(found[0])) if found else set()
+        told = self.store.db.execute(
+            "SELECT key FROM task_answer WHERE task = ?", (f"ls:{self.project}:task:{task}",)
+        ).fetchall()
+        return set(msgspec.json.decode(found[0]) if found else ()) | {key for (key,) in told}
 
     def save_page(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreError
+from bbq_plugin.live.store.event_tables import EVENTS
 from bbq_plugin.live.store.remote_tables import REMOTE
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ MIGRATIONS: Sequence[str] = (
     ) STRICT, WITHOUT ROWID;
     """,
     REMOTE,
+    EVENTS,
 )
 
 VERSION = len(MIGRATIONS)

@@ -200,6 +200,11 @@ class Store:
                 ).fetchone()
             )
 
+    def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """What a question of one's own finds, in no transaction that is still open."""
+        with self._mutex, self._explained():
+            return self.db.execute(sql, values).fetchall()
+
     def check(self) -> list[str]:
         """What is wrong with it, in words; nothing if all is well."""
         with self._mutex, self._explained():

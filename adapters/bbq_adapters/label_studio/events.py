@@ -1,0 +1,255 @@
+"""Events as a Label Studio server sends them: webhooks, and those of an ML backend.
+
+What is kept of an event is what is named here and nothing else: its project carries the token that
+lets anybody in and the login of the data's storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_adapters.label_studio import found
+from bbq_adapters.label_studio.adapter import Reading, key_of
+from bbq_adapters.label_studio.plan import meaning
+from bbq_adapters.label_studio.tasks import Answer, Result, Task, identifier, server_task
+from bbq_plugin.comparisons import Skipped
+from bbq_plugin.errors import FormatError
+from bbq_plugin.events import News
+
+if TYPE_CHECKING:
+    from bbq_adapters.label_studio.options import Options
+    from bbq_adapters.label_studio.plan import Plan
+    from bbq_plugin.comparisons import Record
+
+_ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
+_DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
+# Tasks may be imported together with answers, of which no event tells.
+_MAYBE_MORE = ("TASKS_CREATED",)
+_NOTHING = (
+    *("PROJECT_CREATED", "PROJECT_UPDATED", "PROJECT_DELETED", "START_TRAINING"),
+    *("LABEL_LINK_CREATED", "LABEL_LINK_UPDATED", "LABEL_LINK_DELETED"),
+)
+
+_LONGEST_WORD = 64
+# Plans that are remembered; a configuration that changes makes another one.
+_MOST_PLANS = 256
+
+
+class _Annotation(msgspec.Struct, omit_defaults=True):
+    id: Any = None
+    completed_by: Any = None
+    result: Any = None
+    was_cancelled: Any = False
+    ground_truth: Any = False
+    created_at: Any = None
+    updated_at: Any = None
+    lead_time: Any = None
+    task: Any = None
+    project: Any = None
+    parent_annotation: Any = None
+    parent_prediction: Any = None
+
+
+class _Task(msgspec.Struct, omit_defaults=True):
+    id: Any = None
+    data: dict[str, Any] = {}
+    project: Any = None
+
+
+class _Control(msgspec.Struct, omit_defaults=True):
+    type: Any = None
+    to_name: Any = None
+    labels: Any = None
+
+
+class _Project(msgspec.Struct, omit_defaults=True):
+    id: Any = None
+    parsed_label_config: dict[str, _Control] | None = None
+
+
+class _Id(msgspec.Struct):
+    id: Any = None
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """An event, without all that is not needed."""
+
+    action: str
+    annotation: _Annotation | list[_Annotation] | None = None
+    task: _Task | list[_Task] | None = None
+    #: Only ids, of what was deleted or made.
+    annotations: list[_Id] | None = None
+    tasks: list[_Id] | None = None
+    project: _Project | None = None
+
+
+_decode = msgspec.json.Decoder(Event).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class LabelStudioEvents:
+    """Reads events; the first answer of a project says how all of its answers are read."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._plans: dict[tuple[str | None, bytes], Plan] = {}
+
+    def stripped(self, body: bytes) -> bytes:
+        """The part of an event that is needed."""
+        event = _decoded(body)
+        if event.project is not None and not event.annotation:
+            event.project.parsed_label_config = None
+        for annotation in _listed(event.annotation):
+            annotation.completed_by = _person(annotation.completed_by)
+        return _encode(event)
+
+    def __call__(self, event: bytes | Mapping[str, Any], given: Collection[str] = ()) -> News:
+        """What an event means."""
+        said = _decoded(event)
+        action = said.action[:_LONGEST_WORD]
+        project = identifier(said.project.id) if said.project else None
+        if action in _ANSWERED:
+            return self._answered(said, action, project, given)
+        if action in _DELETED:
+            ids = [identifier(one.id) for one in said.annotations or ()]
+            gone = tuple(f"ls:{project or ''}:{one}" for one in ids if one)
+            return News(action, project, gone=gone, partial=not gone)
+        if action == "TASKS_DELETED":
+            ids = [identifier(one.id) for one in said.tasks or ()]
+            tasks = tuple(_task_name(project, one) for one in ids if one)
+            return News(action, project, gone_tasks=tasks, partial=True)
+        if action in _NOTHING:
+            return News(action, project)
+        if action in _MAYBE_MORE:
+            return News(action, project, partial=True)
+        unknown = Skipped("webhook", "an event of an unknown kind", repr(action), expected=True)
+        return News(action, project, (unknown,))
+
+    def items(self, project: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """The items that a task shows, by the last plan of its project."""
+        plans = [plan for (own, _), plan in self._plans.items() if own == project]
+        source = plans[-1].source if plans else None
+        names = source.names(dict(data)) if source is not None else None
+        return tuple(names) if names else None
+
+    def _answered(
+        self, said: Event, action: str, project: str | None, given: Collection[str]
+    ) -> News:
+        annotations = _listed(said.annotation)
+        if not annotations:
+            # The webhook was set up without its payload.
+            return News(action, project, partial=True)
+        shown = {identifier(task.id): task for task in _listed(said.task)}
+        by_task: dict[str | None, list[_Annotation]] = {}
+        for annotation in annotations:
+            by_task.setdefault(identifier(annotation.task), []).append(annotation)
+        name = f"label-studio project {project or 'without id'}"
+        records: list[Record] = []
+        answers: list[tuple[str, str]] = []
+        lost = False
+        for own, some in by_task.items():
+            # A single task needs no id to be the one that is meant.
+            task = shown.get(own) or (next(iter(shown.values())) if len(shown) == 1 else None)
+            if task is None:
+                lost = True
+                records.append(Skipped(name, "the event does not tell what was shown"))
+                continue
+            whole = _whole(task, some, project, name, given)
+            records += self._records(whole, said.project, name)
+            answers += [
+                (_task_name(whole.project, own), key_of(whole, answer))
+                for answer in whole.answers
+                if answer.id is not None and own is not None
+            ]
+        return News(action, project, tuple(records), answers=tuple(answers), partial=lost)
+
+    def _records(self, task: Task, project: _Project | None, name: str) -> list[Record]:
+        parsed = project.parsed_label_config if project else None
+        controls = {key: msgspec.to_builtins(one) for key, one in (parsed or {}).items()}
+        place = task.project, _encode(controls)
+        plan = self._plans.get(place)
+        new = plan is None and any(a.results and not a.cancelled for a in task.answers)
+        if new:
+            candidates = found.controls_of(controls, self._options, name) if controls else []
+            sample = [self._with_all_labels(task, controls, candidates)]
+            plan = found.planned(sample, candidates, self._options, name)
+        reading = Reading(plan, self._options, name)
+        records: list[Record] = list(reading.records(task))
+        if new and plan is not None:
+            reading.check_names([task])
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[place] = plan
+        return records
+
+    def _with_all_labels(
+        self, task: Task, controls: Mapping[str, dict[str, Any]], candidates: Collection[str]
+    ) -> Task:
+        """The task as if each label had been chosen once: one answer alone says too little."""
+        asked = [
+            Answer(None, task.where, None, [Result(control, "choices", [str(label)])])
+            for control in candidates
+            if controls[control].get("type") == "Choices"
+            for label in _listed(controls[control].get("labels"))
+            if meaning(str(label), self._options.labels) is not None
+        ]
+        return replace(task, answers=[*task.answers, *asked])
+
+
+def _decoded(event: bytes | Mapping[str, Any]) -> Event:
+    try:
+        if isinstance(event, (bytes, bytearray)):
+            return _decode(event)
+        return msgspec.convert(event, Event)
+    except msgspec.ValidationError as error:
+        problem = f"this is no event of Label Studio: {error}"
+    except (msgspec.DecodeError, UnicodeError) as error:
+        problem = f"not valid JSON ({error})"
+    except RecursionError:
+        problem = "the JSON is nested too deeply"
+    raise FormatError(problem, "event", remedy="expected what a webhook of Label Studio sends")
+
+
+def _listed(found: Any) -> list[Any]:
+    if found is None:
+        return []
+    return found if isinstance(found, list) else [found]
+
+
+def _person(value: Any) -> Any:
+    """A rater by id: an address is needed only where there is nothing else."""
+    if isinstance(value, dict):
+        own = identifier(value.get("id"))
+        return own if own is not None else identifier(value.get("email"))
+    return value
+
+
+def _whole(
+    task: _Task,
+    annotations: list[_Annotation],
+    project: str | None,
+    name: str,
+    given: Collection[str],
+) -> Task:
+    """The task with its answers, in the shape that a page of the server has."""
+    own = identifier(task.project) or project
+    for annotation in annotations:
+        if given and f"ls:{own or ''}:{identifier(annotation.id)}" in given:
+            annotation.was_cancelled = False
+    return server_task(
+        {
+            "id": task.id,
+            "project": own,
+            "data": task.data,
+            "annotations": [msgspec.to_builtins(one) for one in annotations],
+        },
+        name,
+    )
+
+
+def _task_name(project: str | None, task: str | None) -> str:
+    return f"ls:{project or ''}:task:{task}"
