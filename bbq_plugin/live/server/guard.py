@@ -1,0 +1,178 @@
+"""Who may ask what: secrets, hosts, origins, and the headers that every answer carries."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ipaddress
+import secrets
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+__all__ = ["COOKIE", "SECRET_HEADER", "Guard", "Rules"]
+
+SECRET_HEADER = "X-BBQ-Secret"  # noqa: S105 (the name of it)
+COOKIE = "bbq_page"
+
+#: Paths that a labelling tool calls: they ask for the secret, and may come under any name.
+TOOL_PATHS = frozenset(
+    ("/webhook/label-studio", "/webhook", "/health", "/setup", "/predict", "/train", "/versions")
+)
+
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    # With no-referrer a browser hides the origin of our own forms as well.
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the caller of `bbq serve` has allowed."""
+
+    #: Of the webhook; None: nobody has set one.
+    secret: bytes | None = field(default=None, repr=False)
+    #: Take events without a secret.
+    insecure_webhook: bool = False
+    #: Names under which the page may be asked for, beside those of this machine.
+    hosts: frozenset[str] = frozenset()
+    #: Whoever knows it may look at the page from elsewhere, and write.
+    page_token: bytes | None = field(default=None, repr=False)
+    #: What a browser that has shown the token is known by, until the server ends.
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+
+    def knows_secret(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether a request carries the webhook's secret, as a header or as a Basic password."""
+        if self.secret is None:
+            return False
+        told = headers.get(SECRET_HEADER.lower().encode(), b"")
+        kind, _, value = headers.get(b"authorization", b"").partition(b" ")
+        password = b""
+        if kind.lower() == b"basic":
+            try:
+                password = base64.b64decode(value, validate=True).partition(b":")[2]
+            except (binascii.Error, ValueError):
+                password = b""
+        # Both are compared, so that the time tells nothing about which one was used.
+        by_header = hmac.compare_digest(told, self.secret)
+        by_password = hmac.compare_digest(password, self.secret)
+        return by_header or by_password
+
+    def knows_token(self, token: str) -> bool:
+        """Whether this is the page's token."""
+        return self.page_token is not None and hmac.compare_digest(
+            token.strip().encode(), self.page_token
+        )
+
+    def logged_in(self, headers: dict[bytes, bytes]) -> bool:
+        """Whether a browser has shown the token before."""
+        if self.page_token is None:
+            return False
+        try:
+            cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
+        except CookieError:
+            return False
+        found = cookies.get(COOKIE)
+        return found is not None and hmac.compare_digest(found.value, self.session)
+
+
+class Guard:
+    """Stands before the app: refuses what comes under a wrong name or from a foreign page."""
+
+    def __init__(self, app: App, rules: Rules) -> None:
+        self.app, self.rules = app, rules
+        self.hosts = {"localhost", "127.0.0.1", "::1", *(h.lower() for h in rules.hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or say why not."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told = list(message.get("headers", ()))
+                if not any(name.lower() == b"cache-control" for name, _ in told):
+                    told.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*told, *_HEADERS]}
+            await send(message)
+
+        refused = self._refusal(scope)
+        if refused is not None:
+            await _answer(with_headers, *refused)
+            return
+        await self.app(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        if scope["path"] in TOOL_PATHS:
+            return None
+        headers = headers_of(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if _name(host) not in self.hosts:
+            # A name that somebody else has pointed at this machine (DNS rebinding).
+            return 421, "this server is not known under that name; see --allow-host"
+        if scope["method"] not in ("GET", "HEAD"):
+            origin = headers.get(b"origin", b"").decode("latin-1")
+            if not origin or urlsplit(origin).netloc.lower() != host.lower():
+                return 403, "this request comes from another page"
+        if scope["path"] == "/login" or scope["path"].startswith("/static/"):
+            return None
+        return self._stranger(scope.get("client"), headers)
+
+    def _stranger(self, client: Any, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        if _is_near(client) or self.rules.logged_in(headers):
+            return None
+        if self.rules.page_token is None:
+            return 403, "the page is for this machine only; see --page-token-file"
+        return 401, "open /login and give the token of this page"
+
+
+def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by their name."""
+    return {name.lower(): value for name, value in raw}
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_near(client: Any) -> bool:
+    try:
+        return client is not None and ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:
+        return False
+
+
+async def _answer(send: Send, status: int, text: str) -> None:
+    body = f"{text}\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

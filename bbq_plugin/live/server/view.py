@@ -1,0 +1,178 @@
+"""What the page shows: the last fit and what follows from it, worked out when it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bbq_plugin.insight import leaderboard, next_pairs, rater_report
+from bbq_plugin.model.fitting import LARGEST_COVARIANCE
+from bbq_plugin.report.history import HISTORY_POINTS, history_rows
+from bbq_plugin.report.html_quality import data_quality
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.insight.pairs import NextPairs
+    from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.store import HistoryPoint
+    from bbq_plugin.model import Fit
+
+__all__ = ["Moment", "View"]
+
+#: Pairs that are named as worth comparing next.
+PAIRS = 12
+# While answers come, the leaderboard is put on record no more often than this.
+HISTORY_S = 5.0
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What verdicts rest on."""
+
+    level: float = 0.95
+    false_rate: float = 0.05
+    least: int = 10
+
+
+class Moment:
+    """A fit and what is made of it, each part once."""
+
+    def __init__(self, number: int, fit: Fit, at: float, thresholds: Thresholds) -> None:
+        self.number, self.fit, self.at, self.thresholds = number, fit, at, thresholds
+        self._lock = threading.RLock()
+        self._made: dict[str, Any] = {}
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            return self._made[name]
+
+    @property
+    def board(self) -> Leaderboard:
+        """The leaderboard."""
+        found: Leaderboard = self._once(
+            "board", lambda: leaderboard(self.fit, level=self.thresholds.level)
+        )
+        return found
+
+    @property
+    def better(self) -> Any:
+        """P(row i is better than row j) in the order of the board; None for too many items."""
+        if len(self.board) > LARGEST_COVARIANCE:
+            return None
+        return self._once("better", lambda: self.board.better)
+
+    @property
+    def n_groups(self) -> int:
+        """Into how many groups the items fall that never met."""
+        return int(self._once("groups", lambda: data_quality(self.fit.data).n_groups))
+
+    @property
+    def raters(self) -> RaterReport:
+        """The verdicts on raters."""
+        limits = self.thresholds
+        found: RaterReport = self._once(
+            "raters",
+            lambda: rater_report(
+                self.fit, limits.level, false_rate=limits.false_rate, least=limits.least
+            ),
+        )
+        return found
+
+    @property
+    def pairs(self) -> NextPairs | None:
+        """What to compare next."""
+        if not 1 < len(self.fit.items) <= LARGEST_COVARIANCE:
+            return None
+        found: NextPairs = self._once("pairs", lambda: next_pairs(self.fit, PAIRS))
+        return found
+
+
+class View:
+    """The newest moment, and whoever waits for the next one."""
+
+    def __init__(self, engine: Engine, thresholds: Thresholds = Thresholds()) -> None:  # noqa: B008
+        self.engine, self.thresholds = engine, thresholds
+        self.moment: Moment | None = None
+        #: Goes up with everything that the page may show anew; no number of an earlier start.
+        self.number = time.time_ns() // 1_000_000
+        self._history: list[HistoryPoint] | None = None
+        self._recorded_at = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._news: asyncio.Event | None = None
+        self._closed = False
+
+    # -- from the threads that work
+
+    def publish(self) -> None:
+        """Take over the engine's fit, and tell everybody who looks at the page."""
+        now = self.engine.store.clock()
+        moment = Moment(self.number + 1, self.engine.fit, now, self.thresholds)
+        if now - self._recorded_at >= HISTORY_S:
+            self._record(moment, now)
+        self.moment = moment
+        self.touch()
+
+    def touch(self) -> None:
+        """Say that something else than the fit has changed."""
+        self.number += 1
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._ring)
+
+    def record(self) -> None:
+        """Put the last leaderboard on record, if it is not there yet."""
+        if self.moment is not None and self.moment.at > self._recorded_at:
+            self._record(self.moment, self.moment.at)
+
+    def _record(self, moment: Moment, now: float) -> None:
+        n = self.engine.store.counts().n_comparisons
+        how = "full" if moment.fit.converged else "incremental"
+        self.engine.store.add_history(now, n, how, history_rows(moment.board))
+        self._history, self._recorded_at = None, now
+
+    def history(self) -> list[HistoryPoint]:
+        """The leaderboard over time."""
+        found = self._history
+        if found is None:
+            found = self._history = self.engine.store.history(HISTORY_POINTS)
+        return found
+
+    # -- from the loop that serves
+
+    def open(self) -> None:
+        """Be told of news in the loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+
+    def close(self) -> None:
+        """Let everybody go who waits."""
+        self._closed = True
+        self._ring()
+
+    def _ring(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = asyncio.Event()
+
+    async def news(self, beat_s: float = 15.0) -> AsyncIterator[int | None]:
+        """The number of each change from now on; None now and then, to keep a line open."""
+        last = -1
+        while not self._closed:
+            waiting = self._news
+            if self.number != last:
+                last = self.number
+                yield last
+                continue
+            if waiting is None:
+                return
+            try:
+                async with asyncio.timeout(beat_s):
+                    await waiting.wait()
+            except TimeoutError:
+                yield None

@@ -1,0 +1,168 @@
+"""Works events off: from the inbox through the adapter into the store, then the fit follows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from bbq_plugin.errors import BBQError, DataError
+from bbq_plugin.live.events import take
+from bbq_plugin.report.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from bbq_plugin.events import EventReader, News
+    from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.server.inbox import Inbox, Letter
+
+__all__ = ["Worker"]
+
+#: Events that are worked off in one transaction, which whoever sends the next ones waits for.
+_BATCH = 64
+# The fit follows no more often than this, however fast events come.
+_REFRESH_S = 0.5
+_LONGEST_PAUSE_S = 1.0
+_LONGEST_REASON = 500
+
+
+class Worker:
+    """A thread that wakes up when events are there.
+
+    `given` names the answers that this side has marked as cancelled. `on_fit` is called after the
+    fit has followed, `on_partial` when a pull would tell more than the events do.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        inbox: Inbox,
+        reader: EventReader,
+        *,
+        tool: str = "label-studio",
+        given: Callable[[], Collection[str]] = frozenset,
+        on_fit: Callable[[], None] = lambda: None,
+        on_partial: Callable[[], None] = lambda: None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.engine, self.inbox, self.reader, self.tool = engine, inbox, reader, tool
+        self._given, self._on_fit, self._on_partial, self._tell = given, on_fit, on_partial, tell
+        self._problem: str | None = None
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="bbq-worker", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with events that an earlier run has left or refused."""
+        self.inbox.retry()
+        self._wake.set()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Say that there is something to do."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the batch under way; what is left waits on disk."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            try:
+                self._turn()
+                self._problem = None
+            except Exception as error:  # noqa: BLE001 (whatever it is, events go on coming)
+                self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Say so once; what waits on disk is tried again after a pause."""
+        known = isinstance(error, BBQError)
+        problem = plain(str(error)) if known else f"{type(error).__name__}: {plain(str(error))}"
+        if problem != self._problem:
+            self._tell(f"events could not be worked off: {problem}")
+        self._problem = problem
+        self._stop.wait(_LONGEST_PAUSE_S)
+        try:
+            if self.inbox.letters(1):
+                self._wake.set()
+        except BBQError:
+            self._wake.set()
+
+    def _turn(self) -> None:
+        begun = time.monotonic()
+        while not self._stop.is_set():
+            if not self.work():
+                break
+            if time.monotonic() - begun > _REFRESH_S:
+                self._wake.set()
+                break
+        self.follow()
+        # A quarter of the time at most: whoever sends or looks needs the rest.
+        spent = time.monotonic() - begun
+        self._stop.wait(min(max(_REFRESH_S - spent, 3 * spent), _LONGEST_PAUSE_S))
+
+    def follow(self) -> None:
+        """Let the fit follow the answers, if there are any."""
+        if self.engine.changed and self.engine.store.counts().n_comparisons:
+            self.engine.refresh()
+            self._on_fit()
+
+    def work(self) -> int:
+        """Work off one batch; how many events it had."""
+        letters = self.inbox.letters(_BATCH)
+        if not letters:
+            return 0
+        news, refused = self._read(letters)
+        try:
+            self._store([one for _, one in news], [own for own, *_ in letters], refused)
+        except DataError:
+            # One of them spoils the rest: each for itself.
+            for own, one in news:
+                self._store_one(own, one)
+            self._store([], list(refused), refused)
+        if any(one.partial for _, one in news):
+            self._on_partial()
+        return len(letters)
+
+    def _read(self, letters: Sequence[Letter]) -> tuple[list[tuple[int, News]], dict[int, str]]:
+        news, refused = [], {}
+        given = self._given()
+        for own, _, body in letters:
+            try:
+                news.append((own, self.reader(body, given)))
+            except DataError as error:
+                refused[own] = str(error)
+        return news, refused
+
+    def _store_one(self, own: int, news: News) -> None:
+        try:
+            self._store([news], [own], {})
+        except DataError as error:
+            self._store([], [own], {own: str(error)})
+
+    def _store(self, news: Iterable[News], letters: Iterable[int], refused: dict[int, str]) -> None:
+        """Answers in and events out, in one transaction: each event counts once."""
+        store = self.engine.store
+        with store.transaction() as transaction:
+            found = list(news)
+            if found:
+                take(transaction, found, "webhook", self.tool, store.clock(), adapter=self.tool)
+            db = transaction.db
+            db.executemany(
+                "DELETE FROM event WHERE id = ?", [(own,) for own in letters if own not in refused]
+            )
+            db.executemany(
+                "UPDATE event SET reason = ? WHERE id = ?",
+                [(plain(reason)[:_LONGEST_REASON], own) for own, reason in refused.items()],
+            )
+        self.engine.apply(transaction.change)
+        for reason in dict.fromkeys(refused.values()):
+            self._tell(f"an event was refused and is kept: {plain(reason)[:_LONGEST_REASON]}")
