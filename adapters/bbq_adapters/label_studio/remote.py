@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import found
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
+from bbq_adapters.label_studio.hooks import Hooks
 from bbq_adapters.label_studio.options import checked
 from bbq_adapters.label_studio.planning import (
     MODEL_VERSION,
@@ -94,6 +95,10 @@ class LabelStudioProject:
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
+
+    def hooks(self) -> Hooks:
+        """Its webhooks."""
+        return Hooks(self.client, self.project)
 
     def describe(self) -> str:
         """Title, control and where the items' names are."""
