@@ -9,6 +9,7 @@ import click
 
 from bbq_plugin import __version__
 from bbq_plugin.cli.completion import completion
+from bbq_plugin.cli.connect import connect
 from bbq_plugin.cli.convert import convert
 from bbq_plugin.cli.evaluate import evaluate
 from bbq_plugin.cli.fit import fit
@@ -18,6 +19,7 @@ from bbq_plugin.cli.pairs import pairs
 from bbq_plugin.cli.pull import pull
 from bbq_plugin.cli.push import push
 from bbq_plugin.cli.raters import raters
+from bbq_plugin.cli.serve import serve
 from bbq_plugin.cli.status import status
 from bbq_plugin.cli.store import store
 from bbq_plugin.cli.study import demo, simulate
@@ -33,7 +35,7 @@ def main() -> None:
 
 
 for _command in (
-    fit, raters, pairs, evaluate, convert, pull, push, watch, status, store, formats, simulate,
-    demo, completion,
+    fit, raters, pairs, evaluate, convert, pull, push, serve, connect, watch, status, store,
+    formats, simulate, demo, completion,
 ):  # fmt: skip
     main.add_command(_command)

@@ -42,8 +42,12 @@ class Thresholds:
 class Moment:
     """A fit and what is made of it, each part once."""
 
-    def __init__(self, number: int, fit: Fit, at: float, thresholds: Thresholds) -> None:
-        self.number, self.fit, self.at, self.thresholds = number, fit, at, thresholds
+    def __init__(
+        self, fit: Fit, at: float, thresholds: Thresholds, before: frozenset[str] = frozenset()
+    ) -> None:
+        self.fit, self.at, self.thresholds = fit, at, thresholds
+        #: Who was excluded at the moment before: nobody goes in and out with every vote.
+        self.before = before
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
 
@@ -80,10 +84,21 @@ class Moment:
         found: RaterReport = self._once(
             "raters",
             lambda: rater_report(
-                self.fit, limits.level, false_rate=limits.false_rate, least=limits.least
+                self.fit,
+                limits.level,
+                false_rate=limits.false_rate,
+                least=limits.least,
+                before=self.before,
             ),
         )
         return found
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Who is excluded; as before, if nobody has looked at the raters of this moment."""
+        if "raters" not in self._made:
+            return self.before
+        return frozenset(row.rater for row in self.raters if row.verdict == "exclude")
 
     @property
     def pairs(self) -> NextPairs | None:
@@ -113,7 +128,8 @@ class View:
     def publish(self) -> None:
         """Take over the engine's fit, and tell everybody who looks at the page."""
         now = self.engine.store.clock()
-        moment = Moment(self.number + 1, self.engine.fit, now, self.thresholds)
+        before = frozenset() if self.moment is None else self.moment.excluded
+        moment = Moment(self.engine.fit, now, self.thresholds, before)
         if now - self._recorded_at >= HISTORY_S:
             self._record(moment, now)
         self.moment = moment

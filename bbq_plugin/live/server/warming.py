@@ -23,7 +23,7 @@ def warm_up(engine: Engine) -> None:
         other.refresh()
         other.add(_answers(1))
         other.refresh()
-        moment = Moment(0, other.fit, 0.0, Thresholds())
+        moment = Moment(other.fit, 0.0, Thresholds())
         for part in (moment.better, moment.raters, moment.pairs, moment.n_groups):
             del part
 

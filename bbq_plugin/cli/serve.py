@@ -1,0 +1,245 @@
+"""`bbq serve`: take the events of Label Studio, and show the leaderboard as it moves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bbq_plugin.cli import fitting
+from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.output import tell
+from bbq_plugin.cli.reading import merged
+from bbq_plugin.cli.remote import Server
+from bbq_plugin.cli.types import KeyValue, Probability, near_miss
+from bbq_plugin.errors import UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from bbq_plugin.feedback import Policy
+    from bbq_plugin.live.engine import Engine
+
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Duration(click.ParamType[float]):
+    """30s, 5m or 1h."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Take a number with its unit; a bare one could be anything."""
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value).strip())
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is no duration; expected one such as 30s, 5m or 1h", param, ctx)
+        return float(found[1]) * _UNITS_S[found[2]]
+
+
+@click.command(cls=Command)
+@click.option(
+    "--store", type=click.Path(path_type=Path), required=True, help="The store of the answers."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="0: any free one.",
+)
+@click.option(
+    "--webhook-secret-file",
+    type=click.Path(path_type=Path),
+    help="File with the webhook's secret. Default: BBQ_WEBHOOK_SECRET.",
+)
+@click.option("--insecure-webhook", is_flag=True, help="Take events without a secret.")
+@click.option(
+    "--page-token-file",
+    type=click.Path(path_type=Path),
+    help="File with a token that lets the page be seen from elsewhere, and write. "
+    "Default: BBQ_PAGE_TOKEN.",
+)
+@click.option(
+    "--allow-host", multiple=True, help="A name under which the page may be opened. Repeatable."
+)
+@click.option("--project", type=click.IntRange(1), help="The project to pull from and to plan for.")
+@click.option("--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+)
+@click.option(
+    "--reconcile",
+    "reconcile_s",
+    type=Duration(),
+    help="Pull what webhooks have missed, at the start and this often (5m). Needs --project.",
+)
+@click.option(
+    "--auto-apply",
+    help="Kinds of feedback to carry out without asking after each pull (relabel). "
+    "Needs --reconcile.",
+)
+@click.option(
+    "--daily-budget",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Most writes a day to the labelling project, by --auto-apply.",
+)
+@click.option("--items", help="Fields of the task data that name the items; for -O items=….")
+@click.option("--labels", help="What the labels of Choices mean; for -O labels=….")
+@click.option(
+    "-O",
+    "--option",
+    "adapter_options",
+    type=KeyValue(),
+    multiple=True,
+    help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
+)
+@fitting.options(fitting.priors_option, fitting.level_option)
+@click.option(
+    "--false-rate",
+    type=Probability(),
+    default=0.05,
+    show_default=True,
+    help="Share of honest raters to expect among the excluded, at most.",
+)
+@click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Comparisons a rater must have before exclusion.",
+)
+def serve(
+    store: Path,
+    host: str,
+    port: int,
+    webhook_secret_file: Path | None,
+    insecure_webhook: bool,  # noqa: FBT001 (click passes by keyword)
+    page_token_file: Path | None,
+    allow_host: tuple[str, ...],
+    project: int | None,
+    url: str | None,
+    token_file: Path | None,
+    config: Path | None,
+    reconcile_s: float | None,
+    auto_apply: str | None,
+    daily_budget: int,
+    items: str | None,
+    labels: str | None,
+    adapter_options: tuple[tuple[str, str], ...],
+    priors: str | None,
+    level: float,
+    false_rate: float,
+    least: int,
+) -> None:
+    """Take the events of Label Studio, and show the leaderboard in a browser.
+
+    Events go to /webhook/label-studio ('bbq connect' tells Label Studio so) and are in the store
+    when they are answered. The page shows the leaderboard, the raters and the plan of feedback as
+    they are now. Stop with Ctrl-C or SIGTERM. Needs the extra serve.
+    """
+    if reconcile_s is not None and project is None:
+        raise click.UsageError("--reconcile pulls from a project; name it with --project")
+    if auto_apply is not None and reconcile_s is None:
+        raise click.UsageError("--auto-apply acts after each pull; say how often with --reconcile")
+    policy = None if auto_apply is None else _policy(auto_apply, daily_budget)
+    _check_installed()
+    from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.secrets import read_secret
+    from bbq_plugin.live.server.app import Service
+    from bbq_plugin.live.server.connection import Connection
+    from bbq_plugin.live.server.guard import Rules
+    from bbq_plugin.live.server.running import listening, run
+    from bbq_plugin.live.server.view import Thresholds
+
+    rules = Rules(
+        secret=read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ),
+        insecure_webhook=insecure_webhook,
+        hosts=frozenset((*allow_host, *({host} - {"0.0.0.0", "::"}))),  # noqa: S104
+        page_token=read_secret(page_token_file, "BBQ_PAGE_TOKEN", os.environ),
+    )
+    options = merged(adapter_options, {"items": items, "labels": labels})
+    door = listening(host, port)
+    with ExitStack() as stack:
+        stack.callback(door.close)
+        engine = stack.enter_context(Engine(store, priors=fitting.parsed_priors(priors, "bbq")))
+        known_url, known_options = _known(engine)
+        service = Service(
+            engine,
+            rules,
+            options=options or known_options,
+            thresholds=Thresholds(level, false_rate, least),
+            base_url=_address(url or os.environ.get("LABEL_STUDIO_URL") or known_url),
+            tell=tell,
+        )
+        if project is not None:
+            server = Server(project, store, url, token_file, config, timeout_s=30.0, moved=False)
+            connection = Connection(engine, lambda: server.open(engine.store, options))
+            stack.callback(connection.close)
+            connection.join(service, f"Project {project}", reconcile_s, tell, policy)
+        if rules.secret is None and not insecure_webhook:
+            tell(
+                "no secret is set, so no event is taken: give --webhook-secret-file or "
+                "BBQ_WEBHOOK_SECRET",
+                what="Warning",
+            )
+        run(service, door, _ready)
+
+
+def _ready(address: str) -> None:
+    click.echo(f"Serving {address} (Ctrl-C to stop)", err=True)
+    sys.stderr.flush()
+
+
+def _known(engine: Engine) -> tuple[str | None, dict[str, Any]]:
+    """Where the answers were pulled from, and how they are read, if that is one place and way."""
+    found = engine.store.rows("SELECT url, options FROM remote")
+    ways = {options for _, options in found}
+    url = found[0][0] if len({url for url, _ in found}) == 1 else None
+    return url, json.loads(ways.pop()) if len(ways) == 1 else {}
+
+
+def _address(url: str | None) -> str | None:
+    """An address that a link may lead to."""
+    return url.rstrip("/") if url and url.startswith(("http://", "https://")) else None
+
+
+def _check_installed() -> None:
+    try:
+        import jinja2  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UnsupportedError(
+            f"bbq serve needs {error.name}, which is not installed; "
+            "run: pip install 'bbq-plugin[serve]'"
+        ) from None
+
+
+def _policy(kinds: str, a_day: int) -> Policy:
+    """What may be written without asking."""
+    from bbq_plugin.feedback import KINDS, Policy
+
+    wanted = [kind.strip() for kind in kinds.split(",") if kind.strip()]
+    for kind in wanted:
+        if kind not in KINDS:
+            hint = near_miss(kind, KINDS)
+            raise UsageError(f"--auto-apply: there is no feedback {kind!r}.{hint}")
+    return Policy(frozenset(wanted), a_day)

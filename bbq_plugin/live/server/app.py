@@ -1,0 +1,136 @@
+"""The app: one engine, its inbox and worker, and the routes of tool and page."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bbq_plugin.live.events import cancelled_by_push, event_reader
+from bbq_plugin.live.server.guard import Guard, Rules
+from bbq_plugin.live.server.inbox import Inbox
+from bbq_plugin.live.server.pages import Pages
+from bbq_plugin.live.server.view import Thresholds, View
+from bbq_plugin.live.server.warming import warm_up
+from bbq_plugin.live.server.webhook import Webhook
+from bbq_plugin.live.server.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from starlette.requests import Request
+
+    from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.server.feedback import Feedback
+    from bbq_plugin.live.server.reconcile import Reconcile
+
+__all__ = ["Service"]
+
+_STATIC = {
+    "report.css": ("bbq_plugin.report", "templates", "text/css"),
+    "page.css": ("bbq_plugin.live.server", "static", "text/css"),
+    "page.js": ("bbq_plugin.live.server", "static", "text/javascript"),
+    "icon.svg": ("bbq_plugin.live.server", "static", "image/svg+xml"),
+}
+
+
+class Service:
+    """Everything that `bbq serve` runs; the engine is the caller's."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rules: Rules,
+        *,
+        adapter: str = "label-studio",
+        options: Mapping[str, Any] | None = None,
+        thresholds: Thresholds = Thresholds(),  # noqa: B008 (a frozen value)
+        base_url: str | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.engine = engine
+        self.rules = rules
+        self.reconcile: Reconcile | None = None
+        self.feedback: Feedback | None = None
+        self.base_url = base_url
+        self.view = View(engine, thresholds)
+        self.inbox = Inbox(engine.store, on_arrival=self._wake)
+        self.worker = Worker(
+            engine, self.inbox, event_reader(adapter, options), tool=adapter,
+            given=lambda: cancelled_by_push(engine.store), on_fit=self.view.publish,
+            on_partial=self._pull_soon, tell=tell,
+        )  # fmt: skip
+        self.webhook = Webhook(rules, self.worker.reader, self.inbox, scores=self.scores)
+
+    def app(self) -> Starlette:
+        """The ASGI app."""
+        pages = Pages(self.view, self.webhook, self.rules, self.feedback, base_url=self.base_url)
+        static = [Route(f"/static/{name}", _static(name)) for name in _STATIC]
+        return Starlette(
+            routes=[*self.webhook.routes(), *pages.routes(), *static],
+            middleware=[Middleware(Guard, rules=self.rules)],
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.view.open()
+        self.start()
+        try:
+            yield
+        finally:
+            self.view.close()
+            self.stop()
+
+    def start(self) -> None:
+        """Begin to take events; the page has the last answers from the start."""
+        warm_up(self.engine)
+        if self.engine.store.counts().n_comparisons:
+            self.engine.refresh()
+            self.view.publish()
+        self.inbox.start()
+        self.worker.start()
+        if self.reconcile is not None:
+            self.reconcile.start()
+
+    def stop(self) -> None:
+        """Bring to disk what has come, and end."""
+        if self.reconcile is not None:
+            self.reconcile.stop()
+        self.inbox.stop()
+        self.worker.stop()
+        self.view.record()
+
+    def _wake(self) -> None:
+        self.worker.wake()
+
+    def _pull_soon(self) -> None:
+        if self.reconcile is not None:
+            self.reconcile.soon()
+
+    def scores(self, project: str, tasks: Sequence[dict[str, Any]]) -> list[float | None]:
+        """How little one more answer to these tasks would tell: 1 minus the bits of it."""
+        from bbq_plugin.live.remote import wishes_of  # noqa: PLC0415
+
+        moment = self.view.moment
+        if moment is None:
+            return [None] * len(tasks)
+        bits_of = wishes_of(moment.fit, moment.raters).information_bits
+        found = [self.worker.reader.items(project, data) for data in tasks]
+        bits = [None if items is None else bits_of(items) for items in found]
+        return [None if one is None else max(0.0, 1.0 - one) for one in bits]
+
+
+def _static(name: str) -> Callable[[Request], Response]:
+    package, folder, kind = _STATIC[name]
+    content = (files(package) / folder / name).read_bytes()
+
+    def served(_: Request) -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return served

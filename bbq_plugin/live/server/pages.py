@@ -1,0 +1,372 @@
+"""The pages: each a template, and the numbers that it shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil, isnan
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode
+
+import jinja2
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import bbq_plugin
+from bbq_plugin.live.server import charts
+from bbq_plugin.live.server.answers import answers_of
+from bbq_plugin.live.server.guard import COOKIE, headers_of
+from bbq_plugin.report.answer import answer, level_text
+from bbq_plugin.report.html_format import FILTERS, ranks, span
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from bbq_plugin.insight import RaterRow
+    from bbq_plugin.live.server.feedback import Feedback
+    from bbq_plugin.live.server.guard import Rules
+    from bbq_plugin.live.server.view import Moment, View
+    from bbq_plugin.live.server.webhook import Webhook
+
+__all__ = ["Pages"]
+
+ROWS = 50
+ANSWERS = 25
+MATRIX = 16
+MOST_FORM = 1 << 14
+_SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
+
+#: What the table of raters can be sorted by, and whether the lowest comes first.
+SORTS: dict[str, Callable[[RaterRow], Any]] = {
+    "verdict": lambda r: (_SEVERITY[r.verdict], _known(r.quality)),
+    "rater": lambda r: r.rater,
+    "n": lambda r: -r.n,
+    "quality": lambda r: _known(r.quality),
+    "agreement": lambda r: _known(r.agreement),
+    "left": lambda r: -abs(_known(r.left_rate, 0.5) - 0.5),
+    "time": lambda r: _known(r.median_time_s),
+}
+
+
+def _known(value: float, other: float = 1e300) -> float:
+    return other if isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Paging:
+    """Where a long table stands."""
+
+    page: int
+    n: int
+    size: int
+    path: str
+    given: dict[str, str]
+
+    @property
+    def n_pages(self) -> int:
+        """At least one."""
+        return max(1, ceil(self.n / self.size))
+
+    @property
+    def first(self) -> int:
+        """The first row, counted from 0."""
+        return (self.page - 1) * self.size
+
+    @property
+    def last(self) -> int:
+        """One after the last row."""
+        return min(self.n, self.first + self.size)
+
+    def url(self, page: int) -> str:
+        """Another part of the table."""
+        return f"{self.path}?{urlencode({**self.given, 'page': str(page)})}"
+
+
+class Pages:
+    """The routes of the page."""
+
+    def __init__(
+        self,
+        view: View,
+        webhook: Webhook,
+        rules: Rules,
+        feedback: Feedback | None = None,
+        *,
+        base_url: str | None = None,
+        title: str = "Live leaderboard",
+    ) -> None:
+        self.view, self.webhook, self.rules = view, webhook, rules
+        self.feedback, self.base_url, self.title = feedback, base_url, title
+        self._env = _environment()
+
+    def routes(self) -> list[Route]:
+        """What a browser may ask for."""
+        return [
+            Route("/", self.board, methods=["GET"]),
+            Route("/raters", self.raters, methods=["GET"]),
+            Route("/rater", self.rater, methods=["GET"]),
+            Route("/pairs", self.pairs, methods=["GET"]),
+            Route("/feedback", self.plan, methods=["GET"]),
+            Route("/feedback/dry-run", self.dry_run, methods=["POST"]),
+            Route("/feedback/apply", self.apply, methods=["POST"]),
+            Route("/log", self.log, methods=["GET"]),
+            Route("/login", self.login, methods=["GET", "POST"]),
+            Route("/live", self.live, methods=["GET"]),
+        ]
+
+    # -- what they share
+
+    def _page(self, request: Request, template: str, status: int = 200, **shown: Any) -> Response:
+        counts = self.view.engine.store.counts()
+        html = self._env.get_template(template).render(
+            title=self.title,
+            path=request.url.path,
+            number=self.view.number,
+            counts=counts,
+            moment=self.view.moment,
+            can_write=self._can_write(request),
+            has_login=self.rules.page_token is not None,
+            version=bbq_plugin.__version__,
+            **shown,
+        )
+        return Response(html, status, media_type="text/html")
+
+    def _can_write(self, request: Request) -> bool:
+        return self.rules.logged_in(headers_of(request.scope["headers"]))
+
+    def _paging(self, request: Request, n: int, size: int, *names: str) -> Paging:
+        given = {k: request.query_params[k] for k in names if request.query_params.get(k)}
+        text = request.query_params.get("page", "1")
+        page = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+        last = max(1, ceil(n / size))
+        return Paging(min(max(1, page), last), n, size, request.url.path, given)
+
+    # -- pages
+
+    def board(self, request: Request) -> Response:
+        """The leaderboard and its history."""
+        moment = self.view.moment
+        if moment is None:
+            return self._page(request, "board.html.j2", board=None)
+        board = moment.board
+        paging = self._paging(request, len(board), ROWS)
+        drawn = charts.bars(board)
+        best = [row.item for row in board[: charts.LINES]]
+        points = self.view.history()
+        return self._page(
+            request,
+            "board.html.j2",
+            board=board,
+            rows=list(zip(board, drawn.bars, strict=True))[paging.first : paging.last],
+            paging=paging,
+            answer=answer(board, moment.n_groups, moment.better),
+            level=level_text(board.level),
+            drawn=drawn,
+            lines=charts.history(points, best),
+            narrow_lines=charts.history(points, best, narrow=True),
+            n_points=len(points),
+        )
+
+    def raters(self, request: Request) -> Response:
+        """All raters: a chart, and a table in parts."""
+        moment = self.view.moment
+        if moment is None:
+            return self._page(request, "raters.html.j2", raters=None)
+        report = moment.raters
+        sort = request.query_params.get("sort", "verdict")
+        sort = sort if sort in SORTS else "verdict"
+        down = request.query_params.get("down") == "1"
+        wanted = request.query_params.get("q", "")[:200]
+        verdict = request.query_params.get("verdict", "")
+        rows = [
+            row
+            for row in report
+            if wanted.lower() in row.rater.lower() and verdict in ("", row.verdict)
+        ]
+        rows.sort(key=SORTS[sort], reverse=down)
+        paging = self._paging(request, len(rows), ROWS, "sort", "down", "q", "verdict")
+        return self._page(
+            request,
+            "raters.html.j2",
+            raters=report,
+            rows=rows[paging.first : paging.last],
+            paging=paging,
+            sort=sort,
+            down=down,
+            wanted=wanted,
+            verdict=verdict if verdict in _SEVERITY else "",
+            n_verdicts={
+                v: sum(r.verdict == v for r in report) for v in ("exclude", "watch", "keep")
+            },
+            dots=charts.scatter(report),
+            narrow_dots=charts.scatter(report, narrow=True),
+            level=level_text(moment.thresholds.level),
+        )
+
+    def rater(self, request: Request) -> Response:
+        """One rater: the verdict, and their answers."""
+        moment = self.view.moment
+        name = request.query_params.get("name", "")
+        row = None if moment is None else _row(moment, name)
+        if moment is None or row is None:
+            return self._page(request, "rater.html.j2", 404, row=None, name=name)
+        given = self._paging(request, 10**9, ANSWERS, "name")
+        said, n = answers_of(
+            self.view.engine.store.path, name, moment.fit,
+            first=given.first, most=ANSWERS, base_url=self.base_url,
+        )  # fmt: skip
+        return self._page(
+            request,
+            "rater.html.j2",
+            row=row,
+            name=name,
+            said=said,
+            paging=self._paging(request, n, ANSWERS, "name"),
+            level=level_text(moment.thresholds.level),
+        )
+
+    def pairs(self, request: Request) -> Response:
+        """Who is better than whom, and what is still open."""
+        moment = self.view.moment
+        if moment is None or moment.better is None:
+            return self._page(request, "pairs.html.j2", cells=None, pairs=None)
+        board, better = moment.board, moment.better
+        shown = min(MATRIX, len(board))
+        open_ = (1 - board.level) / 2
+        cells = [
+            [None if i == j else _cell(float(better[i, j]), open_) for j in range(shown)]
+            for i in range(shown)
+        ]
+        upper = [(i, j) for i in range(len(board)) for j in range(i)] if len(board) <= 500 else []
+        n_open = sum(open_ < float(better[j, i]) < 1 - open_ for i, j in upper)
+        return self._page(
+            request,
+            "pairs.html.j2",
+            board=board,
+            cells=cells,
+            pairs=moment.pairs,
+            n_open=n_open,
+            n_pairs=len(board) * (len(board) - 1) // 2,
+            counted=bool(upper),
+            level=level_text(board.level),
+        )
+
+    def log(self, request: Request) -> Response:
+        """What came in, and what was left out."""
+        store = self.view.engine.store
+        entries = sorted(store.ledger(), key=lambda e: -e.at)
+        paging = self._paging(request, len(entries), ROWS)
+        waiting, refused = store.rows(
+            "SELECT count(*) FILTER (WHERE reason IS NULL), "
+            "count(*) FILTER (WHERE reason IS NOT NULL) FROM event"
+        )[0]
+        reasons = store.rows(
+            "SELECT reason, count(*), max(at) FROM event WHERE reason IS NOT NULL "
+            "GROUP BY reason ORDER BY max(id) DESC LIMIT 20"
+        )
+        return self._page(
+            request,
+            "log.html.j2",
+            entries=entries[paging.first : paging.last],
+            paging=paging,
+            received=dict(self.webhook.n_received),
+            n_refused=self.webhook.n_refused,
+            waiting=waiting,
+            refused=refused,
+            reasons=reasons,
+        )
+
+    # -- feedback
+
+    def plan(self, request: Request) -> Response:
+        """What would be written to the labelling project."""
+        state = None if self.feedback is None else self.feedback.state()
+        return self._page(request, "feedback.html.j2", state=state)
+
+    def dry_run(self, _: Request) -> Response:
+        """Make the plan anew; nothing is written."""
+        if self.feedback is not None:
+            self.feedback.plan()
+        return RedirectResponse("/feedback", 303)
+
+    async def apply(self, request: Request) -> Response:
+        """Carry the plan out that was shown, for whoever has the token."""
+        if not self._can_write(request):
+            return Response("log in with the token of this page first\n", 403)
+        plan = await _field(request, "plan")
+        if self.feedback is not None:
+            self.feedback.apply(plan)
+        return RedirectResponse("/feedback", 303)
+
+    async def login(self, request: Request) -> Response:
+        """Show the token once; from then on the browser is known."""
+        if request.method == "POST" and self.rules.page_token is not None:
+            if self.rules.knows_token(await _field(request, "token")):
+                answer_ = RedirectResponse("/", 303)
+                answer_.set_cookie(COOKIE, self.rules.session, httponly=True, samesite="strict")
+                return answer_
+            return self._page(request, "login.html.j2", 401, wrong=True)
+        return self._page(request, "login.html.j2", wrong=False)
+
+    # -- news
+
+    async def live(self, _: Request) -> Response:
+        """The number of each change, as it happens."""
+
+        async def lines() -> AsyncIterator[bytes]:
+            async for number in self.view.news():
+                yield b": still here\n\n" if number is None else b"data: %d\n\n" % number
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+async def _field(request: Request, name: str) -> str:
+    """A field of a small form; nothing if the form is not small or not one of ours."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_FORM:
+            return ""
+    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0]
+
+
+def _row(moment: Moment, name: str) -> RaterRow | None:
+    return next((row for row in moment.raters if row.rater == name), None)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """P(row better than column), with the step of its colour."""
+
+    p: float
+    step: int
+    is_open: bool
+
+
+def _cell(p: float, open_: float) -> Cell:
+    return Cell(p, min(6, int(p * 7)), open_ < p < 1 - open_)
+
+
+def _environment() -> jinja2.Environment:
+    env = jinja2.Environment(
+        loader=jinja2.PackageLoader("bbq_plugin.live.server"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.filters.update(FILTERS, moment=_moment, query=urlencode)
+    env.globals.update(span=span, ranks=ranks)
+    return env
+
+
+def _moment(at: float | None) -> str:
+    """A time as text, in UTC."""
+    if at is None:
+        return "–"
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return "–"

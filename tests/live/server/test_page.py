@@ -1,0 +1,248 @@
+"""The page in a real browser, on a real `bbq serve`. Skipped without Chromium and its driver."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+import bbq_plugin as bbq
+from bbq_plugin.comparisons import Comparison
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.simulation import simulate
+from tests.live.server.browsing import CHROMIUM, DRIVER, browsing, text_of
+from tests.live.server.payloads import event
+from tests.live.server.serving import Serving, serving, wait_until
+from tests.report.studies import HOSTILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="Chromium and chromedriver are not installed (Debian: chromium, chromium-driver)",
+)
+
+DESK, PHONE = 1280, 390
+TOKEN = "a-token-of-the-page-0123456789"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    with browsing(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def filled(store: Path, items: tuple[str, ...], raters: tuple[str, ...], n: int) -> None:
+    """A store with a study under other names, and two points of history."""
+    study = simulate(items=len(items), raters=len(raters), comparisons=n, guessers=0.1, seed=3)
+    item = dict(zip(study.truth.items, items, strict=True))
+    rater = dict(zip(study.truth.raters, raters, strict=True))
+    answers = [
+        Comparison(
+            f"ls:1:{k}", rater[str(c.rater)], item[c.left], item[c.right], c.outcome,
+            at=1.79e9 + k, time_s=2.5, version=1.79e9 + k,
+        )
+        for k, c in enumerate(study.comparisons(), 1)
+    ]  # fmt: skip
+    with Engine(store) as engine:
+        for part in (answers[: n // 2], answers[n // 2 :]):
+            engine.add(part)
+            board = bbq.leaderboard(engine.fit)
+            rows = [(r.item, r.rating, r.rating_lower, r.rating_upper, r.rank) for r in board]
+            engine.store.add_history(1.79e9, len(part), "full", rows)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """Names that mean harm, for items and raters."""
+    store = tmp_path_factory.mktemp("hostile") / "state.db"
+    filled(store, HOSTILE, HOSTILE, 900)
+    url = "http://label-studio.example"
+    with serving(store, LABEL_STUDIO_URL=url, BBQ_PAGE_TOKEN=TOKEN) as found:
+        # A word of a stranger in the log as well.
+        assert found.send({"action": HOSTILE[0]}).status == 200
+        yield found
+
+
+def show(browser: webdriver.Chrome, url: str, width: int = DESK, scheme: str = "light") -> None:
+    scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme_feature]})
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE},
+    )
+    browser.get_log("browser")  # type: ignore[no-untyped-call] # forget what was before
+    browser.get(url)
+
+
+PAGES = ("/", "/raters", "/rater", "/pairs", "/feedback", "/log", "/login")
+
+
+def address(server: Serving, page: str) -> str:
+    name = "?name=%3Cscript%3Ewindow.pwned%3D1%3C%2Fscript%3E" if page == "/rater" else ""
+    return f"{server.url}{page}{name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_hostile_names_neither_run_nor_hide_nor_widen_the_page(
+    page: str, browser: webdriver.Chrome, hostile: Serving
+) -> None:
+    for width in (DESK, PHONE):
+        show(browser, address(hostile, page), width)
+        assert browser.execute_script("return typeof window.pwned") == "undefined"
+        assert browser.execute_script("return document.scripts.length") == 1
+        assert browser.execute_script("return document.images.length") == 0
+        assert browser.execute_script("return document.documentElement.scrollWidth") == width
+        wait_until(lambda: browser.find_element(By.ID, "status").text == "live", "the live line")
+        # Not even a complaint of the policy: nothing has tried.
+        log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+        assert [entry for entry in log if entry["level"] != "DEBUG"] == []
+    shown = browser.find_element(By.TAG_NAME, "main").text
+    if page in ("/", "/raters", "/rater", "/pairs", "/log"):
+        assert HOSTILE[0] in shown
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_nothing_to_complain_of(
+    page: str, browser: webdriver.Chrome, hostile: Serving
+) -> None:
+    axe = files("selenium_axe_python").joinpath("axe-core/axe.min.js").read_text("utf-8")
+    for scheme, width in (("light", DESK), ("dark", PHONE)):
+        show(browser, address(hostile, page), width, scheme)
+        browser.execute_script(axe)
+        found = browser.execute_async_script(
+            "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
+        )
+        complaints = [
+            (v["id"], v["help"], [node["html"][:200] for node in v["nodes"][:3]])
+            for v in found["violations"]
+        ]
+        assert complaints == []
+        assert len(found["passes"]) > 15
+
+
+def test_the_page_fills_and_follows_without_being_loaded_again(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "state.db") as server:
+        show(browser, server.url)
+        assert "No answers yet" in browser.find_element(By.TAG_NAME, "main").text
+        browser.execute_script("window.same = 'page'")
+        for n in range(1, 4):
+            server.send(event(n, items=("first-model", "second-model")))
+        wait_until(lambda: text_of(browser, "n") == "3", "three answers on the page")
+        assert "first-model" in text_of(browser, "board")
+        for n in range(4, 30):
+            server.send(event(n, items=("third-model", "first-model")))
+        wait_until(lambda: text_of(browser, "n") == "29", "29 answers on the page")
+        assert "third-model" in text_of(browser, "board")
+        assert browser.execute_script("return window.same") == "page"
+
+
+def _says(browser: webdriver.Chrome, word: str) -> bool:
+    return word in text_of(browser, "foot")
+
+
+def test_thousands_of_raters_come_in_parts_sorted_and_found(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    store = tmp_path / "state.db"
+    raters = tuple(f"rater-{n:04d}" for n in range(3000))
+    filled(store, tuple("abcdef"), raters, 30_000)
+    with serving(store) as server:
+        first = server.ask("/raters").text
+        assert len(first) < 400_000
+        assert "1–50 of 3,000 raters" in first
+        assert "2,951–3,000 of 3,000" in server.ask("/raters?page=60").text
+        assert "2,951–3,000 of 3,000" in server.ask("/raters?page=999999").text
+        assert "rater-1234" in server.ask("/raters?q=1234").text
+        show(browser, f"{server.url}/raters?sort=rater", PHONE)
+        names = [e.text for e in browser.find_elements(By.CSS_SELECTOR, ".raters tbody th")]
+        assert names == sorted(raters)[:50]
+        browser.find_element(By.LINK_TEXT, "next").click()
+        names = [e.text for e in browser.find_elements(By.CSS_SELECTOR, ".raters tbody th")]
+        assert names == sorted(raters)[50:100]
+
+
+def test_whoever_has_the_token_may_log_in_and_nobody_else(
+    browser: webdriver.Chrome, hostile: Serving
+) -> None:
+    show(browser, hostile.url)
+    assert "log in" in text_of(browser, "foot")
+    for token, foot in (("wrong", "log in"), (TOKEN, "may write")):
+        show(browser, f"{hostile.url}/login")
+        browser.find_element(By.ID, "token").send_keys(token)
+        browser.find_element(By.CSS_SELECTOR, "main button").click()
+        wait_until(partial(_says, browser, foot), foot)
+    browser.delete_all_cookies()
+
+
+# -- without a browser
+
+
+def test_every_answer_carries_the_headers_that_keep_a_page_in_its_place(hostile: Serving) -> None:
+    for path in ("/", "/raters", "/static/page.js", "/health", "/nothing"):
+        headers = hostile.ask(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+    html = hostile.ask("/").text
+    assert "<style" not in html
+    assert " style=" not in html
+    assert html.count("<script") == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200), ("127.0.0.1:8765", 200), ("[::1]:1", 200),
+        ("evil.example", 421), ("localhost.evil.example", 421), ("", 421), ("[", 421),
+    ],
+)  # fmt: skip
+def test_the_page_answers_only_to_names_of_this_machine(
+    host: str, status: int, hostile: Serving
+) -> None:
+    assert hostile.ask("/", headers={"Host": host}).status == status
+
+
+@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1:1"])
+def test_a_post_from_another_page_is_refused(origin: str | None, hostile: Serving) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    if origin is not None:
+        headers["Origin"] = origin
+    for path in ("/feedback/dry-run", "/feedback/apply", "/login"):
+        assert hostile.ask(path, b"token=x", headers).status == 403
+
+
+def test_nothing_is_written_without_the_token(hostile: Serving) -> None:
+    headers = {"Origin": hostile.url, "Content-Type": "application/x-www-form-urlencoded"}
+    assert hostile.ask("/feedback/apply", b"plan=x", headers).status == 403
+    assert hostile.ask("/", b"", headers).status == 405
+    assert hostile.ask("/feedback/apply", method="DELETE").status in (403, 405)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["page=-1", "page=x", "page=99999999999999999999", "page=%C2%B2", "sort=__class__", "q=%00"],
+)
+def test_odd_questions_are_answered(query: str, hostile: Serving) -> None:
+    for path in ("/", "/raters", "/log"):
+        assert hostile.ask(f"{path}?{query}").status == 200
+    assert hostile.ask(f"/rater?name=nobody&{query}").status == 404
+
+
+def test_an_answer_leads_into_label_studio(tmp_path: Path) -> None:
+    with serving(tmp_path / "state.db", LABEL_STUDIO_URL="http://ls.example:8080/") as server:
+        for n in range(1, 4):
+            assert server.send(event(n, rater=7)).status == 200
+        server.wait_for(3)
+        page = server.ask("/rater?name=7").text
+        assert 'href="http://ls.example:8080/projects/1/data?task=2&amp;annotation=2"' in page

@@ -1,0 +1,248 @@
+"""`bbq serve` takes events: what counts, what is refused, and what never reaches the disk."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import socket
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bbq_plugin.live.store import Store, read_store
+from bbq_plugin.live.store.reading import records_of
+from tests.live.server.payloads import EMAIL, SECRETS, bulk, deleted, event, project, task
+from tests.live.server.serving import SECRET, Serving, serving, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Serving]:
+    with serving(tmp_path / "state.db") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One for all tests that only ask whether they are let in."""
+    with serving(tmp_path_factory.mktemp("shared") / "state.db") as found:
+        yield found
+
+
+def keys(store: Path) -> set[str]:
+    with Store(store, writable=False) as opened:
+        return {record.key for record in records_of(opened)}
+
+
+def test_events_of_all_kinds_reach_the_leaderboard(server: Serving) -> None:
+    pairs = [("model-a", "model-b"), ("model-b", "model-c"), ("model-a", "model-c")]
+    assert server.send(bulk(*(event(n, items=pairs[n % 3]) for n in range(1, 10)))).status == 200
+    assert server.send(event(10, items=pairs[0])).status == 200
+    assert server.send(event(11, was_cancelled=True)).status == 200
+    assert server.send(deleted(1, 2)).status == 200
+    assert server.send({"action": "SOMETHING_NEW"}).status == 200
+    server.wait_for(8)
+    assert "model-a" in server.ask("/").text
+    log = server.ask("/log").text
+    assert "SOMETHING_NEW" in log
+    assert "an event of an unknown kind" in log
+
+
+def test_an_answered_event_survives_a_kill(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    with serving(store) as server:
+        for n in range(1, 6):
+            assert server.send(event(n)).status == 200
+        server.stop(signal.SIGKILL)
+    with serving(store) as server:
+        server.wait_for(5)
+        assert server.stop() == 0
+    assert keys(store) == {f"ls:1:{n}" for n in range(1, 6)}
+
+
+def test_many_senders_at_once_lose_nothing(server: Serving) -> None:
+    n = 400
+
+    def send(number: int) -> int:
+        return server.send(event(number, rater=number % 7, items=("a", f"b{number % 5}"))).status
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(send, range(1, n + 1))) == {200}
+    server.wait_for(n)
+    server.stop()
+    assert keys(server.store) == {f"ls:1:{number}" for number in range(1, n + 1)}
+
+
+def test_a_request_without_the_secret_changes_nothing(server: Serving) -> None:
+    body = json.dumps(event()).encode()
+    basic = base64.b64encode(b"bbq:wrong").decode()
+    wrong: list[dict[str, str]] = [
+        {},
+        *({"X-BBQ-Secret": one} for one in ("", "wrong", SECRET + "x", SECRET[:-1], "ä" * 20)),
+        *({"Authorization": one} for one in (f"Basic {basic}", "Basic %%%", "Basic", SECRET)),
+    ]
+    for headers in wrong:
+        for path in ("/webhook/label-studio", "/webhook"):
+            assert server.ask(path, body, headers).status == 401
+    assert server.stop() == 0
+    with sqlite3.connect(server.store) as db:
+        assert db.execute("SELECT count(*) FROM event").fetchone() == (0,)
+        assert db.execute("SELECT count(*) FROM comparison").fetchone() == (0,)
+        assert db.execute("SELECT * FROM sqlite_sequence").fetchall() == []
+
+
+def test_without_a_secret_no_event_is_taken(tmp_path: Path) -> None:
+    with serving(tmp_path / "state.db", secret=None) as server:
+        answer = server.send(event(), secret=None)
+        assert answer.status == 403
+        assert "--webhook-secret-file" in answer.text
+        assert "no secret is set" in server.log
+
+
+def test_an_insecure_webhook_still_refuses_a_page_in_a_browser(tmp_path: Path) -> None:
+    with serving(tmp_path / "state.db", "--insecure-webhook", secret=None) as server:
+        body = json.dumps(event()).encode()
+        json_type = {"Content-Type": "application/json"}
+        path = "/webhook/label-studio"
+        assert server.ask(path, body, {"Content-Type": "text/plain"}).status == 403
+        assert server.ask(path, body, {**json_type, "Origin": "http://evil.example"}).status == 403
+        assert server.ask(path, body, json_type).status == 200
+
+
+def test_no_secret_of_an_event_is_in_the_store_the_log_or_the_page(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    with serving(store) as server:
+        person = {"id": 2, "email": EMAIL, "first_name": "Alice"}
+        for n in range(1, 4):
+            assert server.send(event(n, completed_by=person)).status == 200
+        # What is refused is kept as well, and so is what nobody knows.
+        nameless = event(9, of=project(2))
+        nameless["task"] |= {"data": {"text": "some text here"}, "project": 2}
+        assert server.send(nameless).status == 200
+        assert server.send({"action": "SOMETHING_NEW", "project": project()}).status == 200
+        setup = {"project": "1.2", "schema": "<View/>", "access_token": SECRETS[0]}
+        assert server.send(setup, path="/setup").status == 200
+        asked = {"tasks": [task(1, "a", "b")], "params": {"login": SECRETS[1], "password": "x"}}
+        assert server.send({**asked, "project": "1.2"}, path="/predict").status == 200
+        server.send(b'{"action": "broken", "token": "' + SECRETS[0].encode())
+        server.wait_for(3)
+        wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
+        paths = ("/", "/raters", "/rater?name=2", "/pairs", "/feedback", "/log")
+        pages = "".join(server.ask(path).text for path in paths)
+        held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert b"ls:1:1" in held
+        assert server.stop() == 0
+    held += b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    for secret in (*SECRETS, SECRET):
+        assert secret.encode() not in held
+        assert secret not in server.log
+        assert secret not in pages
+
+
+def test_a_body_that_is_too_large_is_refused(shared: Serving) -> None:
+    big = b'{"action": "' + b"x" * (17 << 20) + b'"}'
+    # The server need not read what it refuses.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        assert shared.send(big).status == 413
+    headers = (
+        f"POST /webhook/label-studio HTTP/1.1\r\nHost: x\r\nX-BBQ-Secret: {SECRET}\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=30) as line:
+        line.sendall(headers.encode())
+        piece = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+        try:
+            for _ in range(20):
+                line.sendall(piece)
+            answer = line.recv(100)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b"HTTP/1.1 413"
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert shared.send(event()).status == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(shared: Serving) -> None:
+    headers = (
+        f"POST /webhook/label-studio HTTP/1.1\r\nHost: x\r\nX-BBQ-Secret: {SECRET}\r\n"
+        'Content-Length: 1000\r\n\r\n{"action"'
+    )
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as line:
+        line.sendall(headers.encode())
+        # Meanwhile others are served.
+        assert shared.send(event()).status == 200
+        assert line.recv(100).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[1]", b'"x"', b"\xff\xfe", b"[" * 100_000])
+def test_what_is_no_event_is_refused(shared: Serving, text: bytes) -> None:
+    assert shared.send(text).status == 400
+    assert shared.send(event()).status == 200
+
+
+def test_a_refused_event_is_read_when_the_options_say_how(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    told = event()
+    told["task"]["data"] = {"first": "model-a", "other": "model-b"}
+    with serving(store) as server:
+        assert server.send(told).status == 200
+        wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
+        assert "refused and is kept" in server.log
+    with serving(store, "--items", "first,other") as server:
+        server.wait_for(1)
+    assert read_store(store).items == ("model-a", "model-b")
+
+
+def test_label_studio_can_connect_it_as_an_ml_backend(server: Serving) -> None:
+    basic = base64.b64encode(f"bbq:{SECRET}".encode()).decode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Basic {basic}"}
+    assert server.ask("/health").json()["status"] == "UP"
+    assert server.ask("/setup", b"{}", headers).json() == {"model_version": "bbq"}
+    assert server.ask("/setup", b"{}", {"Content-Type": "application/json"}).status == 401
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    # The ML backend's own webhook has no header of ours, but its password.
+    told = bulk(*(event(n, items=pairs[n % 3]) for n in range(1, 31)))
+    assert server.ask("/webhook", json.dumps(told).encode(), headers).status == 200
+    server.wait_for(30)
+    asked = {"tasks": [task(1, "a", "b"), task(2, "a", "new")], "project": "1.1794800129"}
+    answer = server.ask("/predict", json.dumps(asked).encode(), headers).json()
+    known, unknown = answer["results"]
+    assert known["result"] == []
+    assert 0 <= known["score"] <= 1
+    assert unknown["score"] is None
+    assert server.ask("/train", b"{}", headers).status == 200
+    assert server.ask("/versions", headers=headers).json() == {"versions": ["bbq"]}
+
+
+def test_a_second_server_on_the_same_store_is_refused_with_the_first_one_s_name(
+    server: Serving,
+) -> None:
+    with pytest.raises(AssertionError, match="being written by process"), serving(server.store):
+        pass
+
+
+def test_it_ends_in_good_order_while_a_page_is_open(server: Serving) -> None:
+    server.send(event())
+    begun = threading.Event()
+
+    def listen() -> None:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
+            line.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            line.recv(100)
+            begun.set()
+            while line.recv(1000):
+                pass
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    begun.wait(60)
+    assert server.stop() == 0
+    listener.join(60)
+    assert not listener.is_alive()
