@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 VERSION = "1.23.2"
 ADMIN = "admin@example.com"
@@ -109,15 +109,18 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def running(failed: Callable[[], bool] = lambda: False) -> Iterator[Server]:
-    """A server of one's own, on a copy of the migrated data; its log is kept if it `failed`."""
+def running(failed: Callable[[], bool] = lambda: False, **variables: str) -> Iterator[Server]:
+    """A server of one's own, on a copy of the migrated data; its log is kept if it `failed`.
+
+    `variables` of the environment count before those of the tests.
+    """
     cache = installed()
     admin = json.loads((cache / "ready.json").read_text())
     folder = Path(tempfile.mkdtemp(prefix="bbq-label-studio-"))
     data = folder / "data"
     shutil.copytree(cache / "data", data)
     command = cache / "venv" / "bin" / "label-studio"
-    server = Server(command, data, admin["token"], admin["password"])
+    server = Server(command, data, admin["token"], admin["password"], variables)
     well = False
     try:
         server.wait()
@@ -154,7 +157,14 @@ class User:
 class Server:
     """A running server and a way to talk to it as any of its users."""
 
-    def __init__(self, command: Path, data: Path, token: str, password: str) -> None:
+    def __init__(
+        self,
+        command: Path,
+        data: Path,
+        token: str,
+        password: str,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = token
@@ -180,6 +190,7 @@ class Server:
             "HTTP_PROXY": closed,
             "HTTPS_PROXY": closed,
             "NO_PROXY": "127.0.0.1,localhost",
+            **(variables or {}),
         }
         arguments = ["start", "--no-browser", "--internal-host", "127.0.0.1"]
         with (data / "server.log").open("wb") as log:

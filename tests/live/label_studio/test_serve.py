@@ -1,0 +1,250 @@
+"""`bbq serve` and `bbq connect` on a real server: told, on the page; stopped, and caught up."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.label_studio.server import _free_port
+from tests.live.label_studio.study import PAIRWISE, chose, fill, pair
+from tests.live.server.browsing import CHROMIUM, DRIVER, browsing, text_of
+from tests.live.server.serving import SECRET, Serving, run, serving, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from selenium import webdriver
+
+    from tests.live.label_studio.server import Server, User
+
+ITEMS = ("model-a", "model-b", "model-c")
+PAGE_TOKEN = "a-token-of-the-page-0123456789"  # noqa: S105
+
+
+def made(server: Server, n: int = 6) -> tuple[int, list[int]]:
+    """A project with tasks."""
+    project = server.project(PAIRWISE)
+    pairs = [pair(ITEMS[k % 3], ITEMS[(k + 1) % 3]) for k in range(n)]
+    return project, server.tasks(project, pairs)
+
+
+def variables(server: Server) -> dict[str, str]:
+    return {"LABEL_STUDIO_URL": server.url, "LABEL_STUDIO_API_KEY": server.token}
+
+
+def run_connect(server: Server, project: int, address: str) -> subprocess.CompletedProcess[str]:
+    words = ("connect", "--project", str(project), "--serve-url", address)
+    return run(*words, **variables(server), BBQ_WEBHOOK_SECRET=SECRET)
+
+
+def connected(server: Server, project: int, here: Serving) -> None:
+    done = run_connect(server, project, here.url)
+    assert done.returncode == 0, done.stderr
+    assert "an event came through" in done.stdout
+
+
+def test_every_event_of_the_server_reaches_the_page_and_no_secret_does(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    project, tasks = made(label_studio)
+    with serving(tmp_path / "state.db") as here:
+        connected(label_studio, project, here)
+        first = label_studio.annotate(tasks[0], chose("left"))
+        for task in tasks[1:4]:
+            label_studio.annotate(task, chose("left"))
+        here.wait_for(4)
+        label_studio.patch(f"/api/annotations/{first}/", {"result": chose("right")})
+        wait_until(lambda: "ANNOTATION_UPDATED" in here.ask("/log").text, "the change")
+        label_studio.patch(f"/api/annotations/{first}/", {"was_cancelled": True})
+        here.wait_for(3)
+        second = label_studio.annotate(tasks[4], chose("left"))
+        here.wait_for(4)
+        label_studio.delete(f"/api/annotations/{second}/")
+        here.wait_for(3)
+        label_studio.delete(f"/api/tasks/{tasks[1]}/")
+        here.wait_for(2)
+        told = label_studio.get(f"/api/projects/{project}/")
+        pages = "".join(here.ask(path).text for path in ("/", "/raters", "/log"))
+        assert here.stop() == 0
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    for secret in filter(None, (label_studio.token, told.get("token"), SECRET)):
+        assert secret.encode() not in held
+        assert secret not in here.log
+        assert secret not in pages
+
+
+@pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="Chromium is not installed")
+def test_an_annotation_is_in_the_browser_within_two_seconds(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    project, tasks = made(label_studio, 12)
+    with serving(tmp_path / "state.db") as here, browsing(tmp_path / "profile") as browser:
+        connected(label_studio, project, here)
+        browser.get(here.url)
+        label_studio.annotate(tasks[0], chose("left"))
+        wait_until(lambda: text_of(browser, "n") == "1", "the first answer on the page")
+        # One of several, since the machine may be busy with something else.
+        for n, task in enumerate(tasks[1:], 2):
+            begun = time.monotonic()
+            label_studio.annotate(task, chose("left"))
+            wait_until(partial(_counts, browser, n), f"{n} answers on the page")
+            if time.monotonic() - begun < 2.0:
+                break
+        else:
+            pytest.fail("no annotation was on the page within two seconds")
+
+
+def _counts(browser: webdriver.Chrome, n: int) -> bool:
+    return text_of(browser, "n") == str(n)
+
+
+def test_running_connect_again_renews_the_same_webhook(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    project, _ = made(label_studio, 1)
+    with serving(tmp_path / "state.db") as here:
+        connected(label_studio, project, here)
+        connected(label_studio, project, here)
+        assert len(label_studio.get(f"/api/webhooks/?project={project}")) == 1
+        # An address at which nobody listens is found out, and nothing is left behind.
+        done = run_connect(label_studio, project, "http://127.0.0.1:9/")
+        assert done.returncode == 1
+        assert "cannot be reached" in done.stderr
+        assert len(label_studio.get(f"/api/webhooks/?project={project}")) == 1
+
+
+def test_what_was_annotated_while_nobody_listened_is_not_missing(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    store = tmp_path / "state.db"
+    project, tasks = made(label_studio)
+    # The webhook knows one address: the second start is at the same.
+    port = str(_free_port())
+    options = ("--project", str(project), "--reconcile", "1h", "--port", port)
+    with serving(store, *options, **variables(label_studio)) as here:
+        connected(label_studio, project, here)
+        first = label_studio.annotate(tasks[0], chose("left"))
+        label_studio.annotate(tasks[1], chose("left"))
+        here.wait_for(2)
+    label_studio.annotate(tasks[2], chose("right"))
+    label_studio.delete(f"/api/annotations/{first}/")
+    label_studio.annotate(tasks[3], chose("left"))
+    with serving(store, *options, **variables(label_studio)) as here:
+        here.wait_for(3)
+        # Tasks that are imported with answers are told without them: a pull brings these.
+        answer = {"result": chose("left"), "completed_by": 1}
+        body = [{"data": pair("model-a", "model-c"), "annotations": [answer]}]
+        label_studio.post(f"/api/projects/{project}/import", body)
+        here.wait_for(4)
+
+
+def test_a_server_that_is_down_is_waited_for(label_studio: Server, tmp_path: Path) -> None:
+    project, tasks = made(label_studio, 2)
+    label_studio.annotate(tasks[0], chose("left"))
+    away = {"LABEL_STUDIO_URL": "http://127.0.0.1:9", "LABEL_STUDIO_API_KEY": label_studio.token}
+    options = ("--project", str(project), "--reconcile", "1h")
+    with serving(tmp_path / "state.db", *options, **away) as here:
+        wait_until(lambda: "will be tried again" in here.log, "word of it")
+        # Meanwhile events are taken.
+        assert here.ask("/").status == 200
+    assert label_studio.token not in here.log
+
+
+def test_it_can_be_connected_as_a_model_in_the_settings(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    project, tasks = made(label_studio)
+    with serving(tmp_path / "state.db") as here:
+        # The webhook that Label Studio makes for a model carries nothing but its address.
+        body = {
+            "project": project,
+            "title": "bbq",
+            "url": here.url.replace("http://", f"http://bbq:{SECRET}@"),
+            "auth_method": "BASIC_AUTH",
+            "basic_auth_user": "bbq",
+            "basic_auth_pass": SECRET,
+        }
+        backend = label_studio.post("/api/ml/", body)
+        assert backend["state"] == "CO", backend
+        for task in tasks[:5]:
+            label_studio.annotate(task, chose("left"))
+        here.wait_for(5)
+        # Opening a task asks the model: the answer is a score and no result.
+        label_studio.patch(
+            f"/api/projects/{project}/", {"evaluate_predictions_automatically": True}
+        )
+        predicted = wait_until(
+            lambda: label_studio.get(f"/api/tasks/{tasks[5]}/?project={project}")["predictions"],
+            "a prediction",
+        )
+        assert predicted[0]["result"] == []
+        assert 0 <= predicted[0]["score"] <= 1
+        assert predicted[0]["model_version"] == "bbq"
+
+
+def test_the_plan_on_the_page_is_dry_until_somebody_with_the_token_carries_it_out(
+    label_studio: Server, people: list[User], tmp_path: Path
+) -> None:
+    crowd = fill(label_studio, people, n_tasks=200)
+    store = tmp_path / "state.db"
+    options = ("--project", str(crowd.project), "--reconcile", "1h")
+    with serving(store, *options, **variables(label_studio), BBQ_PAGE_TOKEN=PAGE_TOKEN) as here:
+        here.wait_for(600)
+        before = label_studio.export(crowd.project)
+        form = {"Origin": here.url, "Content-Type": "application/x-www-form-urlencoded"}
+        assert here.ask("/feedback/dry-run", b"", form).status == 303
+        page = wait_until(lambda: _planned(here), "a plan")
+        assert "relabel" in page
+        assert "read-only" in page
+        assert label_studio.export(crowd.project) == before
+        login = here.ask("/login", f"token={PAGE_TOKEN}".encode(), form)
+        cookie = login.headers["set-cookie"].split(";")[0]
+        assert "HttpOnly" in login.headers["set-cookie"]
+        mark = here.ask("/feedback", headers={"Cookie": cookie}).text.split('name="plan" value="')
+        plan = mark[1].split('"')[0]
+        wrong = here.ask("/feedback/apply", b"plan=another", {**form, "Cookie": cookie})
+        assert wrong.status == 303
+        assert label_studio.export(crowd.project) == before
+        here.ask("/feedback/apply", f"plan={plan}".encode(), {**form, "Cookie": cookie})
+        wait_until(lambda: "were carried out" in here.ask("/feedback").text, "the plan's end")
+    after = label_studio.export(crowd.project)
+    reopened = {t["id"] for t, b in zip(after, before, strict=True) if t != b}
+    assert reopened
+    assert reopened <= {task for task, raters in crowd.answered.items() if crowd.bad & set(raters)}
+
+
+def _planned(here: Serving) -> str:
+    page = here.ask("/feedback").text
+    return page if "planned at" in page and "Working" not in page else ""
+
+
+def test_what_is_allowed_is_done_without_asking_and_within_the_budget(
+    label_studio: Server, people: list[User], tmp_path: Path
+) -> None:
+    crowd = fill(label_studio, people, n_tasks=200, seed=2)
+    options = ("--project", str(crowd.project), "--reconcile", "2s")
+    policy = ("--auto-apply", "relabel", "--daily-budget", "5")
+    before = {task["id"]: task for task in label_studio.export(crowd.project)}
+    with serving(tmp_path / "state.db", *options, *policy, **variables(label_studio)) as here:
+        wait_until(lambda: "feedback: 5 actions were carried out" in here.log, "the actions")
+    changed = [t for t in label_studio.export(crowd.project) if t != before[t["id"]]]
+    assert len(changed) == 5
+
+
+def test_a_server_that_protects_its_network_is_explained(tmp_path: Path) -> None:
+    from tests.live.label_studio.server import NoServerError, running  # noqa: PLC0415
+
+    try:
+        with running(LABEL_STUDIO_SSRF_PROTECTION_ENABLED="true") as server:
+            project, _ = made(server, 1)
+            with serving(tmp_path / "state.db") as here:
+                done = run_connect(server, project, here.url)
+            assert done.returncode == 1
+            assert "LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false" in done.stderr
+            assert server.get(f"/api/webhooks/?project={project}") == []
+    except NoServerError as error:
+        pytest.skip(str(error))
