@@ -10,6 +10,7 @@ from common import RESULTS, ROOT
 ORDER = [
     "optimum", "plain_bt", "paper_table", "coverage", "calibration", "type_one", "verdicts",
     "signed", "humaine_speed", "ten_million", "growth", "streaming", "many_items", "command_line",
+    "webhooks",
 ]  # fmt: skip
 
 HEAD = """\

@@ -1,0 +1,206 @@
+"""Events of a labelling tool: how fast they are answered, whether one is lost, what they cost.
+
+A real `bbq serve` in a process of its own gets 200 events a second for 60 seconds on the loopback,
+over lines that stay open and in no step with the answers: an event that has to wait counts from
+the moment at which it should have been sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from common import ROOT, Report, arguments
+
+RATE = 200
+SECRET = "a-secret-of-the-benchmark"  # noqa: S105
+LINES = 32
+BAR_MS = 50.0
+
+
+def event(number: int, random: Random) -> bytes:
+    """An annotation in the shape and size of Label Studio's webhooks."""
+    left, right = random.sample(range(12), 2)
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    control = {"type": "Pairwise", "to_name": ["text1", "text2"], "inputs": [], "labels": []}
+    selected = "left" if (left < right) == (random.random() < 0.8) else "right"
+    annotation = {
+        "id": number,
+        "result": [{"type": "pairwise", "from_name": "pw", "value": {"selected": selected}}],
+        "was_cancelled": False,
+        "created_at": now,
+        "updated_at": now,
+        "lead_time": 4.2,
+        "task": number,
+        "project": 1,
+        "completed_by": random.randrange(60),
+    }
+    data = {"text1": "x" * 300, "text2": "y" * 300, "model1": f"m{left}", "model2": f"m{right}"}
+    project = {
+        "id": 1,
+        "label_config": "<View>" + " " * 1000 + "</View>",
+        "parsed_label_config": {"pw": control},
+        "token": "t" * 40,
+    }
+    told = {
+        "action": "ANNOTATION_CREATED",
+        "annotation": annotation,
+        "task": {"id": number, "data": data, "project": 1},
+        "project": project,
+    }
+    return json.dumps(told).encode()
+
+
+def memory_bytes(pid: int) -> int:
+    """What a process holds in memory now."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise SystemExit("VmRSS is not known on this system")
+
+
+class Line:
+    """One open connection."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, body: bytes) -> int:
+        """Send an event; the status of the answer."""
+        if self.streams is None:
+            self.streams = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self.streams
+        head = (
+            "POST /webhook/label-studio HTTP/1.1\r\nHost: localhost\r\n"
+            f"X-BBQ-Secret: {SECRET}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        writer.write(head.encode() + body)
+        answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        length = int(answer.split("content-length:")[1].split("\r\n")[0])
+        await reader.readexactly(length)
+        return int(answer.split()[1])
+
+
+async def load(port: int, seconds: int, pid: int) -> dict[str, Any]:
+    """Send at the rate; seconds from due to answered, statuses, and memory on the way."""
+    random = Random(1)  # noqa: S311 (a benchmark)
+    # In turn, so that no line is idle for so long that the server closes it.
+    free: asyncio.Queue[Line] = asyncio.Queue()
+    for _ in range(LINES):
+        free.put_nowait(Line(port))
+    waits: list[float] = []
+    statuses: list[int] = []
+    memory: list[int] = []
+
+    async def one(number: int, due: float) -> None:
+        body = event(number, random)
+        line = await free.get()
+        status = await line.post(body)
+        free.put_nowait(line)
+        waits.append(time.perf_counter() - due)
+        statuses.append(status)
+
+    begin = time.perf_counter()
+    tasks = []
+    for number in range(RATE * seconds):
+        due = begin + number / RATE
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        tasks.append(asyncio.create_task(one(number + 1, due)))
+        if number % RATE == 0:
+            memory.append(memory_bytes(pid))
+    await asyncio.gather(*tasks)
+    memory.append(memory_bytes(pid))
+    return {
+        "waits": sorted(waits),
+        "statuses": statuses,
+        "memory": memory,
+        "seconds": time.perf_counter() - begin,
+    }
+
+
+def started(store: Path) -> tuple[subprocess.Popen[str], int]:
+    """A server on a free port."""
+    code = "from bbq_plugin.cli import main; main(prog_name='bbq')"
+    path = os.pathsep.join([str(ROOT), str(ROOT / "adapters")])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--store", str(store), "--port", "0"],
+        env={**os.environ, "BBQ_WEBHOOK_SECRET": SECRET, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("Serving "):
+            return process, int(line.split()[1].rsplit(":", 1)[1])
+    raise SystemExit("bbq serve did not start")
+
+
+def stored(store: Path) -> tuple[int, int]:
+    """Answers in the store, and events that still wait."""
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as db:
+        (n,) = db.execute("SELECT count(*) FROM comparison").fetchone()
+        (waiting,) = db.execute("SELECT count(*) FROM event").fetchone()
+        return n, waiting
+
+
+def main() -> None:
+    """Measure."""
+    options = arguments(__doc__ or "")
+    seconds = 10 if options.quick else 60
+    report = Report(
+        "webhooks", "Webhooks", "Events of Label Studio into a store, 200 a second.", options.quick
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "state.db"
+        process, port = started(store)
+        try:
+            # What is compiled once is not what is measured.
+            asyncio.run(load(port, 2, process.pid))
+            time.sleep(5)
+            found = asyncio.run(load(port, seconds, process.pid))
+            begun = time.perf_counter()
+            while stored(store)[1] and time.perf_counter() - begun < 60:
+                time.sleep(0.1)
+            behind = time.perf_counter() - begun
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+        n, waiting = stored(store)
+    waits, memory = found["waits"], found["memory"]
+    sent = len(waits)
+    p99 = 1000 * waits[int(0.99 * (sent - 1))]
+    report.check("events a second", f"{sent / found['seconds']:.0f}", f"{RATE}")
+    report.check(
+        "answered, 99th percentile", f"{p99:.1f} ms", f"≤ {BAR_MS:.0f} ms", ok=p99 <= BAR_MS
+    )
+    report.check("answered, median", f"{1000 * waits[sent // 2]:.1f} ms")
+    report.check("answered, longest", f"{1000 * waits[-1]:.1f} ms")
+    refused = sum(status != 200 for status in found["statuses"])
+    lost = max(0, max(sent, 2 * RATE) - n)
+    report.check(
+        "lost", f"{lost + refused + waiting} of {sent:,}", "0", ok=not (lost or refused or waiting)
+    )
+    third = len(memory) // 3
+    early, late = max(memory[:third]), max(memory[-third:])
+    growth = late / early
+    report.check("memory, last third to first", f"{growth:.2f}", "≤ 1.1", ok=growth <= 1.1)
+    report.check("memory at the end", f"{late / 1e6:.0f} MB")
+    report.check("worked off after the last event", f"{behind:.1f} s")
+    report.values = {"p99_ms": p99, "growth": growth, "n": n}
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
