@@ -203,7 +203,7 @@ class Gatherer:
             both = chain.from_iterable(zip(batch.left, batch.right, strict=True))
             pairs = _codes(self.items, both, 2 * n)
             left, right = pairs[::2].copy(), pairs[1::2].copy()
-            rater = np.full(n, -1, np.int32)
+            rater: NDArray[np.int32] = np.full(n, -1, np.int32)
             if batch.rater is not None:
                 rater = _codes(self.raters, batch.rater, n)
             usable = not any(word in self.items for word in batch.reserved)

@@ -270,6 +270,7 @@ class Comparisons:
             raise DataError("there are no comparisons; give at least one row")
         item_names = names_of(items, "item", winner, loser)
         rater_names: tuple[str, ...] = ()
+        rater_codes: NDArray[Any]
         if rater is None:
             if raters:
                 raise DataError("raters are named but rater is None; give both or neither")

@@ -23,6 +23,7 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbq_plugin.insight.design import LEAST_VARIANCE, Floats, Ints, eigen, fisher, gap_variance
 from bbq_plugin.insight.rows import Row
@@ -162,8 +163,10 @@ def _as_so_far(
     told, turn = eigen(half.T @ _information(fit, mean, covariance) @ half)
     basis = half @ turn
     n_paths = min(max(CELLS // mean.size, PATHS[0]), PATHS[1])
-    at, open_paths = np.zeros((n_paths, mean.size)), np.arange(n_paths)
-    done, passed, n = np.full(n_paths, inf), np.zeros(mean.size), 1.0
+    at: Floats = np.zeros((n_paths, mean.size))
+    open_paths: NDArray[np.int64] = np.arange(n_paths)
+    passed: Floats = np.zeros(mean.size)
+    done, n = np.full(n_paths, inf), 1.0
     while n <= OUT_OF_REACH and len(at) > (1 - PATIENT) * n_paths:
         share = n * told / (1 + n * told)
         at = at + rng.standard_normal(at.shape) * np.sqrt(np.maximum(share - passed, 0.0))
@@ -198,7 +201,7 @@ def _chosen(
     n_paths = min(max(CHOSEN_CELLS // mean.size**2, CHOSEN_PATHS[0]), CHOSEN_PATHS[1])
     path, s = np.tile(mean, (n_paths, 1)), np.tile(covariance, (n_paths, 1, 1))
     done, spent, step = np.full(n_paths, inf), 0.0, 1.0
-    open_paths = np.arange(n_paths)
+    open_paths: NDArray[np.int64] = np.arange(n_paths)
     # Neighbours take turns, so that a step must be small beside what each of them got.
     stride = min(CHOSEN_STRIDE, 2 / mean.size if ask.question == "neighbours" else 1.0)
     while spent <= OUT_OF_REACH:

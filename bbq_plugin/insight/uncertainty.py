@@ -49,7 +49,7 @@ class Uncertainty:
         if self.covariance is not None:
             centred = self.covariance - self.covariance.mean(axis=0)
             centred = centred - centred.mean(axis=1, keepdims=True)
-            return np.sqrt(np.maximum(np.diag(centred), 0.0))
+            return np.asarray(np.sqrt(np.maximum(np.diag(centred), 0.0)))
         return np.asarray((self.draws - self.draws.mean(axis=1, keepdims=True)).std(axis=0))
 
     def relative_interval(self, level: float) -> tuple[Floats, Floats]:

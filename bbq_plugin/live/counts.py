@@ -17,7 +17,7 @@ class Counts:
 
     def __init__(self, columns: Columns) -> None:
         self._n = [0, 0]
-        self._items = [np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)]
+        self._items: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64) for _ in range(2)]
         self.add(columns, 1)
 
     def add(self, columns: Columns, sign: int) -> None:

@@ -54,7 +54,7 @@ class Table:
     def _start(self, columns: Columns) -> None:
         self.n = int(columns["id"].size)
         self._columns = dict(columns)
-        self._died = np.full(self.n, _NEVER, dtype=np.int32)
+        self._died: NDArray[np.int32] = np.full(self.n, _NEVER, dtype=np.int32)
         self._n_dead = 0
 
     def apply(self, change: Change) -> Columns:
@@ -102,7 +102,7 @@ def comparisons_of(
 ) -> Comparisons:
     """The answers as `bbq.read` would have given them."""
     rated = columns["rater"] >= 0
-    keep = np.ones(rated.size, dtype=np.bool_)
+    keep: NDArray[np.bool_] = np.ones(rated.size, dtype=np.bool_)
     reasons: dict[str, int] = {}
     sources, warnings = [], dict[str, None]()
     for entry in entries:

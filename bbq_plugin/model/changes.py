@@ -47,7 +47,7 @@ class Changes:
         self.head = np.full(self.n_raters, -1, dtype=np.int64)
         self.tail = _empty_rows(0)
         self.log = _empty_rows(0)
-        self.log_next = np.empty(0, dtype=np.int64)
+        self.log_next: Codes = np.empty(0, dtype=np.int64)
         self.tail_size = self.log_size = 0
 
     @property

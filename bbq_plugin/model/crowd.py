@@ -124,7 +124,7 @@ class CrowdBT:
         p, slope = 0.5 + q * s, 0.25 - s * s
         curve = self.weight * (q * slope / p) * (2.0 * s + q * slope / p)
         k = t.n_items
-        inner = np.zeros((k, k))
+        inner: Floats = np.zeros((k, k))
         np.add.at(inner, (t.winner, t.loser), -curve)
         inner = inner + inner.T
         inner[np.diag_indices(k)] = -inner.sum(axis=1) + 0.5 * TIE_TO_ZERO * (

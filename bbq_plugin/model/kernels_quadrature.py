@@ -25,8 +25,8 @@ def _rules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     With 1 - q = u^2 the kink (1 - q)^v dq turns into u^(2 v + 1) du, which the rule takes in its
     stride; the last rule bends both ends. Rows: plain, left end, right end, both.
     """
-    x, w = np.polynomial.legendre.leggauss(NODES)
-    u, w = 0.5 * (1.0 + x), 0.5 * w
+    x, weight = np.polynomial.legendre.leggauss(NODES)
+    u, w = 0.5 * (1.0 + x), 0.5 * weight
     at = [u, u**2, 1.0 - (1.0 - u) ** 2, u**2 * (3.0 - 2.0 * u)]
     by = [w, 2.0 * u * w, 2.0 * (1.0 - u) * w, 6.0 * u * (1.0 - u) * w]
     return np.array(at), np.array(by)

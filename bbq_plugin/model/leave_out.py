@@ -60,7 +60,7 @@ class Consensus:
         self.chunks = objective.passes.chunks
         self.point = solve_newton(objective, theta, quality, TOLERANCE).point
         #: The covariance of theta; empty with so many items that it is not sensible.
-        self.covariance = np.empty((0, 0))
+        self.covariance: Floats = np.empty((0, 0))
         if triples.n_items <= MOST_ITEMS:
             curvature = objective.passes.curvature(self.point)
             self.covariance = np.ascontiguousarray(np.linalg.inv(curvature))

@@ -106,7 +106,8 @@ class Evidence:
 
     def __init__(self, triples: Triples, theta: Floats, *, fixed: bool) -> None:
         self.triples, self.theta, self.fixed = triples, theta, fixed
-        self.eta, self.slope = CENTRE[:0], np.empty((theta.size, 0))
+        self.eta: Floats = CENTRE[:0]
+        self.slope: Floats = np.empty((theta.size, 0))
         self._ones = np.ones(triples.n_raters)
 
     def remember(self, eta: Floats, theta: Floats, slope: Floats) -> None:

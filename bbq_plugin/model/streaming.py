@@ -78,15 +78,19 @@ class Streaming:
         self._n_raters = triples.n_raters
         self._changes = Changes(triples.without_raters() if fixed else triples)
         level, mode = self._start
-        self._theta = np.full(triples.n_items, level) if theta is None else np.array(theta, float)
+        self._theta: Floats = np.full(triples.n_items, level)
+        if theta is not None:
+            self._theta = np.array(theta, float)
         known = np.full(self._changes.n_raters, mode)
         if quality is not None and not fixed:
             known[:] = quality
         self._quality: Floats = known
         self._pending: list[tuple[Codes, Codes, Codes, Floats]] = []
-        self._gradient, self._curvature = np.zeros(triples.n_items), np.empty((0, 0))
+        self._gradient: Floats = np.zeros(triples.n_items)
+        self._curvature: Floats = np.empty((0, 0))
         self._histories: Histories | None = None  # None: the next refresh needs full passes
-        self._rested, self._strain = self._theta, np.zeros(triples.n_items)
+        self._rested = self._theta
+        self._strain: Floats = np.zeros(triples.n_items)
         self._bend = self._error = np.inf
         self._stale = True
 

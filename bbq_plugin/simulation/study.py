@@ -222,7 +222,7 @@ def _draw_truth(
         np.log(rng.gamma(shape, 10.0, items)) if spread is None else rng.normal(0, spread, items)
     )
     n_guessers, n_inverted = round(guessers * raters), round(inverted * raters)
-    sign = np.ones(raters)
+    sign: NDArray[np.float64] = np.ones(raters)
     sign[:n_guessers] = 0
     sign[n_guessers : n_guessers + n_inverted] = -1
     sign = rng.permutation(sign)
@@ -257,7 +257,7 @@ def _draw_answers(
     if left_bias:
         leftmost = ~by_skill & (rng.random(n) < left_bias)
         order[leftmost] = np.arange(slate, dtype=np.int8)
-    tie = np.zeros(n, dtype=np.bool_)
+    tie: NDArray[np.bool_] = np.zeros(n, dtype=np.bool_)
     if ties:
         gap = np.where(by_skill, theta[:, 0] - theta[:, 1], 0.0) * np.where(quality < 0, -1.0, 1.0)
         # exp(−gap) if the expected answer was given, which is y / (1 − y); 1 if the other was.

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 import bbq_plugin as bbq
@@ -18,11 +19,11 @@ def fit() -> bbq.Fit:
     return bbq.fit(study.arrays())
 
 
-def entropy(p: np.ndarray) -> np.ndarray:
+def entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(-(p * np.log2(p) + (1 - p) * np.log2(1 - p)))
 
 
-def grid(mean: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
+def grid(mean: float, variance: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Nodes and weights of a normal distribution; the midpoint rule is good to 1e-8 here."""
     step = 20 * variance**0.5 / 20_000
     d = mean + (np.arange(20_000) + 0.5) * step - 10 * variance**0.5

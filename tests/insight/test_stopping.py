@@ -31,13 +31,13 @@ def votes(a: float, b: float, *more: tuple[str, str, float]) -> bbq.Fit:
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40, 301])
 def test_the_stake_of_a_fair_game_has_mean_1(n: int) -> None:
-    won = np.arange(n + 1.0)
+    won = np.arange(n + 1.0, dtype=np.float64)
     chance = np.array([comb(n, int(w)) / 2**n for w in won])
     assert chance @ np.exp(log_e_value(won, n - won)) == pytest.approx(1, rel=1e-9)
 
 
 def test_from_one_vote_to_the_next_a_fair_game_stays_fair() -> None:
-    won, lost = np.meshgrid(np.arange(30.0), np.arange(30.0))
+    won, lost = np.meshgrid(np.arange(30.0, dtype=np.float64), np.arange(30.0, dtype=np.float64))
     now = np.exp(log_e_value(won, lost))
     later = 0.5 * (np.exp(log_e_value(won + 1, lost)) + np.exp(log_e_value(won, lost + 1)))
     assert later == pytest.approx(now, rel=1e-10)
@@ -45,7 +45,7 @@ def test_from_one_vote_to_the_next_a_fair_game_stays_fair() -> None:
 
 @pytest.mark.parametrize("weight", [0.1, 0.5, 0.778])
 def test_ties_and_weights_below_one_can_only_lower_the_stake(weight: float) -> None:
-    won, lost = np.meshgrid(np.arange(60.0), np.arange(60.0))
+    won, lost = np.meshgrid(np.arange(60.0, dtype=np.float64), np.arange(60.0, dtype=np.float64))
     now = log_e_value(won, lost)
     assert np.all(log_e_value(won + weight / 2, lost + weight / 2) <= now + 1e-12)
     up, down = log_e_value(won + weight, lost), log_e_value(won, lost + weight)
@@ -57,7 +57,12 @@ def test_equal_items_are_told_apart_at_most_as_often_as_promised() -> None:
     enough, alive, crossed = np.log(20), np.array([1.0]), 0.0
     for n in range(1, 2001):
         alive = 0.5 * (np.append(alive, 0) + np.append(0, alive))
-        out = log_e_value(np.arange(n + 1.0), n - np.arange(n + 1.0)) >= enough
+        out = (
+            log_e_value(
+                np.arange(n + 1.0, dtype=np.float64), n - np.arange(n + 1.0, dtype=np.float64)
+            )
+            >= enough
+        )
         crossed += alive[out].sum()
         alive[out] = 0
     assert 0.02 < crossed < 0.05
@@ -82,7 +87,7 @@ def test_the_interval_holds_for_raters_of_any_kind_at_all_times() -> None:
     rng, runs, n = np.random.default_rng(8), 200, 600
     p = rng.choice([0.5, 0.62, 0.8, 0.35], (runs, n), p=[0.3, 0.3, 0.3, 0.1])
     won = np.cumsum(rng.random((runs, n)) < p, axis=1, dtype=np.float64)[:, 39::40]
-    count = np.arange(1.0, n + 1)[39::40]
+    count = np.arange(1.0, n + 1, dtype=np.float64)[39::40]
     truth = (np.cumsum(p, axis=1) / np.arange(1, n + 1))[:, 39::40]
     lower, upper = score_interval(won.ravel(), (count - won).ravel())
     missed = ((truth.ravel() < lower) | (truth.ravel() > upper)).reshape(won.shape).any(axis=1)
@@ -108,7 +113,7 @@ def test_an_item_is_the_best_for_good_only_against_every_other_one() -> None:
 
 
 def test_the_claim_of_a_best_item_pays_for_the_number_of_items() -> None:
-    won = np.arange(51.0, 100)
+    won = np.arange(51.0, 100, dtype=np.float64)
     enough = float(won[log_e_value(won, 100 - won) >= np.log(20)][0])
     two = stopping(fit := votes(enough, 100 - enough), bbq.leaderboard(fit))
     assert two.best == "a"

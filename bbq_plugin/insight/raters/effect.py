@@ -52,7 +52,7 @@ def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | No
 def _relative_sd(covariance: Floats) -> Floats:
     centred = covariance - covariance.mean(axis=0)
     centred = centred - centred.mean(axis=1, keepdims=True)
-    return np.sqrt(np.maximum(np.diag(centred), 1e-300))
+    return np.asarray(np.sqrt(np.maximum(np.diag(centred), 1e-300)))
 
 
 def _compared(items: tuple[str, ...], before: Floats, after: Floats, sd: Floats) -> Effect:

@@ -104,7 +104,7 @@ def flags_of(
     roads = (signs.left is not None) + (signs.gold is not None)
     by_answers = surest(bad, enough & (bad > WATCH), rate - roads * lesser)
     out = set(before)
-    none = np.zeros(len(raters), dtype=np.bool_)
+    none: NDArray[np.bool_] = np.zeros(len(raters), dtype=np.bool_)
     lean = button = pattern = none
     if signs.left is not None and signs.switches is not None:
         far, one = _far(signs.left, LEAN, rate), _one_button(signs.left, rules)

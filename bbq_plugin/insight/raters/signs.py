@@ -251,8 +251,9 @@ def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
     begin = np.cumsum(n) - n
     number = np.arange(rows.rater.size) - begin[rows.rater]
     u = 2.0 * rows.s
-    best_z = np.full(n.size, -np.inf)
-    before, after, since = (np.full(n.size, np.nan) for _ in range(3))
+    best_z: Floats = np.full(n.size, -np.inf)
+    before: Floats = np.full(n.size, np.nan)
+    after, since = before, before
     for part in PARTS:
         cut = np.floor(part * n)
         early = number < cut[rows.rater]

@@ -115,7 +115,7 @@ def _insert(writer: Writer, answers: Answers) -> Answers:
         [answers.source] * n,
     )  # fmt: skip
     inserted = writer.db.executemany(_INSERT, zip(*columns, strict=True)).rowcount if n else 0
-    fresh = np.ones(n, dtype=np.bool_)
+    fresh: NDArray[np.bool_] = np.ones(n, dtype=np.bool_)
     if inserted != n:
         found = writer.db.execute("SELECT id FROM comparison WHERE id >= ?", (first,)).fetchall()
         fresh = np.isin(ids, np.array(found, dtype=np.int64).ravel())
