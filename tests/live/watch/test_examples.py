@@ -25,10 +25,11 @@ def test_the_unit_starts_a_command_that_exists() -> None:
     (line,) = re.findall(r"^ExecStart=(.*)$", UNIT.read_text(), re.MULTILINE)
     program, command, *arguments = shlex.split(line)
     assert Path(program).name == "bbq"
-    with click.Context(main) as context:
+    # As the group calls it: a command remembers the first words for its help that it was asked for.
+    with click.Context(main, **main.context_settings) as context:
         watch = main.get_command(context, command)
-    assert watch is not None
-    parsed = watch.make_context("watch", arguments)
+        assert watch is not None
+        parsed = watch.make_context("watch", arguments, parent=context)
     assert str(parsed.params["store"]) == "/var/lib/bbq/votes.db"
     assert parsed.params["log_format"] == "json"
 
