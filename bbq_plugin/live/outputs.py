@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin import report
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.insight import leaderboard, rater_report
+from bbq_plugin.insight import leaderboard, rater_report, stopping
 from bbq_plugin.model import Fit
 from bbq_plugin.report.document import Origin
 from bbq_plugin.report.files import remove_leftovers, write_atomically
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.insight.stopping import Stopping
     from bbq_plugin.live.config import OutputSettings, Settings
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.report.history import Point
@@ -39,6 +40,7 @@ class Judged:
     fit: Fit
     board: Leaderboard
     raters: RaterReport
+    stop: Stopping
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def judged(fit: Fit, settings: Settings) -> Judged:
     raters = rater_report(
         fit, model.level, false_rate=thresholds.false_rate, least=thresholds.least
     )
-    return Judged(fit, board, raters)
+    return Judged(fit, board, raters, stopping(fit, board, seed=model.seed))
 
 
 def written(
@@ -128,7 +130,9 @@ def written(
 def _document(found: Judged, history: Sequence[Point], origin: Origin) -> str:
     fit = found.fit
     return report.report_json(
-        report.report_dict(fit.data, fit, found.board, found.raters, origin, history)
+        report.report_dict(
+            fit.data, fit, found.board, found.raters, origin, history, stop=found.stop
+        )
     )
 
 
@@ -137,7 +141,13 @@ def _page(found: Judged, history: Sequence[Point], origin: Origin) -> str:
 
     fit = found.fit
     return report_html(
-        fit.data, fit, found.board, found.raters, command=origin.command, history=history
+        fit.data,
+        fit,
+        found.board,
+        found.raters,
+        command=origin.command,
+        history=history,
+        stop=found.stop,
     )
 
 
