@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,8 +93,8 @@ def take(
 
 def _numbers(task: str) -> tuple[int, int]:
     """Project and task of a name such as ls:1:task:17."""
-    _, project, _, own = task.split(":")
-    return (int(project), int(own)) if project.isdigit() and own.isdigit() else (-1, -1)
+    named = re.fullmatch(r"ls:([0-9]{1,18}):task:([0-9]{1,18})", task)
+    return (int(named[1]), int(named[2])) if named else (-1, -1)
 
 
 def cancelled_by_push(store: Store) -> frozenset[str]:

@@ -127,6 +127,18 @@ def test_what_was_retracted_may_be_added_again_but_not_what_was_deleted_at_its_s
     assert tally.n_stale == 1
 
 
+def test_what_is_taken_back_as_of_a_time_spares_what_is_newer(store: Store) -> None:
+    older, newer = (answer(f"ls:1:{i}", version=float(i), at=1.0) for i in (5, 9))
+    store.add([older, newer], by_key=False)
+    with store.transaction() as transaction:
+        transaction.retract([older.key, newer.key], as_of=7.0)
+    assert set(held(store)) == {newer.key}
+    store.add([older], by_key=False)
+    assert set(held(store)) == {newer.key}
+    store.add([answer(older.key, "right", version=8.0, at=1.0)], by_key=False)
+    assert set(held(store)) == {older.key, newer.key}
+
+
 def test_an_answer_that_was_cancelled_later_is_taken_back_in_any_order(store: Store) -> None:
     record = answer("ls:1:5", version=1.0, at=1.0)
     cancelled = Skipped("e.json:1", "cancelled", key="ls:1:5", version=2.0, at=1.0, expected=True)

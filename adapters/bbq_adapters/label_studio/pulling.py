@@ -10,7 +10,7 @@ and counts of all tasks are gone through.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,10 @@ class State:
     plan: dict[str, Any] | None = None
     #: All changes up to this time are in; empty before the first pull has ended.
     since: str = ""
-    #: Where the pull under way stands: the last task, and the latest change that it has seen.
+    #: Where the pull under way stands: the last task, and the latest change when it began. What
+    #: changes meanwhile, before or behind it, is for the next pull.
     after: int = 0
-    seen: str = ""
+    began: str = ""
 
 
 class Pulling:
@@ -90,17 +91,21 @@ class Pulling:
     def _kept(self, state: Mapping[str, Any]) -> State:
         if state.get("fingerprint") != self.fingerprint:
             return State(self.fingerprint)
-        return State(**{key: value for key, value in state.items() if value is not None})
+        names = {one.name for one in fields(State)}
+        kept = {key: value for key, value in state.items() if key in names and value is not None}
+        return State(**kept)
 
     def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
         """Everything that changed; the last page says that all is in."""
         state = State(self.fingerprint) if everything else self._kept(known.state)
+        if not state.began:
+            state = replace(state, began=self._latest())
         n_done = 0
         for tasks, n_left in self._changed(state, known):
             page = self._page(tasks, state, known, n_done, n_left)
             yield page
             state, n_done = State(**page.state), page.n_done
-        state = replace(state, since=max(state.seen, state.since), after=0, seen="")
+        state = replace(state, since=max(state.began, state.since), after=0, began="")
         yield Page((), (), _kept(state), n_done, n_done)
         if everything or self._counts() != (known.n_tasks(), known.n_answers()):
             yield from self._sweep(state, known, n_done)
@@ -110,13 +115,8 @@ class Pulling:
     ) -> Page:
         records, plan = self._read(tasks, finding.unpacked(state.plan), known)
         states = tuple(self._task_state(task) for task in tasks)
-        newest = max((task.stamp for task in states), default="")
-        state = replace(
-            state,
-            plan=finding.packed(plan) if plan else None,
-            after=states[-1].task,
-            seen=max(state.seen, newest),
-        )
+        packed = finding.packed(plan) if plan else None
+        state = replace(state, plan=packed, after=states[-1].task)
         return Page(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
@@ -203,6 +203,12 @@ class Pulling:
                 if before.get(int(task["id"])) != _counts_of(task):
                     differ.append(int(task["id"]))
 
+    def _latest(self) -> str:
+        """When a task last changed, by the server's clock."""
+        asked = query([], ordering=["-tasks:updated_at"])
+        tasks, _ = self.listed("looking for changes", asked, _COUNTS, 1)
+        return str(tasks[0].get("updated_at") or "") if tasks else ""
+
     def _counts(self) -> tuple[int, int]:
         """How many tasks and answers there are, cancelled answers apart."""
         listed: Any = self.client.call(
@@ -273,5 +279,5 @@ def _kept(state: State) -> dict[str, Any]:
         "plan": state.plan,
         "since": state.since,
         "after": state.after,
-        "seen": state.seen,
+        "began": state.began,
     }

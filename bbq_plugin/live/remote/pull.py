@@ -54,14 +54,14 @@ def pull(
 
 
 def _store(page: Page, transaction: Transaction, memory: Memory, done: Pulled) -> None:
-    lost: set[str] = set()
     for task in page.tasks:
-        lost |= memory.task_keys(task.task) - set(task.keys)
+        # An event may have told of an answer that is newer than the page.
+        lost = sorted(memory.task_keys(task.task) - set(task.keys))
+        done.n_retracted += transaction.retract(lost, as_of=task.at)[0]
     for gone in page.gone:
-        lost |= memory.task_keys(gone)
-    if lost:
         # Ids are not used twice: what was deleted does not come back, by whatever way.
-        done.n_retracted += transaction.retract(sorted(lost), for_good=True)[0]
+        lost = sorted(memory.task_keys(gone))
+        done.n_retracted += transaction.retract(lost, for_good=True)[0]
     if page.records:
         _unbury(page, transaction)
         tally = transaction.add(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from bbq_plugin.errors import BBQError, DataError
+from bbq_plugin.errors import BBQError, StoreError
 from bbq_plugin.live.events import take
 from bbq_plugin.report.text import plain
 
@@ -123,7 +124,9 @@ class Worker:
         news, refused = self._read(letters)
         try:
             self._store([one for _, one in news], [own for own, *_ in letters], refused)
-        except DataError:
+        except Exception as error:
+            if _is_of_store(error):
+                raise
             # One of them spoils the rest: each for itself.
             for own, one in news:
                 self._store_one(own, one)
@@ -138,15 +141,17 @@ class Worker:
         for own, _, body in letters:
             try:
                 news.append((own, self.reader(body, given)))
-            except DataError as error:
-                refused[own] = str(error)
+            except Exception as error:  # noqa: BLE001 (no event may hold up the others)
+                refused[own] = _reason(error)
         return news, refused
 
     def _store_one(self, own: int, news: News) -> None:
         try:
             self._store([news], [own], {})
-        except DataError as error:
-            self._store([], [own], {own: str(error)})
+        except Exception as error:
+            if _is_of_store(error):
+                raise
+            self._store([], [own], {own: _reason(error)})
 
     def _store(self, news: Iterable[News], letters: Iterable[int], refused: dict[int, str]) -> None:
         """Answers in and events out, in one transaction: each event counts once."""
@@ -166,3 +171,13 @@ class Worker:
         self.engine.apply(transaction.change)
         for reason in dict.fromkeys(refused.values()):
             self._tell(f"an event was refused and is kept: {plain(reason)[:_LONGEST_REASON]}")
+
+
+def _is_of_store(error: Exception) -> bool:
+    """Whether the store or its disk is at fault, and not the event that it was to take."""
+    of_event = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+    return isinstance(error, StoreError) and not isinstance(error.__cause__, of_event)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, BBQError) else f"{type(error).__name__}: {error}"

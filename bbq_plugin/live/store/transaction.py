@@ -221,28 +221,33 @@ class Transaction:
         self._delete(gone)
         return len(gone)
 
-    def retract(self, keys: Iterable[str], *, for_good: bool = False) -> tuple[int, list[str]]:
+    def retract(
+        self, keys: Iterable[str], *, for_good: bool = False, as_of: float | None = None
+    ) -> tuple[int, list[str]]:
         """Take back answers by key; how many comparisons went, and which keys were not there.
 
         `for_good`: records with a version that come under these keys by a slower way stay out.
+        `as_of`: only what is no newer than this, and only such records stay out.
         """
         gone, unknown = [], []
+        newest = inf if as_of is None else as_of
         for key in keys:
             found = self.db.execute(
-                "SELECT id FROM comparison WHERE key = ? UNION "
-                "SELECT id FROM comparison WHERE slate = ?",
+                "SELECT id, coalesce(version, 0) FROM comparison WHERE key = ? UNION "
+                "SELECT id, coalesce(version, 0) FROM comparison WHERE slate = ?",
                 (checked_key(key), key),
             ).fetchall()
-            gone += [id_ for (id_,) in found]
+            gone += [id_ for id_, version in found if version <= newest]
             if not found:
                 unknown.append(key)
-            if for_good:
-                self._bury(key)
+            if for_good or as_of is not None:
+                self.db.execute(
+                    "INSERT INTO retracted VALUES (?, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
+                    (key, ANY_TIME, newest),
+                )
         self._delete(gone)
         return len(gone), unknown
-
-    def _bury(self, key: str) -> None:
-        self.db.execute("INSERT OR REPLACE INTO retracted VALUES (?, ?, ?)", (key, ANY_TIME, inf))
 
     def _delete(self, ids: list[int]) -> None:
         self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])

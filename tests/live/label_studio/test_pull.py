@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from bbq_adapters.label_studio import pulling
 from click.testing import CliRunner
 
 import bbq_plugin
 from bbq_plugin.cli import main
+from bbq_plugin.live.remote import Memory, pull, tool
 from bbq_plugin.live.store import Store, read_store
 from bbq_plugin.live.store.reading import records_of
 from bbq_plugin.registry import records
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.comparisons import Comparison
+    from bbq_plugin.live.remote import Pulled
     from tests.live.label_studio.server import Server, User
 
 
@@ -107,6 +112,30 @@ def test_an_answer_counts_again_when_the_later_one_in_its_place_is_deleted(
     label_studio.delete(f"/api/annotations/{later}/")
     bbq.pull(project)
     assert set(answers(bbq)) == {f"ls:{project}:{first}"}
+
+
+def test_what_changes_behind_a_pull_that_is_under_way_comes_with_the_next_one(
+    label_studio: Server, people: list[User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the pull took longer than a change may be late.
+    monkeypatch.setattr(pulling, "_OVERLAP", timedelta(0))
+    project = label_studio.project(PAIRWISE, maximum_annotations=3)
+    tasks = label_studio.tasks(project, [pair("x", "y")] * 6)
+    made = [label_studio.annotate(task, chose("left"), people[0]) for task in tasks]
+    opened = tool().open(label_studio.url, label_studio.token, project, options={}, page_size=2)
+
+    def edit(done: Pulled) -> None:
+        if done.n_pages == 1:
+            for number in (made[0], made[-1]):
+                label_studio.patch(f"/api/annotations/{number}/", {"result": chose("right")})
+
+    with Store(tmp_path / "s.db") as store, closing(opened):
+        memory = Memory(store, "label-studio", project, label_studio.url)
+        pull(opened, memory, progress=edit)
+        pull(opened, memory)
+        found = {record.key: record.outcome for record in records_of(store)}
+    assert found[f"ls:{project}:{made[0]}"] == "right"
+    assert found[f"ls:{project}:{made[-1]}"] == "right"
 
 
 def test_everything_reads_all_again_and_changes_nothing(

@@ -187,6 +187,15 @@ def test_what_is_no_event_is_refused(shared: Serving, text: bytes) -> None:
     assert shared.send(event()).status == 200
 
 
+@pytest.mark.parametrize("own", ["a:b", "²", "9" * 30, 10**30, None, [1]])
+def test_an_odd_event_holds_up_no_other(tmp_path: Path, own: object) -> None:
+    odd = {"action": "TASKS_DELETED", "tasks": [{"id": own}], "project": {"id": 1}}
+    with serving(tmp_path / "state.db") as server:
+        assert server.send(odd).status in (200, 400)
+        assert server.send(event()).status == 200
+        server.wait_for(1)
+
+
 def test_a_refused_event_is_read_when_the_options_say_how(tmp_path: Path) -> None:
     store = tmp_path / "state.db"
     told = event()
