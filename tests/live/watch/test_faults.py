@@ -81,7 +81,7 @@ def test_results_that_find_no_room_do_not_stop_the_reading(
         place.out = disk / "out"
         put(place.folder / "a.jsonl", votes.lines(100))
         place.start()
-        place.await_count(100)
+        place.await_said("refreshed", comparisons=100)
         fill(disk / "filler")
         put(place.folder / "b.jsonl", votes.lines(100))
         place.await_said("results_failed")
