@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
@@ -159,9 +159,17 @@ class Engine:
         self._ingest.reading = reading
 
     def apply(self, change: Change) -> None:
-        """Follow a change that was made to the store by other means than these methods."""
+        """Follow a change that was made to the store by other means than these methods.
+
+        Changes have to come in the order in which they were made: where several threads make
+        them, each does so and tells of it inside `writing()`.
+        """
         with self._mutex:
             self._take(change)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Whoever is inside is the only one to change the store and the engine."""
+        return self._writing()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

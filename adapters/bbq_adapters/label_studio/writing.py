@@ -76,14 +76,25 @@ class Writing:
             return None
         if any(now[key] != action.after[key] for key in keys):
             return f"{action.target} was changed by somebody since: left as it is"
+        if action.kind == "relabel" and action.before is not None:
+            return self._close_again(ref, action.before)
         self._back(action, ref)
+        return None
+
+    def _close_again(self, ref: int, before: Mapping[str, Any]) -> str | None:
+        """Take a task out of the queue again, unless answers that it had are gone."""
+        if before.get("is_labeled"):
+            task = self._get(lambda sdk: sdk.tasks.get(id=str(ref))) or {}
+            answers = sum(not one.get("was_cancelled") for one in task.get("annotations") or ())
+            if answers < int(before.get("overlap") or 1):
+                self._task(ref, {**before, "is_labeled": False})
+                return f"task {ref} has only {answers} answers by now: it stays in the queue"
+        self._task(ref, before)
         return None
 
     def _back(self, action: Action, ref: int) -> None:
         before = action.before
-        if action.kind == "relabel" and before is not None:
-            self._task(ref, before)
-        elif action.kind == "cancel" and before is not None:
+        if action.kind == "cancel" and before is not None:
             self._annotation(ref, before)
         elif action.kind == "project" and before is not None:
             self._project(before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,19 +36,23 @@ def pull(
     everything: bool = False,
     progress: Callable[[Pulled], None] | None = None,
     on_change: Callable[[Change], None] | None = None,
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Pulled:
     """Bring the store up to date; `on_change` gets what each page changed, once it is stored.
+
+    Both happen inside `alone()`, where others change the store as well.
 
     Interrupted at any moment, the next pull goes on after the last page that was stored.
     """
     done = Pulled()
     for page in project.pages(memory, everything=everything):
-        with memory.store.transaction() as transaction:
-            _store(page, transaction, memory, done)
+        with alone():
+            with memory.store.transaction() as transaction:
+                _store(page, transaction, memory, done)
+            if on_change is not None:
+                on_change(transaction.change)
         done.n_pages += 1
         done.n_tasks, done.n_total = page.n_done, max(page.n_total, page.n_done)
-        if on_change is not None:
-            on_change(transaction.change)
         if progress is not None:
             progress(done)
     return done

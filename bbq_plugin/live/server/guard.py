@@ -94,7 +94,9 @@ class Rules:
         except CookieError:
             return False
         found = cookies.get(COOKIE)
-        return found is not None and hmac.compare_digest(found.value, self.session)
+        return found is not None and hmac.compare_digest(
+            found.value.encode(), self.session.encode()
+        )
 
 
 class Guard:

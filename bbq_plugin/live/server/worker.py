@@ -156,19 +156,21 @@ class Worker:
     def _store(self, news: Iterable[News], letters: Iterable[int], refused: dict[int, str]) -> None:
         """Answers in and events out, in one transaction: each event counts once."""
         store = self.engine.store
-        with store.transaction() as transaction:
-            found = list(news)
-            if found:
-                take(transaction, found, "webhook", self.tool, store.clock(), adapter=self.tool)
-            db = transaction.db
-            db.executemany(
-                "DELETE FROM event WHERE id = ?", [(own,) for own in letters if own not in refused]
-            )
-            db.executemany(
-                "UPDATE event SET reason = ? WHERE id = ?",
-                [(plain(reason)[:_LONGEST_REASON], own) for own, reason in refused.items()],
-            )
-        self.engine.apply(transaction.change)
+        with self.engine.writing():
+            with store.transaction() as transaction:
+                found = list(news)
+                if found:
+                    take(transaction, found, "webhook", self.tool, store.clock(), adapter=self.tool)
+                db = transaction.db
+                db.executemany(
+                    "DELETE FROM event WHERE id = ?",
+                    [(own,) for own in letters if own not in refused],
+                )
+                db.executemany(
+                    "UPDATE event SET reason = ? WHERE id = ?",
+                    [(plain(reason)[:_LONGEST_REASON], own) for own, reason in refused.items()],
+                )
+            self.engine.apply(transaction.change)
         for reason in dict.fromkeys(refused.values()):
             self._tell(f"an event was refused and is kept: {plain(reason)[:_LONGEST_REASON]}")
 
