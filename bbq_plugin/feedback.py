@@ -20,6 +20,8 @@ GROUP = "bbq_plugin.feedback"
 
 Kind = Literal["relabel", "release", "tab", "predict", "project", "pause", "cancel"]
 KINDS: tuple[Kind, ...] = ("relabel", "release", "tab", "predict", "project", "pause", "cancel")
+#: What can be asked for by its name; the others go along with these, or need a word of their own.
+ASKABLE: tuple[Kind, ...] = ("relabel", "tab", "predict", "pause")
 
 #: begun: on record, perhaps written. undoing: perhaps taken back. void: it was never written.
 State = Literal["begun", "done", "undoing", "undone", "void"]
@@ -205,11 +207,18 @@ class Tool(Protocol):
         """Reach a project; `options` are those of the tool's adapter."""
 
 
+def kinds_of(asked: Iterable[str]) -> frozenset[str]:
+    """The kinds that go with those asked for: predictions are served once the project says so."""
+    kinds = frozenset(asked)
+    return kinds | {"project"} if "predict" in kinds else kinds
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What may be written without asking: these kinds, and so many writes in 24 hours.
+    """What may be written without asking: these kinds, and so many writes in any 24 hours.
 
-    What takes a kind back goes with it: what was done on one's own can be undone on one's own.
+    Nothing starts anew at midnight: each write counts for 24 hours. What takes a kind back goes
+    with it: what was done on one's own can be undone on one's own.
     """
 
     kinds: frozenset[str]

@@ -12,12 +12,10 @@ from bbq_plugin.cli.output import emit, show, tell, working
 from bbq_plugin.cli.remote import Server, server_options
 from bbq_plugin.cli.types import Choice, Probability
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.feedback import KINDS
+from bbq_plugin.feedback import ASKABLE, KINDS, kinds_of
 
 if TYPE_CHECKING:
     from bbq_plugin.feedback import Done, Plan, Wishes
-
-_ASKABLE = [kind for kind in KINDS if kind not in ("release", "cancel", "project")]
 
 
 @click.command(cls=Command)
@@ -26,7 +24,7 @@ _ASKABLE = [kind for kind in KINDS if kind not in ("release", "cancel", "project
 @click.option("--undo", "undone", is_flag=True, help="Put back everything that was written.")
 @click.option(
     "--only",
-    type=Choice(_ASKABLE),
+    type=Choice(list(ASKABLE)),
     multiple=True,
     help="Only actions of this kind, and what takes them back. Repeatable.",
 )
@@ -137,8 +135,7 @@ def _wishes(
         report = rater_report(fit, false_rate=false_rate, least=least)
     kinds: frozenset[str] = frozenset(KINDS)
     if only:
-        kinds = frozenset(only) | ({"project"} if "predict" in only else set())
-        kinds |= {"cancel"} if cancel else set()
+        kinds = kinds_of(only) | ({"cancel"} if cancel else set())
     return remote.wishes_of(
         fit, report, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from bbq_plugin.feedback import Project
-    from bbq_plugin.live.remote import Memory
+    from bbq_plugin.live.remote import Address, Memory
     from bbq_plugin.live.store import Store
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
@@ -64,6 +64,14 @@ class Server:
     timeout_s: float
     moved: bool
 
+    def place(self) -> Address:
+        """Where the server is, and the token; refused if either is not known."""
+        from bbq_plugin.live import remote
+
+        tool = remote.tool()
+        settings = remote.settings_of(self.config, tool)
+        return remote.address(tool, url=self.url, token_file=self.token_file, settings=settings)
+
     @contextmanager
     def open(
         self, store: Store, options: Mapping[str, Any] | None = None, page_size: int | None = None
@@ -72,8 +80,7 @@ class Server:
         from bbq_plugin.live import remote
 
         tool = remote.tool()
-        settings = remote.settings_of(self.config, tool)
-        place = remote.address(tool, url=self.url, token_file=self.token_file, settings=settings)
+        place = self.place()
         url = place.url.rstrip("/")
         given = remote.adapter_options(tool, options or {})
         memory = remote.Memory(store, tool.name, self.project, url, options=given, moved=self.moved)

@@ -90,16 +90,28 @@ class Duration(click.ParamType[float]):
     help="Pull what webhooks have missed, at the start and this often (5m). Needs --project.",
 )
 @click.option(
+    "--push",
+    is_flag=True,
+    help="Plan feedback after each refresh, as 'bbq push' does. Needs --project.",
+)
+@click.option(
+    "--push-every-s",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    show_default=True,
+    help="Plan no more often than this.",
+)
+@click.option(
     "--auto-apply",
-    help="Kinds of feedback to carry out without asking after each pull (relabel). "
-    "Needs --reconcile.",
+    help="Kinds of feedback to carry out without asking (relabel); all others are only planned. "
+    "Needs --push.",
 )
 @click.option(
     "--daily-budget",
     type=click.IntRange(0),
     default=100,
     show_default=True,
-    help="Most writes a day to the labelling project, by --auto-apply.",
+    help="Most writes to the labelling project in 24 hours.",
 )
 @click.option("--items", help="Fields of the task data that name the items; for -O items=….")
 @click.option("--labels", help="What the labels of Choices mean; for -O labels=….")
@@ -139,6 +151,8 @@ def serve(
     token_file: Path | None,
     config: Path | None,
     reconcile_s: float | None,
+    push: bool,  # noqa: FBT001
+    push_every_s: float,
     auto_apply: str | None,
     daily_budget: int,
     items: str | None,
@@ -157,9 +171,11 @@ def serve(
     """
     if reconcile_s is not None and project is None:
         raise click.UsageError("--reconcile pulls from a project; name it with --project")
-    if auto_apply is not None and reconcile_s is None:
-        raise click.UsageError("--auto-apply acts after each pull; say how often with --reconcile")
-    policy = None if auto_apply is None else _policy(auto_apply, daily_budget)
+    if push and project is None:
+        raise click.UsageError("--push plans for a project; name it with --project")
+    if auto_apply is not None and not push:
+        raise click.UsageError("--auto-apply carries out what --push plans; say --push as well")
+    policy = _policy(auto_apply or "", daily_budget) if push else None
     _check_installed()
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.secrets import read_secret
@@ -191,9 +207,14 @@ def serve(
         )
         if project is not None:
             server = Server(project, store, url, token_file, config, timeout_s=30.0, moved=False)
+            if push:
+                server.place()
             connection = Connection(engine, lambda: server.open(engine.store, options))
             stack.callback(connection.close)
-            connection.join(service, f"Project {project}", reconcile_s, tell, policy)
+            connection.join(
+                service, f"Project {project}", tell,
+                reconcile_s=reconcile_s, policy=policy, push_s=push_every_s,
+            )  # fmt: skip
         if rules.secret is None and not insecure_webhook:
             tell(
                 "no secret is set, so no event is taken: give --webhook-secret-file or "
@@ -235,11 +256,11 @@ def _check_installed() -> None:
 
 def _policy(kinds: str, a_day: int) -> Policy:
     """What may be written without asking."""
-    from bbq_plugin.feedback import KINDS, Policy
+    from bbq_plugin.feedback import ASKABLE, Policy, kinds_of
 
     wanted = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     for kind in wanted:
-        if kind not in KINDS:
-            hint = near_miss(kind, KINDS)
-            raise UsageError(f"--auto-apply: there is no feedback {kind!r}.{hint}")
-    return Policy(frozenset(wanted), a_day)
+        if kind not in ASKABLE:
+            hint = near_miss(kind, ASKABLE) or f" Expected some of {', '.join(ASKABLE)}."
+            raise UsageError(f"--auto-apply: {kind!r} cannot be carried out without asking.{hint}")
+    return Policy(kinds_of(wanted), a_day)

@@ -3,32 +3,62 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from bbq_plugin.cli import settings
 from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.remote import Server
 
 if TYPE_CHECKING:
     from bbq_plugin.cli.settings import Configured
+    from bbq_plugin.live.config import Settings
     from bbq_plugin.live.watch.log import LogFormat
 
 
 @click.command(cls=Command)
 @click.option("--once", is_flag=True, help="Read what is there, write the results, and leave.")
 @settings.options
-def watch(configured: Configured, once: bool) -> None:  # noqa: FBT001 (click's)
+@click.option(
+    "--url",
+    help="Address of Label Studio, for --push. Default: LABEL_STUDIO_URL, else bbq.toml.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with Label Studio's token, for --push. Default: LABEL_STUDIO_API_KEY, else "
+    "bbq.toml.",
+)
+def watch(
+    configured: Configured,
+    once: bool,  # noqa: FBT001 (click's)
+    url: str | None,
+    token_file: Path | None,
+) -> None:
     """Read what arrives in FOLDER, and write the results anew after each batch.
 
     A file has arrived when it is closed, renamed into place, or has not changed for a while. Stop
     with Ctrl-C or SIGTERM; SIGHUP reads the configuration again. What happens is told on standard
-    error, one line an event.
+    error, one line an event. With --push, a plan of feedback for a Label Studio project follows
+    each refresh; only what --auto-apply names is written.
     """
     chosen = configured.load()
     for name in ("folder", "store", "out"):
         chosen.path(name)
     from bbq_plugin.live.watch import Daemon, Log
+    from bbq_plugin.live.watch.assembly import Parts
 
+    def server(now: Settings) -> Server:
+        number = now.feedback.project or 0
+        return Server(
+            number, now.path("store"), url, token_file, configured.file, 30.0, moved=False
+        )
+
+    chosen.feedback.check()
+    if chosen.feedback.push:
+        server(chosen).place()
     log = Log(sys.stderr, cast("LogFormat", chosen.log_format))
-    Daemon(chosen, configured.load, log).run(once=once)
+    parts = Parts(reach=lambda now, store: server(now).open(store))
+    Daemon(chosen, configured.load, log, parts=parts).run(once=once)

@@ -53,6 +53,9 @@ _BOTH = {
     "outputs.write": '["report.json"]|report.json',
     "outputs.pseudonymise": "true|1",
     "outputs.pseudonym_key_file": '"key"|key',
+    "feedback.push": "true|on",
+    "feedback.project": "5|5",
+    "feedback.push_every_s": "300|300",
     "feedback.auto_apply": '["relabel"]|relabel',
     "feedback.daily_budget": "3|3",
 }

@@ -117,12 +117,14 @@ class LabelStudioProject:
     def plan(self, wishes: Wishes, journal: Journal, known: Known) -> Plan:
         """What to write, from the server's state of this moment."""
         self._plan = self._pulling.plan(known)
+        # A project that is held open for days is changed meanwhile, not least by an earlier plan.
+        info = self._project()
         entries = journal.entries()
         enterprise = self._edition() == "enterprise"
         now = Now(
             tasks=tuple(self._tasks()),
-            model_version=str(self._info["model_version"] or ""),
-            sampling=str(self._info["sampling"] or ""),
+            model_version=str(info["model_version"] or ""),
+            sampling=str(info["sampling"] or ""),
             tabs=self._writing.tabs(),
             enterprise=enterprise,
             paused=self._writing.paused(wishes.excluded) if enterprise else frozenset(),

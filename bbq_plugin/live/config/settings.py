@@ -8,6 +8,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.errors import SettingsError
+from bbq_plugin.feedback import ASKABLE
 from bbq_plugin.live.config.kinds import (
     Choice,
     FilePath,
@@ -140,18 +141,36 @@ class OutputSettings:
 
 @dataclass(frozen=True)
 class FeedbackSettings:
-    """What may be written back to the labelling project without asking."""
+    """What goes back to the labelling project, and what of it without asking."""
 
+    push: bool = _key(
+        Switch(),
+        "Plan feedback for the labelling project after each refresh, as `bbq push` does.",
+        default=False,
+    )
+    project: int | None = _key(Whole(1), "The number of that project.")
+    push_every_s: float = _key(Number(0.1), "Plan no more often than this.", default=60.0)
     auto_apply: tuple[str, ...] = _key(
-        Names(),
-        "Kinds of feedback to carry out without asking. Kept for later: not used yet.",
+        Names(ASKABLE),
+        "Kinds of feedback to carry out without asking; all others are only planned.",
         default=(),
     )
     daily_budget: int = _key(
-        Whole(),
-        "Most writes a day to the labelling project. Kept for later: not used yet.",
-        default=100,
+        Whole(), "Most writes to the labelling project in 24 hours.", default=100
     )
+
+    def check(self) -> None:
+        """Refuse what does not go together, for a command that takes all of it."""
+        if self.push and self.project is None:
+            raise SettingsError(
+                "feedback.push is on and feedback.project is not given; name the project that the "
+                "feedback goes to with --project"
+            )
+        if self.auto_apply and not self.push:
+            raise SettingsError(
+                f"feedback.auto_apply is {', '.join(self.auto_apply)} and feedback.push is off; "
+                "say --push as well"
+            )
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from bbq_plugin.live.remote.line import Line
 from bbq_plugin.live.remote.memory import Memory
 from bbq_plugin.live.remote.pull import Pulled, pull
 from bbq_plugin.live.remote.push import apply, make_plan, settle, undo, wishes_of
+from bbq_plugin.live.remote.rounds import Round, Rounds, act
 from bbq_plugin.live.remote.tools import Address, adapter_options, address, settings_of, tool
 
 __all__ = [
     "Address",
+    "Line",
     "Memory",
     "Pulled",
+    "Round",
+    "Rounds",
+    "act",
     "adapter_options",
     "address",
     "apply",

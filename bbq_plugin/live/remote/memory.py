@@ -149,8 +149,12 @@ class Memory:
         return [_entry(row) for row in self._all(_ENTRIES)]
 
     def written_at(self) -> list[float]:
-        """When writes were begun, for a budget."""
-        return [at for (at,) in self._all("SELECT at FROM journal WHERE remote = ?")]
+        """When something was written or taken back, for a budget."""
+        sql = (
+            "SELECT at, CASE WHEN state IN ('undoing', 'undone') THEN settled_at END "
+            "FROM journal WHERE remote = ? AND state != 'void'"
+        )
+        return [at for times in self._all(sql) for at in times if at is not None]
 
     def begin(self, actions: Sequence[Action]) -> list[int]:
         """Put writes on record before they are done; their ids."""
@@ -181,11 +185,10 @@ class Memory:
             )
 
     def _one(self, sql: str) -> tuple[Any, ...]:
-        row: tuple[Any, ...] = self.store.db.execute(sql, (self.id,)).fetchone()
-        return row
+        return self.store.rows(sql, (self.id,))[0]
 
     def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        return iter(self.store.db.execute(sql, (self.id,)).fetchall())
+        return iter(self.store.rows(sql, (self.id,)))
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.remote import Rounds
     from bbq_plugin.live.server.feedback import Feedback
     from bbq_plugin.live.server.reconcile import Reconcile
 
@@ -57,12 +58,13 @@ class Service:
         self.rules = rules
         self.reconcile: Reconcile | None = None
         self.feedback: Feedback | None = None
+        self.pushing: Rounds | None = None
         self.base_url = base_url
         self.view = View(engine, thresholds)
         self.inbox = Inbox(engine.store, on_arrival=self._wake)
         self.worker = Worker(
             engine, self.inbox, event_reader(adapter, options), tool=adapter,
-            given=lambda: cancelled_by_push(engine.store), on_fit=self.view.publish,
+            given=lambda: cancelled_by_push(engine.store), on_fit=self._fitted,
             on_partial=self._pull_soon, tell=tell,
         )  # fmt: skip
         self.webhook = Webhook(rules, self.worker.reader, self.inbox, scores=self.scores)
@@ -92,19 +94,28 @@ class Service:
         warm_up(self.engine)
         if self.engine.store.counts().n_comparisons:
             self.engine.refresh()
-            self.view.publish()
+            self._fitted()
         self.inbox.start()
         self.worker.start()
         if self.reconcile is not None:
             self.reconcile.start()
+        if self.pushing is not None:
+            self.pushing.start()
 
     def stop(self) -> None:
         """Bring to disk what has come, and end."""
         if self.reconcile is not None:
             self.reconcile.stop()
+        if self.pushing is not None:
+            self.pushing.stop()
         self.inbox.stop()
         self.worker.stop()
         self.view.record()
+
+    def _fitted(self) -> None:
+        self.view.publish()
+        if self.pushing is not None:
+            self.pushing.soon()
 
     def _wake(self) -> None:
         self.worker.wake()

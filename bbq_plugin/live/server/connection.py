@@ -2,67 +2,50 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from bbq_plugin.live.remote import pull
+from bbq_plugin.feedback import Policy
+from bbq_plugin.live.remote import Line, Rounds, pull
 from bbq_plugin.live.server.feedback import Feedback
 from bbq_plugin.live.server.reconcile import Reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from bbq_plugin.feedback import Policy, Project
+    from bbq_plugin.feedback import Project
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.remote import Memory
+    from bbq_plugin.live.remote.line import Opened
     from bbq_plugin.live.server.app import Service
-
-    Opened = AbstractContextManager[tuple[Project, Memory]]
 
 __all__ = ["Connection"]
 
 
-class Connection:
-    """Opens the project when it is first needed: the server may be down when this one starts."""
+class Connection(Line):
+    """Gives a service its feedback, and what else needs the project."""
 
     def __init__(self, engine: Engine, open_: Callable[[], Opened]) -> None:
-        self._engine, self._open = engine, open_
-        self._stack = ExitStack()
-        self._opened: tuple[Project, Memory] | None = None
-        # One request at a time: a pull and a plan would see each other's half.
-        self._lock = threading.RLock()
+        super().__init__(open_)
+        self._engine = engine
 
     def join(
         self,
         service: Service,
         what: str,
-        every_s: float | None,
         tell: Callable[[str], None],
+        *,
+        reconcile_s: float | None = None,
         policy: Policy | None = None,
+        push_s: float = 60.0,
     ) -> None:
-        """Give a service its feedback, and its reconciliation if it is wanted.
-
-        After each pull, what `policy` allows is written without asking.
-        """
+        """Pull every so often; with a policy, plan after each refresh and act within it."""
         feedback = service.feedback = Feedback(service.view, self.use, what)
-        if every_s is None:
-            return
-
-        def after() -> None:
-            service.worker.wake()
-            if policy is not None and feedback.act(policy):
-                tell(f"feedback: {feedback.state().n_done:,} actions were carried out")
-
-        service.reconcile = Reconcile(self.pull, every_s, after=after, tell=tell)
-
-    def use(self, work: Callable[[Project, Memory], None]) -> None:
-        """Do something with the project."""
-        with self._lock:
-            if self._opened is None:
-                self._opened = self._stack.enter_context(self._open())
-            work(*self._opened)
+        if reconcile_s is not None:
+            service.reconcile = Reconcile(
+                self.pull, reconcile_s, after=service.worker.wake, tell=tell
+            )
+        if policy is not None:
+            service.pushing = _rounds(feedback, policy, push_s, tell)
 
     def pull(self) -> str | None:
         """Bring the store up to date; what that was, in a line, unless nothing was new."""
@@ -79,6 +62,37 @@ class Connection:
         self.use(work)
         return said[0] if said else None
 
-    def close(self) -> None:
-        """Let the project go."""
-        self._stack.close()
+
+def _rounds(
+    feedback: Feedback, policy: Policy, every_s: float, tell: Callable[[str], None]
+) -> Rounds:
+    last = ""
+
+    def one() -> bool:
+        nonlocal last
+        done = feedback.act(policy, rounds.stopping)
+        if done is None:
+            # Somebody plans by hand: this one is due again.
+            rounds.soon()
+            return False
+        if done.told() != last or done.done:
+            last = done.told()
+            tell(f"feedback: {last}")
+        return done.short
+
+    rounds = Rounds(
+        one, every_s, lambda problem: tell(f"feedback failed, will be tried again: {problem}")
+    )
+    feedback.announce(_announced(policy, every_s))
+    return rounds
+
+
+def _announced(policy: Policy, every_s: float) -> str:
+    """What the page says about it."""
+    kinds = ", ".join(sorted(policy.kinds))
+    alone = (
+        f"Carried out without asking: {kinds}, at most {policy.a_day:,} writes in 24 hours"
+        if kinds
+        else "Nothing is written without asking"
+    )
+    return f"A plan is made after each change, at most every {every_s:g} s. {alone}."

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from bbq_plugin.errors import BBQError
-from bbq_plugin.live.remote import apply, make_plan, settle, wishes_of
+from bbq_plugin.live.remote import act, apply, make_plan, settle, wishes_of
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bbq_plugin.feedback import Action, Plan, Policy, Project
-    from bbq_plugin.live.remote import Memory
-    from bbq_plugin.live.server.view import View
+    from bbq_plugin.feedback import Action, Plan, Policy, Project, Wishes
+    from bbq_plugin.live.remote import Memory, Round
+    from bbq_plugin.live.server.view import Moment, View
 
 __all__ = ["Feedback", "State"]
 
@@ -28,6 +29,8 @@ class State:
     """How far it is: what is going on, the last plan, and what went wrong."""
 
     what: str
+    #: What is done without anybody asking.
+    alone: str = ""
     busy: bool = False
     at: float | None = None
     plan: Plan | None = None
@@ -66,31 +69,58 @@ class Feedback:
             return False
         return self._begin(self._applied)
 
-    def act(self, policy: Policy) -> bool:
-        """Plan, and carry out what the policy allows, now; whether anything was done."""
-        with self._lock:
-            if self._state.busy or self._view.moment is None:
-                return False
-            self._set(replace(self._state, busy=True, problem=None))
-        self._run(lambda state: self._applied(self._planned(state), policy))
-        return self._state.n_done > 0
+    def announce(self, alone: str) -> None:
+        """Say on the page what is done without anybody asking."""
+        self._set(replace(self._state, alone=alone))
 
-    def _begin(self, work: Callable[[State], State]) -> bool:
+    def act(self, policy: Policy, stopping: Callable[[], bool]) -> Round | None:
+        """Plan, and carry out what the policy allows, now; None if something is under way."""
+        found: list[Round] = []
+
+        def work(project: Project, memory: Memory) -> None:
+            # Not before it is our turn: a pull that was under way has brought more.
+            moment = self._view.moment
+            if moment is not None:
+                found.append(act(project, memory, _wishes(moment), policy, stopping))
+
+        def acted(state: State) -> State:
+            self._use(work)
+            if not found:
+                return state
+            (done,) = found
+            state = self._with(state, done.plan)
+            return replace(state, n_done=state.n_done + done.n_done)
+
+        if not self._claim():
+            return None
+        self._work(acted)
+        return found[0] if found else None
+
+    def _claim(self) -> bool:
         with self._lock:
             if self._state.busy:
                 return False
             self._set(replace(self._state, busy=True, problem=None))
+            return True
+
+    def _begin(self, work: Callable[[State], State]) -> bool:
+        if not self._claim():
+            return False
         threading.Thread(target=self._run, args=(work,), name="bbq-feedback", daemon=True).start()
         return True
 
     def _run(self, work: Callable[[State], State]) -> None:
+        # The page shows what was wrong.
+        with suppress(BBQError):
+            self._work(work)
+
+    def _work(self, work: Callable[[State], State]) -> None:
         before = self._state
         try:
             after = work(before)
-        except BBQError as error:
-            after = replace(before, problem=plain(str(error)))
         except Exception as error:
-            self._set(replace(before, busy=False, problem=type(error).__name__))
+            said = plain(str(error)) if isinstance(error, BBQError) else type(error).__name__
+            self._set(replace(before, busy=False, problem=said))
             raise
         self._set(replace(after, busy=False))
 
@@ -99,12 +129,14 @@ class Feedback:
         if moment is None:
             return replace(state, problem="there are no answers yet")
         found: list[Plan] = []
-        wishes = wishes_of(moment.fit, moment.raters)
+        wishes = _wishes(moment)
         self._use(lambda project, memory: found.append(make_plan(project, memory, wishes)))
-        at = self._view.engine.store.clock()
-        return replace(state, plan=found[0], mark=_mark(found[0]), at=at, n_done=0)
+        return replace(self._with(state, found[0]), n_done=0)
 
-    def _applied(self, state: State, policy: Policy | None = None) -> State:
+    def _with(self, state: State, plan: Plan) -> State:
+        return replace(state, plan=plan, mark=_mark(plan), at=self._view.engine.store.clock())
+
+    def _applied(self, state: State) -> State:
         plan = state.plan
         if plan is None:
             return state
@@ -113,9 +145,7 @@ class Feedback:
         def work(project: Project, memory: Memory) -> None:
             nonlocal n_done
             settle(project, memory)
-            now = self._view.engine.store.clock()
-            may = plan if policy is None else policy.allowed(plan, memory.written_at(), now)
-            n_done = sum(done.left is None for done in apply(project, memory, may))
+            n_done = sum(done.left is None for done in apply(project, memory, plan))
 
         self._use(work)
         return replace(state, plan=None, mark="", n_done=n_done)
@@ -123,6 +153,10 @@ class Feedback:
     def _set(self, state: State) -> None:
         self._state = state
         self._view.touch()
+
+
+def _wishes(moment: Moment) -> Wishes:
+    return wishes_of(moment.fit, moment.raters)
 
 
 def _mark(plan: Plan) -> str:

@@ -23,15 +23,22 @@ if TYPE_CHECKING:
     from bbq_plugin.live.outputs import Judged
     from bbq_plugin.live.watch.log import Log
     from bbq_plugin.live.watch.notifier import Choice, Notifier
+    from bbq_plugin.live.watch.pushing import Pushing, Reach
     from bbq_plugin.model.fitting import Model
 
 
 class Parts:
     """The engine, the eyes and the hands of the daemon."""
 
-    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
-        """`wall_clock` gives the seconds since 1970 that go on record."""
+    def __init__(
+        self, wall_clock: Callable[[], float] = time.time, reach: Reach | None = None
+    ) -> None:
+        """`wall_clock` gives the seconds since 1970 that go on record.
+
+        `reach` opens the labelling project that feedback goes to.
+        """
         self.wall_clock = wall_clock
+        self.reach = reach
 
     def engine(self, settings: Settings) -> Engine:
         """Open the store for writing, or say who writes it."""
@@ -77,6 +84,14 @@ class Parts:
             clock=clock,
             bell=bell,
         )
+
+    def pushing(self, settings: Settings, engine: Engine, log: Log) -> Pushing | None:
+        """What takes verdicts back into the project, if that is wanted."""
+        if not settings.feedback.push or self.reach is None:
+            return None
+        from bbq_plugin.live.watch.pushing import Pushing  # noqa: PLC0415 (only if wanted)
+
+        return Pushing(settings, engine.store, self.reach, log)
 
     def add_history(self, engine: Engine, found: Judged, how: str) -> None:
         """Put the leaderboard of this moment into the store."""

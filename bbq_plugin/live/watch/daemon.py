@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.outputs import Judged
     from bbq_plugin.live.watch.log import Log, LogFormat
     from bbq_plugin.live.watch.notice import Notices
+    from bbq_plugin.live.watch.pushing import Pushing
 
 # What may be missing for a while: space, a disk, a mount.
 PASSING = (StoreError, OSError)
@@ -56,6 +57,7 @@ class Daemon:
         self._parts = parts or Parts()
         self._clock = clock
         self._bell = Bell()
+        self._pushing: Pushing | None = None
         self._stopping = False
         self._rereading = False
         self._once = False
@@ -102,6 +104,7 @@ class Daemon:
     def _run(self) -> None:
         store = self.settings.path("store")
         folder = self._parts.checked_folder(self.settings)
+        self.settings.feedback.check()
         _, notes = output_key(self.settings)
         for note in notes:
             self._log("note", text=note)
@@ -111,9 +114,13 @@ class Daemon:
             n = self._engine.store.counts().n_comparisons
             self._log("started", folder=str(folder), store=str(store), comparisons=n)
             self._notices = self._noticing()
+            self._push()
             try:
                 self._loop()
+                if self._once and self._pushing is not None and not self._stopping:
+                    self._pushing.now()
             finally:
+                self._end_push()
                 self._notices.close()
         finally:
             self._engine.close()
@@ -133,6 +140,17 @@ class Daemon:
         if self._stale and self._has_read and not self._once:
             # The files that were read before the signal belong into the results.
             self._update(full=False)
+
+    def _push(self) -> None:
+        """Begin to take verdicts back, if that is wanted."""
+        self._pushing = self._parts.pushing(self.settings, self._engine, self._log)
+        if self._pushing is not None and not self._once:
+            self._pushing.start()
+
+    def _end_push(self) -> None:
+        pushing, self._pushing = self._pushing, None
+        if pushing is not None:
+            pushing.stop()
 
     def _noticing(self) -> Notices:
         return self._parts.notices(
@@ -240,6 +258,8 @@ class Daemon:
             return
         self._stale, self._exact = False, found.fit.converged
         self._retry_s, self._not_before_s = _FIRST_RETRY_S, self._clock()
+        if self._pushing is not None:
+            self._pushing.offer(self._engine.fit)
         self._log(
             "refreshed",
             how=how,
@@ -283,6 +303,7 @@ class Daemon:
         try:
             new = self._reload()
             output_key(new)
+            new.feedback.check()
         except (BBQError, OSError) as error:
             self._log("config_refused", reason=str(error))
             return
@@ -290,6 +311,8 @@ class Daemon:
             if getattr(new, key) != getattr(old, key):
                 self._log("config_needs_restart", key=key, kept=str(getattr(old, key)))
                 new = replace(new, **{key: getattr(old, key)})
+        # It holds the store that is about to be closed, and the settings of before.
+        self._end_push()
         if new.model != old.model:
             self._engine.close()
             try:
@@ -297,9 +320,11 @@ class Daemon:
             except BBQError as error:
                 self._log("config_refused", reason=str(error))
                 self._engine = self._parts.engine(old)
+                self._push()
                 return
         self._engine.reading = reading_of(new)
         self.settings = new
+        self._push()
         self._log.style = cast("LogFormat", new.log_format)
         self._notices.close()
         self._notices = self._noticing()

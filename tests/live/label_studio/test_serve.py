@@ -222,19 +222,6 @@ def _planned(here: Serving) -> str:
     return page if "planned at" in page and "Working" not in page else ""
 
 
-def test_what_is_allowed_is_done_without_asking_and_within_the_budget(
-    label_studio: Server, people: list[User], tmp_path: Path
-) -> None:
-    crowd = fill(label_studio, people, n_tasks=200, seed=2)
-    options = ("--project", str(crowd.project), "--reconcile", "2s")
-    policy = ("--auto-apply", "relabel", "--daily-budget", "5")
-    before = {task["id"]: task for task in label_studio.export(crowd.project)}
-    with serving(tmp_path / "state.db", *options, *policy, **variables(label_studio)) as here:
-        wait_until(lambda: "feedback: 5 actions were carried out" in here.log, "the actions")
-    changed = [t for t in label_studio.export(crowd.project) if t != before[t["id"]]]
-    assert len(changed) == 5
-
-
 def test_a_server_that_protects_its_network_is_explained(tmp_path: Path) -> None:
     from tests.live.label_studio.server import NoServerError, running  # noqa: PLC0415
 

@@ -1,0 +1,105 @@
+"""The daemon's feedback: the verdicts of the last refresh, on their way back into the project."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from bbq_plugin.feedback import Policy, kinds_of
+from bbq_plugin.insight import rater_report
+from bbq_plugin.live.remote import Line, Rounds, act, wishes_of
+from bbq_plugin.report.plan import counts_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bbq_plugin.feedback import Project, Wishes
+    from bbq_plugin.live.config import Settings
+    from bbq_plugin.live.remote import Memory, Round
+    from bbq_plugin.live.remote.line import Opened
+    from bbq_plugin.live.store import Store
+    from bbq_plugin.live.watch.log import Log
+    from bbq_plugin.model import Fit
+
+    #: Reaches the project of these settings, and what the store knows of it.
+    Reach = Callable[[Settings, Store], Opened]
+
+__all__ = ["Pushing"]
+
+
+class Pushing:
+    """Takes the newest fit from the daemon, and plans and acts in a thread of its own."""
+
+    def __init__(self, settings: Settings, store: Store, reach: Reach, log: Log) -> None:
+        self._settings, self._log = settings, log
+        wanted = settings.feedback
+        self._policy = Policy(kinds_of(wanted.auto_apply), wanted.daily_budget)
+        self._line = Line(lambda: reach(settings, store))
+        self._rounds = Rounds(self._act, wanted.push_every_s, self._failed)
+        self._lock = threading.Lock()
+        self._fit: Fit | None = None
+        #: Who was excluded the last time: nobody goes in and out with every answer.
+        self._excluded: frozenset[str] = frozenset()
+        self._told = ""
+
+    def start(self) -> None:
+        """Begin to wait for a fit."""
+        self._rounds.start()
+
+    def offer(self, fit: Fit) -> None:
+        """Take over a fit, under the names that the labelling project knows."""
+        with self._lock:
+            self._fit = fit
+        self._rounds.soon()
+
+    def now(self) -> None:
+        """Act at once, for a daemon that is about to leave."""
+        self._act()
+
+    def stop(self) -> None:
+        """End after the action in hand."""
+        self._rounds.stop()
+        self._line.close()
+
+    def _act(self) -> bool:
+        with self._lock:
+            fit = self._fit
+        if fit is None:
+            return False
+        wishes = self._wishes(fit)
+        found: list[Round] = []
+
+        def work(project: Project, memory: Memory) -> None:
+            found.append(act(project, memory, wishes, self._policy, self._rounds.stopping))
+
+        self._line.use(work)
+        self._tell(found[0])
+        return found[0].short
+
+    def _wishes(self, fit: Fit) -> Wishes:
+        limits = self._settings.raters
+        report = rater_report(
+            fit,
+            self._settings.model.level,
+            false_rate=limits.false_rate,
+            least=limits.least,
+            before=self._excluded,
+        )
+        wishes = wishes_of(fit, report)
+        self._excluded = frozenset(wishes.excluded)
+        return wishes
+
+    def _tell(self, done: Round) -> None:
+        if done.told() == self._told and not done.done:
+            return
+        self._told = done.told()
+        carried_out = [one.action for one in done.done if one.left is None]
+        self._log(
+            "feedback",
+            done=counts_line(carried_out) if carried_out else None,
+            planned=counts_line(done.plan.actions),
+            note="; ".join(done.plan.notes) or None,
+        )
+
+    def _failed(self, problem: str) -> None:
+        self._log("feedback_failed", reason=problem, retry_s=self._settings.feedback.push_every_s)

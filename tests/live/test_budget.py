@@ -1,0 +1,84 @@
+"""The budget of what is written without asking, as the journal of a store has it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bbq_plugin.feedback import Action, Plan, Policy, kinds_of
+from bbq_plugin.live.remote import Memory
+from bbq_plugin.live.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BEFORE_MIDNIGHT = datetime(2026, 3, 1, 23, 59, 50, tzinfo=UTC).timestamp()
+DAY_S = 24 * 3600.0
+
+
+def relabel(task: int) -> Action:
+    return Action("relabel", f"task {task}", "a reason", {"overlap": 2}, {"overlap": 3}, task)
+
+
+PLAN = Plan(tuple(relabel(task) for task in range(10)))
+
+
+class Clock:
+    now = BEFORE_MIDNIGHT
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: Clock) -> Iterator[Memory]:
+    with Store(tmp_path / "state.db", clock=clock) as store:
+        yield Memory(store, "label-studio", 5, "http://127.0.0.1:8080")
+
+
+def allowed(memory: Memory, a_day: int) -> int:
+    policy = Policy(kinds_of(["relabel"]), a_day)
+    return len(policy.allowed(PLAN, memory.written_at(), memory.store.clock()).actions)
+
+
+def test_a_budget_that_is_spent_does_not_come_back_at_midnight(
+    memory: Memory, clock: Clock
+) -> None:
+    assert allowed(memory, 3) == 3
+    ids = memory.begin(PLAN.actions[:3])
+    memory.mark(dict.fromkeys(ids), "done")
+    assert allowed(memory, 3) == 0
+    clock.now = BEFORE_MIDNIGHT + 20
+    assert allowed(memory, 3) == 0
+    memory.begin(PLAN.actions[3:4])
+    clock.now = BEFORE_MIDNIGHT + DAY_S - 1
+    assert allowed(memory, 5) == 1
+    # The three of the evening are a day old, the one after midnight is not.
+    clock.now = BEFORE_MIDNIGHT + DAY_S + 1
+    assert allowed(memory, 5) == 4
+
+
+def test_what_is_taken_back_is_a_write_and_what_was_never_written_is_none(
+    memory: Memory, clock: Clock
+) -> None:
+    done, failed = memory.begin(PLAN.actions[:2])
+    memory.mark({done: None}, "done")
+    memory.mark({failed: None}, "void")
+    assert allowed(memory, 10) == 9
+    clock.now += DAY_S + 1
+    assert allowed(memory, 10) == 10
+    memory.mark({done: None}, "undone")
+    assert allowed(memory, 10) == 9
+
+
+def test_predictions_bring_along_that_they_are_served() -> None:
+    assert kinds_of(["predict"]) == {"predict", "project"}
+    assert kinds_of(["relabel"]) == {"relabel"}
