@@ -23,8 +23,8 @@ __all__ = ["Round", "Rounds", "act"]
 
 # What the budget had no room for is looked at again so much later, even if nothing else happens.
 _LATER_S = 900.0
-# A plan reads the whole project: so many times as long as that took, its server is left alone.
-_REST = 9.0
+# A plan reads the whole project: a quarter of the time at most its server is asked for that.
+_REST = 3.0
 _LONGEST_STOP_S = 5.0
 
 

@@ -1,4 +1,4 @@
-"""docs/label-studio.md is run: its commands, in order, against a real server."""
+"""docs/label-studio.md is run: what it shows by hand, in order, against a real server."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def lines(text: str) -> list[str]:
     return [" ".join(re.sub(r"[0-9][0-9,]*", "N", line).split()) for line in text.splitlines()]
 
 
+def section(title: str) -> str:
+    """One chapter of the page."""
+    (_, found) = PAGE.read_text(encoding="utf-8").split(f"\n## {title}\n")
+    return found.partition("\n## ")[0]
+
+
 def test_the_page_shows_what_happens(
     label_studio: Server, people: list[User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,9 +43,8 @@ def test_the_page_shows_what_happens(
         "LABEL_STUDIO_API_KEY": label_studio.token,
         "COLUMNS": "120",
     }
-    page = PAGE.read_text(encoding="utf-8")
     commands = 0
-    for block in _BLOCK.findall(page):
+    for block in _BLOCK.findall(section("By hand")):
         for piece in block.split("$ bbq ")[1:]:
             command, _, shown = piece.partition("\n")
             typed = command.replace("--project 5", f"--project {crowd.project}")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from click.testing import CliRunner
+
+from bbq_plugin.cli import main
 from bbq_plugin.feedback import Policy, kinds_of
 from bbq_plugin.live import remote
 from tests.live.label_studio.faults import Answer, Asked, Proxy
@@ -205,6 +208,7 @@ def test_watch_once_writes_what_bbq_push_would_within_the_budget(
 
 
 def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    nowhere = {"LABEL_STUDIO_URL": None, "LABEL_STUDIO_API_KEY": None}
     store = ("--store", str(tmp_path / "state.db"))
     folder = ("watch", str(tmp_path), *store, "--out", str(tmp_path / "out"), "--once")
     for words, reason in [
@@ -216,6 +220,6 @@ def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: P
         ((*folder, "--auto-apply", "relabel"), "--push"),
         ((*folder, "--push", "--project", "5"), "no address"),
     ]:
-        done = run(*words)
-        assert done.returncode == 2, (words, done.stderr)
+        done = CliRunner(env=nowhere).invoke(main, words, prog_name="bbq")
+        assert done.exit_code == 2, (words, done.output)
         assert reason in done.stderr
