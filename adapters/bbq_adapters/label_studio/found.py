@@ -70,13 +70,15 @@ def planned(
     return make_plan(sample, options, name)
 
 
-def described(plan: Plan | None, candidates: Sequence[str], parsed: Any) -> str:
-    """What was found, in words."""
+def described(
+    plan: Plan | None, candidates: Sequence[str], parsed: Any, *, looked: bool = True
+) -> str:
+    """What was found, in words; without having `looked`, nothing is said about answers."""
     controls = dict(parsed or {})
     chosen = list(plan.controls if plan else candidates)
     words_ = [f"control {one!r} ({_type(controls, one)}{_about(controls, one)})" for one in chosen]
     if plan is None:
-        return f"{' or '.join(words_)}; no answers yet"
+        return " or ".join(words_) + ("; no answers yet" if looked else "")
     source = plan.source
     if source is None:
         return f"{', '.join(words_)}, items named by the control's own ids"

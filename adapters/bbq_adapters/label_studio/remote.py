@@ -81,6 +81,7 @@ class LabelStudioProject:
         self._pulling = Pulling(client, project, self._info, self._options, page_size)
         self._writing = Writing(client, project)
         self._plan: ReadingPlan | None = None
+        self._looked = False
 
     def _project(self) -> dict[str, Any]:
         got = self.client.call(
@@ -102,11 +103,13 @@ class LabelStudioProject:
 
     def describe(self) -> str:
         """Title, control and where the items' names are."""
-        what = found.described(self._plan, self._pulling.candidates, self._pulling.parsed)
+        pulling = self._pulling
+        what = found.described(self._plan, pulling.candidates, pulling.parsed, looked=self._looked)
         return f"project {self.project} ({self._info['title']!r}): {what}"
 
     def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
         """What has changed."""
+        self._looked = True
         self._plan = self._pulling.plan(known)
         for page in self._pulling.pages(known, everything=everything):
             self._plan = found.unpacked(page.state.get("plan"))
