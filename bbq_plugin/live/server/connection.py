@@ -52,7 +52,8 @@ class Connection(Line):
         said: list[str] = []
 
         def work(project: Project, memory: Memory) -> None:
-            done = pull(project, memory, on_change=self._engine.apply)
+            engine = self._engine
+            done = pull(project, memory, on_change=engine.apply, alone=engine.writing)
             if done.n_new or done.n_changed or done.n_retracted:
                 said.append(
                     f"pulled {done.n_new:,} new, {done.n_changed:,} changed and "
