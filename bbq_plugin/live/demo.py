@@ -56,7 +56,7 @@ def run_demo(folder: Path, seed: int, console: Console) -> Path:
     with (folder / "truth.json").open("w", encoding="utf-8") as file:
         write_truth(study.truth, file)
     console.print(
-        Text("Votes of 40 raters on 8 items, 8 of whom guess or answer upside down", "bold")
+        Text("Votes of 40 raters on 8 items; 8 of the raters guess or answer upside down", "bold")
     )
     console.print(Text("Started: bbq watch inbox --store votes.db --out results"))
     with _daemon(inbox, store, out) as daemon:
