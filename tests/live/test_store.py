@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Comparison, Skipped, Whole
+from bbq_plugin.comparisons import Batch, Comparison, Skipped, Whole
 from bbq_plugin.errors import DataError, StoreBusyError, StoreError
 from bbq_plugin.live.store import Store, chunks, holder, ledger, read_store
 from bbq_plugin.live.store.reading import records_of
 from bbq_plugin.live.store.schema import VERSION
+from bbq_plugin.live.store.transaction import SourceLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -463,3 +464,21 @@ def test_history_does_not_grow_without_end(monkeypatch: Any, store: Store) -> No
     assert times[-5:] == [95.0, 96.0, 97.0, 98.0, 99.0]
     (rows,) = store.db.execute("SELECT count(*) FROM history_item").fetchone()
     assert rows == len(times)
+
+
+def test_no_lookup_goes_through_all_answers(store: Store) -> None:
+    store.add([*ranking("s", "ab", "ac"), answer("1"), answer("2")], by_key=False)
+    said: list[str] = []
+    store.db.set_trace_callback(said.append)
+    store.add([answer("1", rater="bob"), *ranking("s", "ba", version=2.0)], by_key=False)
+    store.add([answer("1", "right"), answer("3")])
+    batch = Batch(range(1, 3), ["ann", "bob"], ["x", "x"], ["y", "y"], b"\0\1", keys=["1", "9"])
+    with store.transaction() as transaction:
+        transaction.write([batch], 1, SourceLog("f", "", "", 0))
+    store.retract(["2", "s"])
+    store.db.set_trace_callback(None)
+    asked = {text for text in said if text.startswith(("SELECT", "DELETE", "UPDATE"))}
+    plans = [row[3] for text in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {text}")]
+    scans = {plan for plan in plans if plan.startswith("SCAN comparison")}
+    # Those that share a key are few, and have an index of their own.
+    assert scans <= {"SCAN comparison USING INDEX comparison_twin"}

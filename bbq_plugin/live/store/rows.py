@@ -86,7 +86,7 @@ class Known:
         self.fresh: dict[int, Row] = {}
         self.dead: list[int] = []
         self.adopted: list[int] = []
-        for column, wanted in (("key", keys), ("slate", slates)):
+        for column, wanted in (("key", keys), ("slate > '' AND slate", slates)):
             for found in among(db, f"SELECT {COLUMNS} FROM comparison WHERE {column}", wanted):  # noqa: S608
                 self._file(Row(*found))
         self._gone: dict[tuple[str, float], float] = {

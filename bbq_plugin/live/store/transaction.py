@@ -234,7 +234,7 @@ class Transaction:
         for key in keys:
             found = self.db.execute(
                 "SELECT id, coalesce(version, 0) FROM comparison WHERE key = ? UNION "
-                "SELECT id, coalesce(version, 0) FROM comparison WHERE slate = ?",
+                "SELECT id, coalesce(version, 0) FROM comparison WHERE slate > '' AND slate = ?",
                 (checked_key(key), key),
             ).fetchall()
             gone += [id_ for id_, version in found if version <= newest]
