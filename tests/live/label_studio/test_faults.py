@@ -174,7 +174,8 @@ def test_a_pull_that_was_cut_off_goes_on_from_its_last_page(
     def rule(asked: Asked) -> Answer | None:
         nonlocal pages
         pages += of_tasks(asked)
-        return Answer(500) if pages > 2 else None
+        # The first question is for the latest change, the next two are for pages.
+        return Answer(500) if pages > 3 else None
 
     proxy.rule = rule
     failing("pull", project, "--page-size", "2", fails=1)
