@@ -9,22 +9,13 @@ import click
 
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, tell
+from bbq_plugin.cli.remote import address_options
 from bbq_plugin.errors import UsageError
 
 
 @click.command(cls=Command)
 @click.option("--project", type=click.IntRange(1), required=True, help="The project's number.")
-@click.option("--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml.")
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
-)
+@address_options
 @click.option(
     "--serve-url",
     default="http://127.0.0.1:8765",

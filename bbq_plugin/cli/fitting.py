@@ -50,6 +50,20 @@ level_option = click.option(
     show_default=True,
     help="Probability that an interval is meant to hold the truth.",
 )
+false_rate_option = click.option(
+    "--false-rate",
+    type=Probability(),
+    default=0.05,
+    show_default=True,
+    help="Share of honest raters to expect among the excluded, at most.",
+)
+least_option = click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Comparisons a rater must have before exclusion.",
+)
 intervals_option = click.option(
     "--intervals",
     type=Choice(["auto", "laplace", "posterior", "bootstrap", "paper"]),

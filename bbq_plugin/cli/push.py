@@ -10,7 +10,7 @@ from bbq_plugin.cli import fitting
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, show, tell, working
 from bbq_plugin.cli.remote import Server, server_options
-from bbq_plugin.cli.types import Choice, Probability
+from bbq_plugin.cli.types import Choice
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.feedback import ASKABLE, KINDS, kinds_of
 
@@ -48,21 +48,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many tasks to serve first for what they would tell.",
 )
-@fitting.options(fitting.priors_option)
-@click.option(
-    "--false-rate",
-    type=Probability(),
-    default=0.05,
-    show_default=True,
-    help="Share of honest raters to expect among the excluded, at most.",
-)
-@click.option(
-    "--least",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Comparisons a rater must have before exclusion.",
-)
+@fitting.options(fitting.priors_option, fitting.false_rate_option, fitting.least_option)
 @click.option(
     "--format",
     "output_format",

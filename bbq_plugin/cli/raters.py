@@ -29,20 +29,12 @@ _model_option = click.option(
 
 
 @click.command(cls=Command)
-@fitting.options(_model_option, fitting.priors_option, fitting.level_option)
-@click.option(
-    "--false-rate",
-    type=Probability(),
-    default=0.05,
-    show_default=True,
-    help="Share of honest raters to expect among the excluded, at most.",
-)
-@click.option(
-    "--least",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Comparisons a rater must have before exclusion.",
+@fitting.options(
+    _model_option,
+    fitting.priors_option,
+    fitting.level_option,
+    fitting.false_rate_option,
+    fitting.least_option,
 )
 @click.option(
     "--threshold",

@@ -21,6 +21,22 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
+_ADDRESS = [
+    click.option(
+        "--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml."
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
+    ),
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+    ),
+]
+
 _OPTIONS = [
     click.option("--project", type=click.IntRange(1), required=True, help="The project's number."),
     click.option(
@@ -29,17 +45,7 @@ _OPTIONS = [
         required=True,
         help="The store to keep the answers in.",
     ),
-    click.option("--url", help="Address of the server. Default: LABEL_STUDIO_URL, else bbq.toml."),
-    click.option(
-        "--token-file",
-        type=click.Path(path_type=Path),
-        help="File that holds the token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
-    ),
+    *_ADDRESS,
     click.option(
         "--timeout",
         "timeout_s",
@@ -50,6 +56,13 @@ _OPTIONS = [
     ),
     click.option("--moved", is_flag=True, help="The server is the same under a new address."),
 ]
+
+
+def address_options(command: _Command) -> _Command:
+    """Add where the server is and who asks to a command."""
+    for option in reversed(_ADDRESS):
+        command = option(command)
+    return command
 
 
 @dataclass(frozen=True)

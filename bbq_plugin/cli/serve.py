@@ -16,8 +16,8 @@ from bbq_plugin.cli import fitting
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import tell
 from bbq_plugin.cli.reading import merged
-from bbq_plugin.cli.remote import Server
-from bbq_plugin.cli.types import KeyValue, Probability, near_miss
+from bbq_plugin.cli.remote import Server, address_options
+from bbq_plugin.cli.types import KeyValue, near_miss
 from bbq_plugin.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -72,17 +72,7 @@ class Duration(click.ParamType[float]):
     "--allow-host", multiple=True, help="A name under which the page may be opened. Repeatable."
 )
 @click.option("--project", type=click.IntRange(1), help="The project to pull from and to plan for.")
-@click.option("--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml.")
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
-)
+@address_options
 @click.option(
     "--reconcile",
     "reconcile_s",
@@ -123,20 +113,8 @@ class Duration(click.ParamType[float]):
     multiple=True,
     help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
 )
-@fitting.options(fitting.priors_option, fitting.level_option)
-@click.option(
-    "--false-rate",
-    type=Probability(),
-    default=0.05,
-    show_default=True,
-    help="Share of honest raters to expect among the excluded, at most.",
-)
-@click.option(
-    "--least",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Comparisons a rater must have before exclusion.",
+@fitting.options(
+    fitting.priors_option, fitting.level_option, fitting.false_rate_option, fitting.least_option
 )
 def serve(
     store: Path,
