@@ -35,6 +35,37 @@ def standing(first, last, start, winner, loser, theta, table, s):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def kept_inside(new, q, below, above):
+    """Newton's step from q, cut back to half the way to the bound that it would cross."""
+    if not new < above:
+        return 0.5 * (q + above)
+    if not new > below:
+        return 0.5 * (q + below)
+    return new
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def rater_sums(low, high, times, quality, winner, loser, weight, s, gradient, curve, row):
+    """What one rater's triples say where q is: log-likelihood, and its -d2/dq2.
+
+    The gradient is added to; ``curve`` and ``row`` are those of ``profile_pass``, unscaled.
+    """
+    share, stiff = 0.0, 0.0
+    for t in range(low, high):
+        p = 0.5 + quality * s[t]
+        slope = 0.25 - s[t] * s[t]
+        ratio = slope / p
+        push = weight[t] * quality * ratio
+        share += weight[t] * np.log(p)
+        gradient[winner[t]] += times * push
+        gradient[loser[t]] -= times * push
+        curve[t] = times * push * (2.0 * s[t] + quality * ratio)
+        row[t] = weight[t] * ratio / (2.0 * p)
+        stiff += weight[t] * (s[t] / p) ** 2
+    return share, stiff
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def best_quality(low, high, s, weight, alpha, beta, q):
     """The q in [0, 1] that maximises one rater's share of the log-posterior.
 
@@ -57,11 +88,7 @@ def best_quality(low, high, s, weight, alpha, beta, q):
             above = q
         if curve <= 0.0:
             return q
-        new = q + slope / curve
-        if new >= above:
-            new = 0.5 * (q + above)
-        elif new <= below:
-            new = 0.5 * (q + below)
+        new = kept_inside(q + slope / curve, q, below, above)
         moved = abs(new - q)
         q = new
         if moved <= Q_TOLERANCE or (1.0 - q) <= 1e-12 or q <= 1e-12:
@@ -109,18 +136,9 @@ def profile_pass(
         if not fixed:
             q[r] = best_quality(low, high, s, weight, alpha, beta, q[r])
         quality = q[r]
-        share, stiff = 0.0, 0.0
-        for t in range(low, high):
-            p = 0.5 + quality * s[t]
-            slope = 0.25 - s[t] * s[t]
-            ratio = slope / p
-            push = weight[t] * quality * ratio
-            share += weight[t] * np.log(p)
-            gradient[winner[t]] += times * push
-            gradient[loser[t]] -= times * push
-            curve[t] = times * push * (2.0 * s[t] + quality * ratio)
-            row[t] = weight[t] * ratio / (2.0 * p)
-            stiff += weight[t] * (s[t] / p) ** 2
+        share, stiff = rater_sums(
+            low, high, times, quality, winner, loser, weight, s, gradient, curve, row
+        )
         if not fixed:
             if alpha > 1.0:
                 share += (alpha - 1.0) * np.log(quality)

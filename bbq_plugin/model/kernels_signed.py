@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bbq_plugin.model.kernels import FAST
+from bbq_plugin.model.kernels import FAST, kept_inside, rater_sums
 
 Q_STEPS = 80
 Q_TOLERANCE = 1e-12
@@ -75,11 +75,7 @@ def best_signed(low, high, s, weight, up, none, down, q):
             below = q
         else:
             above = q
-        new = q + slope / curve
-        if not new < above:
-            new = 0.5 * (q + above)
-        elif not new > below:
-            new = 0.5 * (q + below)
+        new = kept_inside(q + slope / curve, q, below, above)
         moved = abs(new - q)
         q = new
         if moved <= Q_TOLERANCE:
@@ -101,19 +97,11 @@ def signed_pass(
             continue
         quality = best_signed(low, high, s, weight, up, none, down, q[r])
         q[r] = quality
-        share = prior_value(quality, up, none, down)
-        stiff = -prior_bend(quality, up, none, down)[1]
-        for t in range(low, high):
-            p = 0.5 + quality * s[t]
-            slope = 0.25 - s[t] * s[t]
-            ratio = slope / p
-            push = weight[t] * quality * ratio
-            share += weight[t] * np.log(p)
-            gradient[winner[t]] += times * push
-            gradient[loser[t]] -= times * push
-            curve[t] = times * push * (2.0 * s[t] + quality * ratio)
-            row[t] = weight[t] * ratio / (2.0 * p)
-            stiff += weight[t] * (s[t] / p) ** 2
+        share, stiff = rater_sums(
+            low, high, times, quality, winner, loser, weight, s, gradient, curve, row
+        )
+        share += prior_value(quality, up, none, down)
+        stiff -= prior_bend(quality, up, none, down)[1]
         value += times * share
         scale = np.sqrt(times / stiff)
         for t in range(low, high):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bbq_plugin.model.kernels import FAST, Q_STEPS, Q_TOLERANCE
+from bbq_plugin.model.kernels import FAST, Q_STEPS, Q_TOLERANCE, kept_inside
 from bbq_plugin.model.kernels_quadrature import (
     ROWS,
     orthogonal_rows,
@@ -202,11 +202,7 @@ def _near_quality(
             above = q
         if curve <= 0.0:
             break
-        new = q + slope / curve
-        if new >= above:
-            new = 0.5 * (q + above)
-        elif new <= below:
-            new = 0.5 * (q + below)
+        new = kept_inside(q + slope / curve, q, below, above)
         moved = abs(new - q)
         q = new
         if moved <= Q_TOLERANCE or (1.0 - q) <= 1e-12 or q <= 1e-12:
