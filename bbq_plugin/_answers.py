@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from bbq_plugin.comparisons import Comparison
 
 _CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
-_GOLD: dict[str, int] = {"other": len(_CODE) + 1}
-_GOLD.update((outcome, code + 1) for outcome, code in _CODE.items())
-_KEPT = {"kept": 1, "changed": -1}
+#: Codes of the tag GOLD: one more than that of the right answer, or beyond all; 0: not known.
+GOLD_CODES: dict[str, int] = {"other": len(_CODE) + 1}
+GOLD_CODES.update((outcome, code + 1) for outcome, code in _CODE.items())
+#: Codes of the tag SHOWN_ORDER; 0: it is not said here.
+KEPT_CODES = {"kept": 1, "changed": -1}
 
 
 def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, Any] | None:
@@ -49,10 +51,13 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
     }
     # Rare, and a column that nobody fills costs nothing.
     if record.tags and (GOLD in record.tags or SHOWN_ORDER in record.tags):
-        # 0: not a known question; else one more than the code of the right answer, or beyond all.
-        answer["gold"] = _told(record.tags, GOLD, _GOLD)
-        answer["kept"] = _told(record.tags, SHOWN_ORDER, _KEPT)
+        answer["gold"], answer["kept"] = told_by(record.tags)
     return answer
+
+
+def told_by(tags: object) -> tuple[int, int]:
+    """The codes of the tags GOLD and SHOWN_ORDER."""
+    return _told(tags, GOLD, GOLD_CODES), _told(tags, SHOWN_ORDER, KEPT_CODES)
 
 
 def _told(tags: object, tag: str, codes: Mapping[str, int]) -> int:

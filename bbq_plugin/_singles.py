@@ -47,15 +47,10 @@ def answers_of(
     *,
     sides: bool,
 ) -> Answers:
-    """From the columns of the answers; `row` is the answer of each win, if some have two.
-
-    A store may not keep `at`, `gold` and `kept`: then these are not known.
-    """
-    outcome = columns["outcome"]
-    order, dated = _order(columns["at"]) if "at" in columns else (None, False)
-    time_s = columns["time_s"]
+    """From the columns of the answers; `row` is the answer of each win, if some have two."""
+    outcome, time_s, gold, kept = (columns[name] for name in ("outcome", "time_s", "gold", "kept"))
+    order, dated = _order(columns["at"])
     timed = not np.isnan(time_s).all()
-    gold, kept = (columns.get(name, np.zeros(0, np.int8)) for name in ("gold", "kept"))
     return Answers(
         side=_by_win(_side(outcome, columns["slate"]), row) if sides else None,
         time_s=_by_win(time_s.astype(np.float32), row) if timed else None,

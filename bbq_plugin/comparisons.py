@@ -42,6 +42,8 @@ OUTCOMES: tuple[Outcome, ...] = ("left", "right", "tie", "both_bad")
 #: The tag with which an adapter names the right answer of a known question: an outcome, or "other"
 #: where only that the answer given is wrong is known.
 GOLD = "gold"
+#: The value of that tag on the answer that is itself the known one; nobody is judged by it here.
+TRUTH = "truth"
 #: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
 SHOWN_ORDER = "shown_order"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin._options import coerced
 from bbq_plugin.errors import UsageError
 from bbq_plugin.events import News
+from bbq_plugin.live.gold import KnownAnswers, keys_of
 from bbq_plugin.registry import chosen_adapter
 
 if TYPE_CHECKING:
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["cancelled_by_push", "event_reader", "news_reader", "take"]
 
 ReadNews = Callable[[Mapping[str, Any], Collection[str]], News]
-
-
-# The answers of a task, as events or the pages of a pull have told them.
-_KEYS = (
-    "SELECT key FROM task_answer WHERE task = ? UNION "
-    "SELECT k.value FROM remote r JOIN remote_task t ON t.remote = r.id, json_each(t.keys) k "
-    "WHERE r.project = ? AND t.task = ?"
-)
 
 
 def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = None) -> EventReader:
@@ -74,6 +66,7 @@ def take(
     """
     found = list(news)
     db = transaction.db
+    known = KnownAnswers(db, found)
     db.executemany(
         "INSERT OR IGNORE INTO task_answer VALUES (?, ?)",
         [pair for one in found for pair in one.answers],
@@ -84,17 +77,12 @@ def take(
     )  # fmt: skip
     gone = [key for one in found for key in one.gone]
     for task in (task for one in found for task in one.gone_tasks):
-        gone += [key for (key,) in db.execute(_KEYS, (task, *_numbers(task)))]
+        gone += keys_of(db, task)
         db.execute("DELETE FROM task_answer WHERE task = ?", (task,))
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
+    tally.n_changed += known.settle(transaction)
     return tally
-
-
-def _numbers(task: str) -> tuple[int, int]:
-    """Project and task of a name such as ls:1:task:17."""
-    named = re.fullmatch(r"ls:([0-9]{1,18}):task:([0-9]{1,18})", task)
-    return (int(named[1]), int(named[2])) if named else (-1, -1)
 
 
 def cancelled_by_push(store: Store) -> frozenset[str]:

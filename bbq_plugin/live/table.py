@@ -41,6 +41,9 @@ class View:
     def alive(self) -> Columns:
         """Those that count."""
         stays = self.died[: self.n] > self.moment
+        if stays.all():
+            # Rows are only ever added behind these: no copy is needed.
+            return {name: column[: self.n] for name, column in self.columns.items()}
         return {name: column[: self.n][stays] for name, column in self.columns.items()}
 
 
@@ -77,9 +80,11 @@ class Table:
         n = self.n + int(added["id"].size)
         if n > self._died.size:
             room = max(n, int(1.5 * self._died.size), 1024)
-            self._columns = {
-                name: _grown(column, self.n, room) for name, column in self._columns.items()
-            }
+            # A new dictionary, because views have the old one; one column after the other, so that
+            # without views no more than one of them is there twice.
+            self._columns = dict(self._columns)
+            for name in self._columns:
+                self._columns[name] = _grown(self._columns[name], self.n, room)
             self._died = _grown(self._died, self.n, room)
         for name, column in self._columns.items():
             column[self.n : n] = added[name]

@@ -55,7 +55,7 @@ def test_ground_truth_is_the_known_answer_of_the_others_on_the_same_task(tmp_pat
     ]
     path = _written(tmp_path / "export.json", tasks)
     gold = {one.key.split(":")[2]: (one.tags or {}).get(GOLD) for one in _comparisons(path)}
-    assert gold == {"1": None, "2": "left", "3": "left", "4": None}
+    assert gold == {"1": "truth", "2": "left", "3": "left", "4": None}
     data = bbq.read(path)
     assert data.answers is not None
     assert data.answers.gold is not None

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from bbq_plugin.comparisons import Batch, Comparison, Skipped, Whole
 from bbq_plugin.errors import DataError, StoreBusyError, StoreError
+from bbq_plugin.events import News
+from bbq_plugin.live.events import take
 from bbq_plugin.live.store import Store, chunks, holder, ledger, read_store
 from bbq_plugin.live.store.reading import records_of
 from bbq_plugin.live.store.schema import VERSION
@@ -476,9 +478,18 @@ def test_no_lookup_goes_through_all_answers(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.write([batch], 1, SourceLog("f", "", "", 0))
     store.retract(["2", "s"])
+    known = answer("ls:1:7", tags={"gold": "truth"}, version=1.0, at=1.0)
+    others = [answer(f"ls:1:{i}", rater=f"r{i}", version=1.0, at=1.0) for i in (8, 9)]
+    for one in (others[0], known, others[1]):
+        news = News("made", "1", (one,), answers=(("ls:1:task:3", one.key),))
+        with store.transaction() as transaction:
+            take(transaction, [news], "webhook", "", 0.0)
+    with store.transaction() as transaction:
+        take(transaction, [News("gone", "1", gone=(known.key,))], "webhook", "", 0.0)
     store.db.set_trace_callback(None)
     asked = {text for text in said if text.startswith(("SELECT", "DELETE", "UPDATE"))}
     plans = [row[3] for text in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {text}")]
     scans = {plan for plan in plans if plan.startswith("SCAN comparison")}
     # Those that share a key are few, and have an index of their own.
     assert scans <= {"SCAN comparison USING INDEX comparison_twin"}
+    assert not {plan for plan in plans if plan.startswith(("SCAN task_answer", "SCAN t"))}

@@ -15,7 +15,16 @@ from bbq_adapters.label_studio.plan import make_plan
 from bbq_adapters.label_studio.scanner import BOM, objects
 from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
 from bbq_plugin.breaking import Weights
-from bbq_plugin.comparisons import GOLD, SHOWN_ORDER, Comparison, Note, Outcome, Skipped, Whole
+from bbq_plugin.comparisons import (
+    GOLD,
+    SHOWN_ORDER,
+    TRUTH,
+    Comparison,
+    Note,
+    Outcome,
+    Skipped,
+    Whole,
+)
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
@@ -353,8 +362,9 @@ def _comparisons(
     for number, (left, right, outcome, weight) in enumerate(said.pairs):
         tags = task_tags
         # The ground truth itself is no answer to be checked by it.
-        if (left, right) in known and not answer.ground_truth:
-            tags = {**(tags or {}), GOLD: known[left, right]}
+        if (left, right) in known:
+            gold = TRUTH if answer.ground_truth else known[left, right]
+            tags = {**(tags or {}), GOLD: gold}
         if said.untouched is not None and number == 0:
             tags = {**(tags or {}), SHOWN_ORDER: "kept" if said.untouched else "changed"}
         yield Comparison(

@@ -37,6 +37,11 @@ class Answers:
         self.at = at
         self.source = source
 
+    @property
+    def dated(self) -> bool:
+        """Whether any of them has a time."""
+        return any(moment is not None for moment in self.at)
+
     def __len__(self) -> int:
         return len(self.keys)
 
@@ -119,12 +124,12 @@ def _insert(writer: Writer, answers: Answers) -> Answers:
     if inserted != n:
         found = writer.db.execute("SELECT id FROM comparison WHERE id >= ?", (first,)).fetchall()
         fresh = np.isin(ids, np.array(found, dtype=np.int64).ravel())
-    writer.note_inserted(
-        {
-            "id": ids[fresh], "rater": rater[fresh], "left": left[fresh], "right": right[fresh],
-            "outcome": outcome[fresh].astype(np.int8),
-        }
-    )  # fmt: skip
+    told = {"id": ids, "rater": rater, "left": left, "right": right,
+            "outcome": outcome.astype(np.int8)}  # fmt: skip
+    if answers.dated:
+        # None, an unknown time, becomes NaN.
+        told["at"] = np.array(answers.at, dtype=np.float64)
+    writer.note_inserted({name: column[fresh] for name, column in told.items()})
     return answers.chosen(~fresh)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KINDS: Mapping[str, str] = {
     "id": "q", "rater": "i", "left": "i", "right": "i",
     "outcome": "b", "slate": "b", "weight": "d", "time_s": "d",
+    "at": "d", "gold": "b", "kept": "b",
 }  # fmt: skip
 
 Columns = dict[str, "NDArray[Any]"]
@@ -79,7 +80,9 @@ class Changes:
         return Change({name: column[stays] for name, column in columns.items()}, before)
 
 
-_USUAL: Mapping[str, Any] = {"slate": 0, "weight": 1.0, "time_s": nan}
+_USUAL: Mapping[str, Any] = {
+    "slate": 0, "weight": 1.0, "time_s": nan, "at": nan, "gold": 0, "kept": 0,
+}  # fmt: skip
 
 
 def columns_of(data: Mapping[str, bytes]) -> Columns:

@@ -54,7 +54,8 @@ def _column_problems(db: sqlite3.Connection) -> list[str]:
         return [str(error)]
     rows = chunks.rows_between(db, 0)
     same = packed["id"].size == rows["id"].size and all(
-        np.array_equal(packed[name], rows[name], equal_nan=name == "time_s") for name in rows
+        np.array_equal(packed[name], rows[name], equal_nan=name in ("time_s", "at"))
+        for name in rows
     )
     if same:
         return []

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bbq_plugin._answers import GOLD_CODES, KEPT_CODES
+from bbq_plugin.comparisons import GOLD, SHOWN_ORDER
 from bbq_plugin.errors import StoreError
 from bbq_plugin.live.store.changes import KINDS, columns_of, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from bbq_plugin.live.store.changes import Change, Columns
 
@@ -26,9 +28,16 @@ CHUNK_ROWS = 1 << 16
 # With more dead rows than this share, all chunks are written anew.
 _MOST_DEAD = 0.25
 
+
+def _code_of(tag: str, codes: Mapping[str, int]) -> str:
+    cases = " ".join(f"WHEN '{value}' THEN {code}" for value, code in codes.items())
+    return f"CASE json_extract(tags, '$.{tag}') {cases} ELSE 0 END"
+
+
 _ROWS = (
-    "SELECT id, coalesce(rater, 0) - 1, left - 1, right - 1, outcome, slate IS NOT NULL, weight, "
-    "time_s FROM comparison WHERE id > ? AND id < ? ORDER BY id"
+    "SELECT id, coalesce(rater, 0) - 1, left - 1, right - 1, outcome, slate IS NOT NULL, weight, "  # noqa: S608 (constants)
+    f"time_s, at, {_code_of(GOLD, GOLD_CODES)}, {_code_of(SHOWN_ORDER, KEPT_CODES)} "
+    "FROM comparison WHERE id > ? AND id < ? ORDER BY id"
 )
 
 _COVERED = "SELECT coalesce(max(last_id), 0) FROM chunk"
@@ -57,7 +66,10 @@ def load(db: sqlite3.Connection) -> Columns:
 
 def rows_between(db: sqlite3.Connection, after: int, before: int = 2**62) -> Columns:
     """The answers with ids in between, read one by one."""
-    rows = db.execute(_ROWS, (after, before)).fetchall()
+    return _columns(db.execute(_ROWS, (after, before)).fetchall())
+
+
+def _columns(rows: list[tuple[Any, ...]]) -> Columns:
     columns: Iterable[tuple[Any, ...]] = zip(*rows, strict=True) if rows else ((),) * len(KINDS)
     return {
         # None, an unknown time, becomes NaN.
@@ -86,7 +98,10 @@ def rewrite(db: sqlite3.Connection) -> None:
     """All chunks anew, from the rows."""
     db.execute("DELETE FROM chunk")
     db.execute("DELETE FROM removed")
-    _write(db, rows_between(db, 0))
+    rows = db.execute(_ROWS, (0, 2**62))
+    # Not all at once: ten million rows would be gigabytes of Python's numbers.
+    while some := rows.fetchmany(CHUNK_ROWS):
+        _write(db, _columns(some))
 
 
 def _write(db: sqlite3.Connection, columns: Columns) -> None:

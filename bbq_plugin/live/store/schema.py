@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreError
+from bbq_plugin.live.store import chunks
 from bbq_plugin.live.store.event_tables import EVENTS
 from bbq_plugin.live.store.remote_tables import REMOTE
 
@@ -123,9 +124,14 @@ MIGRATIONS: Sequence[str] = (
     """,
     REMOTE,
     EVENTS,
+    # Columns with more in them: written anew from the rows, which had all of it.
+    "DELETE FROM chunk; DELETE FROM removed;",
 )
 
 VERSION = len(MIGRATIONS)
+
+#: The version since which the columns are as they are now.
+_COLUMNS_SINCE = 4
 
 # Pages of the index of random keys that stay in memory; without them every insert into a
 # store of millions is a read from disk.
@@ -210,8 +216,11 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
     steps = "".join(MIGRATIONS[version:])
     connection.executescript(
         f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {steps}"
-        f"PRAGMA user_version = {VERSION}; COMMIT;"
+        f"PRAGMA user_version = {VERSION};"
     )
+    if version < _COLUMNS_SINCE:
+        chunks.rewrite(connection)
+    connection.execute("COMMIT")
 
 
 def explained(error: sqlite3.Error, path: str) -> StoreError:

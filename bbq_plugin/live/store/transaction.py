@@ -19,12 +19,12 @@ from bbq_plugin.live.store import chunks
 from bbq_plugin.live.store.bulk import add_batch
 from bbq_plugin.live.store.changes import Changes
 from bbq_plugin.live.store.ledger import Entry, entries, save_entry
-from bbq_plugin.live.store.rows import ANY_TIME, checked_key
-from bbq_plugin.live.store.writing import Tally, Writer
+from bbq_plugin.live.store.rows import ANY_TIME, COLUMNS, Row, checked_key
+from bbq_plugin.live.store.writing import Tally, Writer, insert_rows
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bbq_plugin.comparisons import Record
     from bbq_plugin.live.store.changes import Change
@@ -248,6 +248,21 @@ class Transaction:
                 )
         self._delete(gone)
         return len(gone), unknown
+
+    def retag(self, tags: Mapping[int, str | None]) -> int:
+        """Give comparisons other tags, by id; how many. Their sources go on speaking for them."""
+        rows = []
+        for id_, text in tags.items():
+            found = self.db.execute(f"SELECT {COLUMNS} FROM comparison WHERE id = ?", (id_,))  # noqa: S608
+            self.last_id += 1
+            rows.append(Row(*found.fetchone())._replace(id=self.last_id, tags=text))
+        self._delete(list(tags))
+        insert_rows(self.db, self.changes, rows)
+        # The ledger knows a source's comparisons by the ids of its readings, and these are later.
+        self.db.executemany(
+            "INSERT OR IGNORE INTO adopted VALUES (?, ?)", [(row.source, row.id) for row in rows]
+        )
+        return len(rows)
 
     def _delete(self, ids: list[int]) -> None:
         self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])

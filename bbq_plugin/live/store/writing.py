@@ -15,14 +15,14 @@ import sqlite3
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from bbq_plugin._answers import coded
+from bbq_plugin._answers import coded, told_by
 from bbq_plugin._gather import AGAINST_ITSELF, FileLog
-from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.comparisons import GOLD, SHOWN_ORDER, Comparison, Skipped
 from bbq_plugin.live.store.rows import (
     ANY_TIME,
     CHUNK,
@@ -233,26 +233,37 @@ class Writer:
     def _carry_out(self, known: Known) -> None:
         # First out, then in: what is replaced has the same key.
         self.delete(known.dead)
-        self._insert(known.fresh.values())
+        insert_rows(self.db, self._changes, known.fresh.values())
         # Who said it last speaks for it.
         mine = [(self.source, id_) for id_ in known.adopted]
         self.db.executemany("UPDATE comparison SET source = ? WHERE id = ?", mine)
         self.db.executemany("INSERT OR IGNORE INTO adopted VALUES (?, ?)", mine)
-
-    def _insert(self, rows: Iterable[Row]) -> None:
-        found = list(rows)
-        self.db.executemany(_INSERT, found)
-        for row in found:
-            self._changes.add(
-                (
-                    row.id, (row.rater or 0) - 1, row.left - 1, row.right - 1, row.outcome,
-                    row.slate is not None, row.weight,
-                    float("nan") if row.time_s is None else row.time_s,
-                )
-            )  # fmt: skip
 
     def delete(self, ids: Iterable[int]) -> None:
         """Take comparisons out of the table."""
         gone = list(ids)
         self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in gone])
         self._changes.removed.update(gone)
+
+
+def insert_rows(db: sqlite3.Connection, changes: Changes, rows: Iterable[Row]) -> None:
+    """Put rows into the table, and count them."""
+    found = list(rows)
+    db.executemany(_INSERT, found)
+    for row in found:
+        changes.add(
+            (
+                row.id, (row.rater or 0) - 1, row.left - 1, row.right - 1, row.outcome,
+                row.slate is not None, row.weight,
+                nan if row.time_s is None else row.time_s, nan if row.at is None else row.at,
+                *_told(row.tags),
+            )
+        )  # fmt: skip
+
+
+def _told(tags: str | None) -> tuple[int, int]:
+    """What the tags of a row say of known questions and of the order shown, in codes."""
+    # Most rows have no tags, or none of these two.
+    if tags is None or (GOLD not in tags and SHOWN_ORDER not in tags):
+        return 0, 0
+    return told_by(msgspec.json.decode(tags))

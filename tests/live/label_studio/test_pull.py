@@ -100,6 +100,35 @@ def test_edits_deletions_and_new_answers_arrive(
     assert bbq.pull(project)["n_tasks"] == 0
 
 
+def test_ground_truth_arrives_on_the_other_answers_of_its_task_and_goes_again(
+    bbq: Bbq, label_studio: Server, people: list[User], tmp_path: Path
+) -> None:
+    project = label_studio.project(PAIRWISE, maximum_annotations=3)
+    (task,) = label_studio.tasks(project, [pair("x", "y")])
+    truth, right, wrong = (
+        label_studio.annotate(task, chose(side), user)
+        for side, user in zip(("left", "left", "right"), people, strict=False)
+    )
+
+    def gold() -> dict[int, str | None]:
+        bbq.pull(project)
+        file = tmp_path / "export.json"
+        file.write_text(json.dumps(label_studio.export(project)))
+        exported = [r for r in _records(file) if isinstance(r, bbq_plugin.Comparison)]
+        assert answers(bbq) == {record.key: record for record in exported}
+        return {int(r.key.split(":")[2]): (r.tags or {}).get("gold") for r in exported}
+
+    assert gold() == {truth: None, right: None, wrong: None}
+    label_studio.patch(f"/api/annotations/{truth}/", {"ground_truth": True})
+    assert gold() == {truth: "truth", right: "left", wrong: "left"}
+    data = read_store(bbq.store)
+    assert data.answers is not None
+    assert data.answers.gold is not None
+    assert sorted(data.answers.gold.tolist()) == [-1, 0, 1]
+    label_studio.patch(f"/api/annotations/{truth}/", {"ground_truth": False})
+    assert gold() == {truth: None, right: None, wrong: None}
+
+
 def test_an_answer_counts_again_when_the_later_one_in_its_place_is_deleted(
     bbq: Bbq, label_studio: Server, people: list[User]
 ) -> None:

@@ -1,0 +1,128 @@
+"""Known answers where answers come one by one: what the other answers of a task make of an event.
+
+An export and a page of a pull have whole tasks, so their adapter knows which answer of a task is
+the known one (the value TRUTH of the tag GOLD) and names it on all others. An event has one answer
+only: the others are in the store.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bbq_plugin.comparisons import GOLD, OUTCOMES, TRUTH, Comparison
+from bbq_plugin.live.store.rows import COLUMNS, Row, among
+
+if TYPE_CHECKING:
+    from bbq_plugin.events import News
+    from bbq_plugin.live.store.transaction import Transaction
+
+__all__ = ["KnownAnswers", "keys_of"]
+
+# The answers of a task, as events or the pages of a pull have told them. A cross join keeps its
+# order: projects are few, and a plan that begins with the tasks goes through all of them.
+_KEYS = (
+    "SELECT key FROM task_answer WHERE task = ? UNION "
+    "SELECT k.value FROM remote r CROSS JOIN remote_task t CROSS JOIN json_each(t.keys) k "
+    "WHERE r.project = ? AND t.remote = r.id AND t.task = ?"
+)
+_TURNED = {"left": "right", "right": "left"}
+
+#: The right answer by the items on both sides.
+_Right = dict[tuple[int, int], str]
+
+
+class KnownAnswers:
+    """The tasks that some events are about; made before the store takes these in."""
+
+    def __init__(self, db: sqlite3.Connection, news: Sequence[News]) -> None:
+        self._db = db
+        self._news = news
+        tasks = {task for one in news for task, _ in one.answers}
+        # An answer that is deleted is named without its task.
+        gone = {key for one in news for key in one.gone}
+        truths = [row for row in _rows(db, gone) if _gold(row) == TRUTH]
+        for row in truths:
+            own = (row.slate or row.key,)
+            found = db.execute("SELECT task FROM task_answer WHERE key = ?", own)
+            tasks |= {task for (task,) in found}
+        self._before = {task: _rows(db, keys_of(db, task)) for task in sorted(tasks)}
+
+    def settle(self, transaction: Transaction) -> int:
+        """Name the right answer on all other answers of a task; how many of them changed."""
+        told = {
+            task
+            for one in self._news
+            if any(isinstance(r, Comparison) and GOLD in (r.tags or ()) for r in one.records)
+            for task, _ in one.answers
+        }
+        tags: dict[int, str | None] = {}
+        for task, before in self._before.items():
+            if task in told or any(_gold(row) is not None for row in before):
+                tags |= _settled(before, _rows(self._db, keys_of(self._db, task)))
+        return transaction.retag(tags)
+
+
+def _settled(before: list[Row], now: list[Row]) -> dict[int, str | None]:
+    """The tags, by id, of those answers of a task whose tags are not right any more."""
+    truths = [row for row in now if _gold(row) == TRUTH]
+    right = _right(truths, [OUTCOMES[row.outcome] for row in truths])
+    # Nothing here says which answer it is: it came from a file, and what that said stands.
+    by_file = not truths and not any(_gold(row) == TRUTH for row in before)
+    if by_file:
+        named = [row for row in before if _gold(row) is not None]
+        right = _right(named, [_gold(row) or "" for row in named])
+    changed = {}
+    for row in now:
+        gold = _gold(row)
+        wanted = right.get((row.left, row.right), gold if by_file else None)
+        if gold not in (TRUTH, wanted):
+            changed[row.id] = _with_gold(row, wanted)
+    return changed
+
+
+def _right(rows: list[Row], said: list[str]) -> _Right:
+    found: _Right = {}
+    for row, gold in zip(rows, said, strict=True):
+        found[row.left, row.right] = gold
+        found[row.right, row.left] = _TURNED.get(gold, gold)
+    return found
+
+
+def keys_of(db: sqlite3.Connection, task: str) -> set[str]:
+    """The keys of the answers of a task."""
+    return {key for (key,) in db.execute(_KEYS, (task, *_numbers(task)))}
+
+
+def _numbers(task: str) -> tuple[int, int]:
+    """Project and task of a name such as ls:1:task:17."""
+    named = re.fullmatch(r"ls:([0-9]{1,18}):task:([0-9]{1,18})", task)
+    return (int(named[1]), int(named[2])) if named else (-1, -1)
+
+
+def _rows(db: sqlite3.Connection, keys: Iterable[str]) -> list[Row]:
+    """The comparisons under these keys, or broken out of the rankings with these names."""
+    wanted = set(keys)
+    select = f"SELECT {COLUMNS} FROM comparison WHERE"  # noqa: S608 (constants)
+    found = among(db, f"{select} key", wanted) + among(db, f"{select} slate > '' AND slate", wanted)
+    return [Row(*row) for row in found]
+
+
+def _tags(row: Row) -> dict[str, str]:
+    return msgspec.json.decode(row.tags, type=dict[str, str]) if row.tags else {}
+
+
+def _gold(row: Row) -> str | None:
+    return _tags(row).get(GOLD) if row.tags and GOLD in row.tags else None
+
+
+def _with_gold(row: Row, gold: str | None) -> str | None:
+    tags = _tags(row)
+    tags.pop(GOLD, None)
+    if gold is not None:
+        tags[GOLD] = gold
+    return msgspec.json.encode(tags, order="sorted").decode() if tags else None
