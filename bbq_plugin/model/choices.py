@@ -9,8 +9,10 @@ import numpy as np
 from bbq_plugin.comparisons import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import kernels
+from bbq_plugin.model.priors import Priors
+from bbq_plugin.model.signed import SignedPriors
 
-__all__ = ["Model", "Solver", "check_choices", "warnings_of"]
+__all__ = ["Model", "Solver", "check_choices", "check_priors", "warnings_of"]
 
 Model = Literal["bbq", "bbq-signed", "bayes-bt", "crowd-bt"]
 Solver = Literal["auto", "em"]
@@ -26,6 +28,22 @@ def check_choices(model: str, solver: str, tol: float) -> None:
             raise UsageError(f"{name}={value!r}: expected one of {', '.join(choices)}")
     if not 0 < tol < 1:
         raise UsageError(f"tol={tol!r}: expected nats above 0 and below 1, such as 1e-6")
+
+
+def check_priors(model: Model, priors: Priors | SignedPriors | str) -> None:
+    """Refuse priors that a model does not have."""
+    if isinstance(priors, str) and priors not in ("paper", "auto"):
+        raise UsageError(f"priors={priors!r}: expected 'paper', 'auto' or a Priors")
+    usual = priors in (Priors(), "paper")
+    if model == "bbq-signed" and not (usual or isinstance(priors, SignedPriors)):
+        raise UsageError(
+            "bbq-signed has priors of its own, which are not estimated: leave priors out "
+            "(in Python SignedPriors may be given), or fit model='bbq'"
+        )
+    if model != "bbq-signed" and isinstance(priors, SignedPriors):
+        raise UsageError(f"SignedPriors belong to model='bbq-signed', not to {model!r}")
+    if model == "crowd-bt" and not usual:
+        raise UsageError("crowd-bt has priors of its own (Chen et al. 2013); leave priors out")
 
 
 def warnings_of(data: Comparisons, model: Model) -> list[str]:
