@@ -31,6 +31,14 @@ model_option = click.option(
     help="bbq: Bradley-Terry with rater quality. bbq-signed: the same for raters who may answer "
     "upside down. bayes-bt: raters taken as equal. crowd-bt: Chen et al. 2013.",
 )
+#: The models that verdicts can be had from.
+judged_model_option = click.option(
+    "--model",
+    type=Choice(["bbq", "bbq-signed"]),
+    default="bbq",
+    show_default=True,
+    help="bbq-signed uses the answers of raters who answer upside down, turned round.",
+)
 solver_option = click.option(
     "--solver",
     type=Choice(["auto", "em"]),

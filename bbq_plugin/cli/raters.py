@@ -12,25 +12,16 @@ from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
-from bbq_plugin.cli.types import Choice, Probability
+from bbq_plugin.cli.types import Probability
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-_model_option = click.option(
-    "--model",
-    type=Choice(["bbq", "bbq-signed"]),
-    default="bbq",
-    show_default=True,
-    help="bbq-signed uses the answers of raters who answer upside down, turned round.",
-)
-
-
 @click.command(cls=Command)
 @fitting.options(
-    _model_option,
+    fitting.judged_model_option,
     fitting.priors_option,
     fitting.level_option,
     fitting.false_rate_option,

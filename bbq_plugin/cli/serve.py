@@ -114,8 +114,9 @@ class Duration(click.ParamType[float]):
     help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
 )
 @fitting.options(
-    fitting.priors_option, fitting.level_option, fitting.false_rate_option, fitting.least_option
-)
+    fitting.judged_model_option, fitting.priors_option, fitting.level_option,
+    fitting.false_rate_option, fitting.least_option,
+)  # fmt: skip
 def serve(
     store: Path,
     host: str,
@@ -136,6 +137,7 @@ def serve(
     items: str | None,
     labels: str | None,
     adapter_options: tuple[tuple[str, str], ...],
+    model: Any,
     priors: str | None,
     level: float,
     false_rate: float,
@@ -173,7 +175,8 @@ def serve(
     door = listening(host, port)
     with ExitStack() as stack:
         stack.callback(door.close)
-        engine = stack.enter_context(Engine(store, priors=fitting.parsed_priors(priors, "bbq")))
+        chosen = fitting.parsed_priors(priors, model)
+        engine = stack.enter_context(Engine(store, model=model, priors=chosen))
         known_url, known_options = _known(engine)
         service = Service(
             engine,

@@ -12,7 +12,7 @@ import numpy as np
 
 from bbq_plugin.aggregate import aggregate
 from bbq_plugin.comparisons import Comparison, Comparisons
-from bbq_plugin.errors import DataError, UsageError
+from bbq_plugin.errors import DataError
 from bbq_plugin.live.answers import checked_answer
 from bbq_plugin.live.counts import Counts
 from bbq_plugin.live.ingest import Ingest, Offer, Outcome, Reading
@@ -21,7 +21,7 @@ from bbq_plugin.live.saved import last_fit, packed
 from bbq_plugin.live.store import Store
 from bbq_plugin.live.table import Table, comparisons_of, signed_wins
 from bbq_plugin.model import Fit, Priors, fit
-from bbq_plugin.model.fitting import check_choices
+from bbq_plugin.model.fitting import check_choices, check_priors
 from bbq_plugin.model.streaming import Streaming
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class Engine:
         clock: Callable[[], float] = time.time,
     ) -> None:
         check_choices(model, "auto", tol)
-        if isinstance(priors, str) and priors not in ("paper", "auto"):
-            raise UsageError(f"priors={priors!r}: expected 'paper', 'auto' or a Priors")
+        check_priors(model, priors)
         self.model: Model = model
         self.priors = Priors() if priors == "paper" else priors
         self.tol = tol

@@ -135,8 +135,9 @@ def test_intervals_comparisons_and_resamples_work_on_a_signed_fit() -> None:
     best, worst = board[0].item, board[-1].item
     assert bbq.compare(fit, best, worst).p_better > 0.9
     assert fit.bootstrap(5).shape == (5, 7)
-    with pytest.raises(UnsupportedError, match="bbq-signed"):
-        fit.sample()
+    for what in (fit.sample, fit.paper_posterior):
+        with pytest.raises(UnsupportedError, match="bbq-signed; use intervals='laplace' or"):
+            what()
 
 
 def test_wrong_priors_and_missing_raters_are_refused_with_a_remedy() -> None:

@@ -83,10 +83,13 @@ class ModelSettings:
     """What is fitted, and how uncertainty is shown."""
 
     model: str = _key(
-        Choice(("bbq", "bayes-bt", "crowd-bt")), "The model, as in `bbq fit`.", default="bbq"
+        Choice(("bbq", "bbq-signed", "bayes-bt", "crowd-bt")),
+        "The model, as in `bbq fit`.",
+        default="bbq",
     )
     priors: str | tuple[float, float, float, float] | None = _key(
-        PriorsText(), "Priors, as in `bbq fit`: auto if absent; crowd-bt has its own."
+        PriorsText(),
+        "Priors, as in `bbq fit`: auto if absent; crowd-bt and bbq-signed have their own.",
     )
     intervals: str = _key(
         Choice(("auto", "laplace", "posterior", "bootstrap", "paper")),
@@ -102,8 +105,8 @@ class ModelSettings:
     def fit_priors(self) -> Any:
         """What `fit` and `Engine` take as ``priors``."""
         if self.priors is None:
-            # crowd-bt knows of no population to estimate.
-            return "paper" if self.model == "crowd-bt" else "auto"
+            # These know of no population to estimate.
+            return "paper" if self.model in ("crowd-bt", "bbq-signed") else "auto"
         if isinstance(self.priors, str):
             return self.priors
         from bbq_plugin.model import Priors  # noqa: PLC0415 (numba: not for reading settings)

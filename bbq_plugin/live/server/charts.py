@@ -194,6 +194,8 @@ class Points:
     x_ticks: list[Tick]
     y_ticks: list[Tick]
     counted: bool
+    #: Whether a quality below 0 is shown.
+    signed: bool = False
 
 
 def scatter(raters: RaterReport, *, narrow: bool = False) -> Points | None:
@@ -204,12 +206,15 @@ def scatter(raters: RaterReport, *, narrow: bool = False) -> Points | None:
     width, height = (360, 280) if narrow else (940, 340)
     left, bottom, top, right = 46, height - 40, 10, 24
     lowest = min(0.4, *(r.agreement for r in known))
+    # Below 0 only under bbq-signed.
+    least = floor(10 * min(0.0, *(r.quality for r in known))) / 10
 
     def x(agreement: float) -> float:
         return round(left + 8 + (width - left - right - 8) * (agreement - lowest) / (1 - lowest), 1)
 
     def y(quality: float) -> float:
-        return round(bottom - 6 - (bottom - top - 6) * min(1.0, max(0.0, quality)), 1)
+        up = (min(1.0, quality) - least) / (1 - least)
+        return round(bottom - 6 - (bottom - top - 6) * up, 1)
 
     counted = len(known) > DOTS
     shown = [r for r in known if r.verdict != "keep"][:DOTS] if counted else known
@@ -222,8 +227,9 @@ def scatter(raters: RaterReport, *, narrow: bool = False) -> Points | None:
     return Points(
         width, height, left, bottom, dots,
         [Tick(x(share), f"{share:.0%}") for share in shares][:: 2 if narrow else 1],
-        [Tick(y(q / 4), f"{q / 4:g}") for q in range(5)],
+        [Tick(y(q / 4), f"{q / 4:g}".replace("-", "−")) for q in range(ceil(4 * least), 5)],
         counted,
+        signed=least < 0,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.live.store import Store
+from bbq_plugin.simulation.files import write_study
 from tests.live.watch.running import Place, Votes, put
 
 BBQ = [sys.executable, "-c", "from bbq_plugin.cli import main; main(prog_name='bbq')"]
@@ -41,6 +43,55 @@ def test_files_present_and_files_that_come_end_up_in_the_results(
     assert place.events()[-1]["event"] == "stopped"
     with Store(place.store, writable=False) as store:
         assert [point.n_comparisons for point in store.history()] == [40, 50, 60]
+
+
+def test_bbq_signed_from_bbq_toml_gives_the_results_of_a_cold_fit(place: Place) -> None:
+    config = place.top / "bbq.toml"
+    config.write_text('[model]\nmodel = "bbq-signed"\n')
+    study = bbq.simulate(
+        items=5, raters=15, comparisons=1500, inverted=0.2, spread=1.5, ties=0.1, seed=2
+    )
+    lines = io.StringIO()
+    write_study(study, lines, "arena")
+    votes = lines.getvalue().splitlines(keepends=True)
+    place.start("--config", str(config))
+    for n in range(3):
+        put(place.folder / f"{n}.jsonl", "".join(votes[500 * n : 500 * (n + 1)]))
+        place.await_count(500 * (n + 1))
+    assert place.end() == 0
+    # Its changes are not followed: each refresh is a full fit.
+    assert {one["how"] for one in place.said("refreshed")} == {"full"}
+    cold = bbq.fit(bbq.read(sorted(place.folder.iterdir())), model="bbq-signed")
+    judged = {row.rater: row for row in bbq.rater_report(cold)}
+    report = json.loads((place.out / "report.json").read_text())
+    assert report["model"] == "bbq-signed"
+    theta = {item["item"]: item["theta"] for item in report["items"]}
+    # Both stop within 1e-6 of the optimum.
+    assert theta == pytest.approx(dict(zip(cold.items, cold.theta, strict=True)), abs=2e-6)
+    for row in report["raters"]:
+        same = judged[row["rater"]]
+        assert (row["verdict"], tuple(row["reasons"])) == (same.verdict, same.reasons)
+        assert row["quality"] == pytest.approx(same.quality, abs=1e-4)
+    assert min(row["quality"] for row in report["raters"]) < -0.5
+
+
+@pytest.mark.parametrize("command", ["watch", "serve", "fit"])
+def test_estimated_priors_of_bbq_signed_are_refused_at_once_with_the_remedy(
+    place: Place, command: str
+) -> None:
+    put(place.folder / "votes.jsonl", Votes().lines(40))
+    where = {
+        "watch": [str(place.folder), "--store", str(place.store), "--out", str(place.out)],
+        "serve": ["--store", str(place.store), "--port", "0"],
+        "fit": [str(place.folder / "votes.jsonl")],
+    }[command]
+    told = subprocess.run(
+        [*BBQ, command, *where, "--model", "bbq-signed", "--priors", "auto"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert told.returncode == 2
+    assert "which are not estimated: leave priors out" in told.stderr
+    assert "model='bbq'" in told.stderr
 
 
 def test_the_results_after_an_idle_while_are_those_of_a_cold_fit(place: Place) -> None:
