@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint clean figures
 .DEFAULT_GOAL := test
 
 # The stamps hold the moment of the last installation: pip runs again only when
@@ -39,6 +39,10 @@ test: lint
 bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"
 	@$(BIN)/python benchmarks/$*.py
+
+# Needs Chromium and its driver.
+figures: $(VENV)/.stamp-dev
+	@$(BIN)/python -m tests.report.figures
 
 docs/demo.svg: $(VENV)/.stamp-dev $(wildcard bbq_plugin/*.py bbq_plugin/*/*.py)
 	@echo "== Picture of the demo"

@@ -73,6 +73,8 @@ class Raters:
     median_quality: float
     median_agreement: float
     median_time_s: float
+    median_self_consistency: float
+    median_gold_rate: float
     not_known: tuple[str, ...]
     without_excluded: str
 
@@ -105,6 +107,8 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
         median_quality=_median([row.quality for row in rows]),
         median_agreement=_median([row.agreement for row in rows]),
         median_time_s=_median([row.median_time_s for row in rows]),
+        median_self_consistency=_median([row.self_consistency for row in rows]),
+        median_gold_rate=_median([row.gold_rate for row in rows]),
         not_known=raters.not_known,
         without_excluded=""
         if raters.without_excluded is None

@@ -1,0 +1,90 @@
+"""Draws docs/figures/report-*.png from a simulated study: `make figures`. Needs Chromium."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import numpy as np
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+import bbq_plugin as bbq
+from bbq_plugin.comparisons import GOLD, Comparison, Comparisons
+from bbq_plugin.insight import stopping
+from tests.report.studies import result_of
+from tests.report.test_browser import CHROMIUM, DESK, DRIVER, FLAGS, PHONE, show
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+WIDTH = 896  # of the picture of one rater
+KNOWN = 5  # every so many questions have a known answer
+
+
+def answers() -> Iterator[Comparison]:
+    """A study with times and known questions, in which those who guess are fast."""
+    study = bbq.simulate(
+        items=8, raters=30, comparisons=3600, guessers=0.1, inverted=0.05, ties=0.1, spread=0.8,
+        seed=3,
+    )  # fmt: skip
+    theta = dict(zip(study.truth.items, study.truth.theta.tolist(), strict=True))
+    quality = dict(zip(study.truth.raters, study.truth.quality.tolist(), strict=True))
+    rng = np.random.default_rng(3)
+    for n, answer in enumerate(study.comparisons()):
+        usual_s = 1.5 if quality[str(answer.rater)] == 0 else 8.0
+        gap = theta[answer.left] - theta[answer.right]
+        known = n % KNOWN == 0 and abs(gap) > 1
+        yield msgspec.structs.replace(
+            answer,
+            at=1.79e9 + 30.0 * n,
+            time_s=float(usual_s * rng.lognormal(0.0, 0.4)),
+            tags={GOLD: "left" if gap > 0 else "right"} if known else None,
+        )
+
+
+def taken(browser: webdriver.Chrome, file: str, clip: dict[str, float]) -> None:
+    """Write a part of the page as it is now."""
+    found = browser.execute_cdp_cmd(
+        "Page.captureScreenshot", {"clip": {**clip, "scale": 1}, "captureBeyondViewport": True}
+    )
+    (FIGURES / file).write_bytes(base64.b64decode(found["data"]))
+    sys.stdout.write(f"{FIGURES / file}\n")
+
+
+def main() -> None:
+    """Draw all of them."""
+    result = result_of(Comparisons.from_comparisons(answers()), priors="auto")
+    text = result.html(
+        title="A study",
+        command="bbq fit votes.jsonl -o report.html",
+        stop=stopping(result.fit, result.board),
+    )
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    with TemporaryDirectory() as folder:
+        for flag in (*FLAGS, f"--user-data-dir={folder}"):
+            options.add_argument(flag)
+        page = Path(folder) / "report.html"
+        page.write_text(text, encoding="utf-8")
+        browser = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+        try:
+            show(browser, page)
+            taken(browser, "report-desk.png", {"x": 0, "y": 0, "width": DESK, "height": 1100})
+            show(browser, page, WIDTH)
+            box = browser.execute_script(
+                "const box = document.querySelector('section.page').getBoundingClientRect();"
+                "return {x: 0, y: box.top + scrollY - 16, height: box.height + 32}"
+            )
+            taken(browser, "report-rater.png", {**box, "width": WIDTH})
+            show(browser, page, PHONE, "dark")
+            taken(browser, "report-phone.png", {"x": 0, "y": 0, "width": PHONE, "height": 1100})
+        finally:
+            browser.quit()
+
+
+if __name__ == "__main__":
+    main()
