@@ -71,18 +71,30 @@ def _settled(before: list[Row], now: list[Row]) -> dict[int, str | None]:
     """The tags, by id, of those answers of a task whose tags are not right any more."""
     truths = [row for row in now if _gold(row) == TRUTH]
     right = _right(truths, [OUTCOMES[row.outcome] for row in truths])
-    # Nothing here says which answer it is: it came from a file, and what that said stands.
-    by_file = not truths and not any(_gold(row) == TRUTH for row in before)
-    if by_file:
-        named = [row for row in before if _gold(row) is not None]
-        right = _right(named, [_gold(row) or "" for row in named])
+    if not truths and not any(_gold(row) == TRUTH for row in before):
+        return _as_before(before, now)
     changed = {}
     for row in now:
-        gold = _gold(row)
-        wanted = right.get((row.left, row.right), gold if by_file else None)
+        gold, wanted = _gold(row), right.get((row.left, row.right))
         if gold not in (TRUTH, wanted):
             changed[row.id] = _with_gold(row, wanted)
     return changed
+
+
+def _as_before(before: list[Row], now: list[Row]) -> dict[int, str | None]:
+    """Where nothing says which answer is the known one, what was said of the others stands.
+
+    So it is in stores from before the known answer was tagged, and where it came in a file, which
+    does not name its task. It may be among the answers that were there, so only new ones get it.
+    """
+    named = [row for row in before if _gold(row) is not None]
+    right = _right(named, [_gold(row) or "" for row in named])
+    old = {row.id for row in before}
+    return {
+        row.id: _with_gold(row, right[row.left, row.right])
+        for row in now
+        if row.id not in old and _gold(row) is None and (row.left, row.right) in right
+    }
 
 
 def _right(rows: list[Row], said: list[str]) -> _Right:

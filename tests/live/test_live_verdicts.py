@@ -324,6 +324,21 @@ def test_an_event_keeps_what_an_export_has_said_of_the_question(
         assert found.check() == []
 
 
+def test_an_event_on_a_task_of_a_store_of_before_does_not_blame_or_praise_the_ground_truth(
+    tasks: list[Task], tmp_path: Path
+) -> None:
+    store = tmp_path / "s.db"
+    some, gold = few(tasks)
+    events = events_of(some)
+    told(store, events[:-1])
+    truth = f"ls:1:{events[0]['annotation']['id']}"
+    with Store(store) as found, found.transaction() as transaction:
+        ((number,),) = found.rows("SELECT id FROM comparison WHERE key = ?", (truth,))
+        transaction.retag({number: None})
+    told(store, events[-1:])
+    assert gold_of(store) == {key: said for key, said in gold.items() if key != truth}
+
+
 def test_the_hook_takes_known_questions_and_times(tasks: list[Task], tmp_path: Path) -> None:
     path = written(tmp_path / "export.json", tasks)
     ingested(tmp_path / "s.db", tmp_path / "in", tasks)
