@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from bbq_plugin.comparisons import Comparison, Outcome
@@ -13,24 +14,34 @@ if TYPE_CHECKING:
 
 __all__ = ["warm_up"]
 
-_ITEMS, _RATERS = "abcd", "rstu"
+_ITEMS = "abcdefghij"
+_RATERS = "rstuvwxy"
 
 
 def warm_up(engine: Engine) -> None:
-    """Fit a handful of answers the way that an engine does, and look at all of the result."""
+    """Fit some answers the way that an engine does, and look at all of the result.
+
+    The first rater has given enough of them to be followed without being read again, which is
+    work of its own; so is a change too small to estimate the priors anew, and to take one back.
+    """
     with Engine(model=engine.model, priors=engine.priors, tol=engine.tol) as other:
-        other.add(_answers(0))
+        known = list(_answers())
+        other.add(known)
         other.refresh()
-        other.add(_answers(1))
+        for turn, rater in enumerate(_RATERS[:2]):
+            other.add(Comparison(f"more {turn}", rater, "a", "b", "left"))
+            other.refresh()
+        other.retract(known[0].key)
         other.refresh()
         moment = Moment(other.fit, 0.0, Thresholds())
         for part in (moment.better, moment.raters, moment.pairs, moment.n_groups):
             del part
 
 
-def _answers(turn: int) -> Iterator[Comparison]:
-    for n, rater in enumerate(_RATERS):
-        for i, left in enumerate(_ITEMS):
-            for j, right in enumerate(_ITEMS[:i]):
-                outcome: Outcome = ("left", "right", "tie")[(n * i + j) % 3]
-                yield Comparison(f"{turn}{rater}{left}{right}", rater, left, right, outcome)
+def _answers() -> Iterator[Comparison]:
+    """All pairs both ways round by the first rater, a part of them by each of the others."""
+    for n, (left, right) in enumerate(permutations(_ITEMS, 2)):
+        for m, rater in enumerate(_RATERS):
+            if m == 0 or (n + m) % 4 == 0:
+                outcome: Outcome = "left" if m == 0 or left < right else ("right", "tie")[n % 2]
+                yield Comparison(f"{rater}{left}{right}", rater, left, right, outcome)
