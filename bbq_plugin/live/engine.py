@@ -209,13 +209,20 @@ class Engine:
         """Whether answers came or went since the last refresh."""
         return self._dirty or self._in_doubt or self._fit is None
 
+    @property
+    def outgrown(self) -> bool:
+        """Whether estimated priors are of so many fewer answers, or more, that they are due."""
+        with self._mutex:
+            return self._counts.n > 0 and self._outgrown()
+
     # -- the fit
 
-    def refresh(self, *, full: bool = False) -> Refresh:
+    def refresh(self, *, full: bool = False, hold_priors: bool = False) -> Refresh:
         """Follow what came since the last time; whether by an incremental step or full passes.
 
         `full` goes on until the optimum is certified to `tol`, as in a cold `bbq.fit`, and
-        estimates the priors anew if they are to be estimated.
+        estimates the priors anew if they are to be estimated. Else they are estimated anew when
+        they are `outgrown`; with `hold_priors` that waits for a later refresh, if it can.
         """
         with self._mutex:
             self._catch_up()
@@ -226,7 +233,7 @@ class Engine:
             streaming, self._streaming = self._streaming, None
             if not self._follows:
                 how = self._cold()
-            elif streaming is None or (self.priors == "auto" and full) or self._outgrown():
+            elif streaming is None or self._estimates(full=full, hold=hold_priors):
                 how = self._start(anew=full)
             else:
                 how = self._follow(streaming, pending, full=full)
@@ -235,6 +242,9 @@ class Engine:
             if how == "full":
                 self._save(how)
         return how
+
+    def _estimates(self, *, full: bool, hold: bool) -> bool:
+        return (full and self.priors == "auto") or (not hold and self._outgrown())
 
     def _outgrown(self) -> bool:
         n, then = self._counts.n, self._estimated_at

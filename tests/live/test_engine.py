@@ -147,6 +147,39 @@ def test_a_restart_goes_on_where_the_last_run_ended(tmp_path: Path, priors: Any)
         assert_same_fit(engine.fit, cold(records, priors=priors), within=1e-5)
 
 
+def outgrown(engine: Engine) -> bool:
+    return engine.outgrown
+
+
+def test_priors_that_are_held_are_made_up_for_later() -> None:
+    records = answers(600)
+    with Engine(priors="auto") as engine:
+        assert not outgrown(engine), "there is nothing to estimate from"
+        engine.add(records[:200])
+        assert outgrown(engine)
+        engine.refresh(hold_priors=True)
+        before = engine.fit.priors
+        assert before == cold(records[:200], priors="auto").priors, "there was nothing to hold"
+        engine.add(records[200:])
+        engine.refresh(hold_priors=True)
+        assert outgrown(engine)
+        assert engine.fit.priors == before
+        assert engine.fit.data.n_comparisons == 600
+        engine.refresh()
+        assert not outgrown(engine)
+        assert_same_fit(engine.fit, cold(records, priors="auto"), within=1e-5)
+        engine.retract([record.key for record in records])
+        assert not outgrown(engine), "nothing is left to estimate from"
+
+
+def test_given_priors_are_never_outgrown() -> None:
+    with Engine() as engine:
+        engine.add(answers(20))
+        engine.refresh()
+        engine.add(answers(400))
+        assert not outgrown(engine)
+
+
 def test_a_fit_stays_that_of_its_moment() -> None:
     records = answers(300)
     with Engine() as engine:

@@ -25,6 +25,9 @@ _BATCH = 64
 # The fit follows no more often than this, however fast events come.
 _REFRESH_S = 0.5
 _LONGEST_PAUSE_S = 1.0
+# To estimate the priors anew takes longer than all else together, and every tenth more answers
+# asks for it; it gets this share of the time, until a quiet moment makes up for it.
+_ESTIMATING = 0.05
 _LONGEST_REASON = 500
 
 
@@ -46,10 +49,14 @@ class Worker:
         on_fit: Callable[[], None] = lambda: None,
         on_partial: Callable[[], None] = lambda: None,
         tell: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self.engine, self.inbox, self.reader, self.tool = engine, inbox, reader, tool
         self._given, self._on_fit, self._on_partial, self._tell = given, on_fit, on_partial, tell
         self._problem: str | None = None
+        #: When the priors may be estimated anew, on that clock.
+        self._estimate_from = 0.0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bbq-worker", daemon=True)
@@ -73,7 +80,7 @@ class Worker:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait()
+            self._wake.wait(self._until_estimate_s())
             self._wake.clear()
             if self._stop.is_set():
                 return
@@ -98,23 +105,37 @@ class Worker:
             self._wake.set()
 
     def _turn(self) -> None:
-        begun = time.monotonic()
+        begun = self._clock()
         while not self._stop.is_set():
             if not self.work():
                 break
-            if time.monotonic() - begun > _REFRESH_S:
+            if self._clock() - begun > _REFRESH_S:
                 self._wake.set()
                 break
         self.follow()
         # A quarter of the time at most: whoever sends or looks needs the rest.
-        spent = time.monotonic() - begun
+        spent = self._clock() - begun
         self._stop.wait(min(max(_REFRESH_S - spent, 3 * spent), _LONGEST_PAUSE_S))
 
     def follow(self) -> None:
-        """Let the fit follow the answers, if there are any."""
-        if self.engine.changed and self.engine.store.counts().n_comparisons:
-            self.engine.refresh()
-            self._on_fit()
+        """Let the fit follow the answers, if there are any; the priors not as often."""
+        engine, begun = self.engine, self._clock()
+        estimates = engine.outgrown and begun >= self._estimate_from
+        if not (engine.changed or estimates) or not engine.store.counts().n_comparisons:
+            return
+        try:
+            engine.refresh(hold_priors=not estimates)
+        finally:
+            if estimates:
+                now = self._clock()
+                self._estimate_from = now + (now - begun) * (1 / _ESTIMATING - 1)
+        self._on_fit()
+
+    def _until_estimate_s(self) -> float | None:
+        """How long to wait for events at most, because the priors are due; None for ever."""
+        if not self.engine.outgrown:
+            return None
+        return max(0.0, self._estimate_from - self._clock())
 
     def work(self) -> int:
         """Work off one batch; how many events it had."""

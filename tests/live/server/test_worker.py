@@ -1,0 +1,96 @@
+"""What is done behind the answers to events, so that it does not hold them up."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import bbq_plugin as bbq
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.events import event_reader
+from bbq_plugin.live.server.inbox import Inbox
+from bbq_plugin.live.server.worker import Worker
+from tests.live.server.payloads import body, event
+from tests.live.server.serving import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Clock:
+    """Every look at it takes a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@contextmanager
+def working(**options: Any) -> Iterator[tuple[Worker, Callable[[int, int], None]]]:
+    """A worker whose thread is not started, and what sends it events."""
+    with Engine(priors="auto") as engine:
+        inbox = Inbox(engine.store)
+        worker = Worker(engine, inbox, event_reader("label-studio"), **options)
+
+        def send(first: int, last: int) -> None:
+            for n in range(first, last):
+                told = event(
+                    n, rater=n % 5, items=(f"m{n % 4}", f"m{4 + n % 3}"),
+                    selected="left" if n % 7 else "right",
+                )  # fmt: skip
+                inbox.put(body(told)).result(60)
+            worker.wake()
+
+        inbox.start()
+        try:
+            yield worker, send
+        finally:
+            inbox.stop()
+            worker.stop()
+
+
+def work_off(worker: Worker) -> None:
+    while worker.work():
+        pass
+
+
+def test_the_fit_follows_at_once_and_the_priors_when_it_is_their_turn() -> None:
+    clock, fits = Clock(), list[None]()
+    with working(clock=clock, on_fit=lambda: fits.append(None)) as (worker, send):
+        engine = worker.engine
+        send(1, 41)
+        work_off(worker)
+        worker.follow()
+        before = engine.fit.priors
+        send(41, 121)
+        work_off(worker)
+        worker.follow()
+        assert engine.fit.data.n_comparisons == 120
+        assert engine.fit.priors == before
+        worker.follow()
+        assert len(fits) == 2, "nothing is new and nothing is due"
+        clock.now += 60.0
+        worker.follow()
+        assert len(fits) == 3
+        assert engine.fit.priors == bbq.fit(engine.data, priors="auto").priors
+
+
+def test_the_priors_follow_though_no_more_events_come() -> None:
+    with working() as (worker, send):
+        engine = worker.engine
+        worker.start()
+        send(1, 41)
+        wait_until(lambda: not engine.changed, "a fit of the first events")
+        send(41, 121)
+        wait_until(
+            lambda: (
+                engine.store.counts().n_comparisons == 120
+                and not engine.changed
+                and not engine.outgrown
+            ),
+            "an estimate of the priors from all events",
+        )
+        assert engine.fit.priors == bbq.fit(engine.data, priors="auto").priors
