@@ -3,6 +3,9 @@
 A real `bbq serve` in a process of its own gets 200 events a second for 60 seconds on the loopback,
 over lines that stay open and in no step with the answers: an event that has to wait counts from
 the moment at which it should have been sent.
+
+Before and after it, the same load goes to a bare endpoint that does nothing but put each body on
+disk: what this machine, its disk and the sender take by themselves.
 """
 
 from __future__ import annotations
@@ -16,13 +19,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from common import ROOT, Report, arguments
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
 RATE = 200
+BARE_S = 8
 SECRET = "a-secret-of-the-benchmark"  # noqa: S105
 LINES = 32
 BAR_MS = 50.0
@@ -93,8 +104,11 @@ class Line:
         return int(answer.split()[1])
 
 
-async def load(port: int, seconds: int, pid: int) -> dict[str, Any]:
-    """Send at the rate; seconds from due to answered, statuses, and memory on the way."""
+async def load(port: int, seconds: int, pid: int, sent: int = 0) -> dict[str, Any]:
+    """Send at the rate; seconds from due to answered, statuses, and memory on the way.
+
+    `sent`: how many events went before, because each is an annotation of its own.
+    """
     random = Random(1)  # noqa: S311 (a benchmark)
     # In turn, so that no line is idle for so long that the server closes it.
     free: asyncio.Queue[Line] = asyncio.Queue()
@@ -117,7 +131,7 @@ async def load(port: int, seconds: int, pid: int) -> dict[str, Any]:
     for number in range(RATE * seconds):
         due = begin + number / RATE
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(number + 1, due)))
+        tasks.append(asyncio.create_task(one(sent + number + 1, due)))
         if number % RATE == 0:
             memory.append(memory_bytes(pid))
     await asyncio.gather(*tasks)
@@ -130,21 +144,65 @@ async def load(port: int, seconds: int, pid: int) -> dict[str, Any]:
     }
 
 
-def started(store: Path) -> tuple[subprocess.Popen[str], int]:
-    """A server on a free port."""
-    code = "from bbq_plugin.cli import main; main(prog_name='bbq')"
+@contextmanager
+def serving(*command: str) -> Iterator[tuple[int, int]]:
+    """A server on a free port, in a process of its own; the port and the process."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "adapters")])
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", "--store", str(store), "--port", "0"],
+        [sys.executable, *command],
         env={**os.environ, "BBQ_WEBHOOK_SECRET": SECRET, "PYTHONPATH": path},
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("Serving "):
-            return process, int(line.split()[1].rsplit(":", 1)[1])
-    raise SystemExit("bbq serve did not start")
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("Serving "):
+                yield int(line.split()[1].rsplit(":", 1)[1]), process.pid
+                return
+        raise SystemExit(f"{command[-1]} did not start")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def bare(store: str) -> None:
+    """Put each body on disk in a transaction of its own, and answer; nothing else."""
+    import uvicorn  # noqa: PLC0415 (this is another process)
+    from starlette.applications import Starlette  # noqa: PLC0415
+    from starlette.responses import JSONResponse  # noqa: PLC0415
+    from starlette.routing import Route  # noqa: PLC0415
+
+    from bbq_plugin.live.server.running import listening  # noqa: PLC0415
+
+    db = sqlite3.connect(store, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("CREATE TABLE IF NOT EXISTS event (id INTEGER PRIMARY KEY, body BLOB)")
+
+    async def receive(request: Request) -> Response:
+        body = await request.body()
+        db.execute("INSERT INTO event (body) VALUES (?)", (body,))
+        return JSONResponse({"detail": "on disk"})
+
+    app = Starlette(routes=[Route("/webhook/label-studio", receive, methods=["POST"])])
+    door = listening("127.0.0.1", 0)
+    door.listen(2048)
+    print(f"Serving http://127.0.0.1:{door.getsockname()[1]}", file=sys.stderr, flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[door])
+
+
+def bare_waits(folder: str, seconds: int) -> list[float]:
+    """How long a bare endpoint takes under the same load."""
+    with serving(__file__, "bare", str(Path(folder) / "bare.db")) as (port, pid):
+        asyncio.run(load(port, 1, pid))
+        waits: list[float] = asyncio.run(load(port, seconds, pid))["waits"]
+        return waits
+
+
+def percentile_ms(waits: list[float], share: float) -> float:
+    """Of sorted waits."""
+    return 1000 * waits[int(share * (len(waits) - 1))]
 
 
 def stored(store: Path) -> tuple[int, int]:
@@ -162,33 +220,37 @@ def main() -> None:
     report = Report(
         "webhooks", "Webhooks", "Events of Label Studio into a store, 200 a second.", options.quick
     )
+    code = "from bbq_plugin.cli import main; main(prog_name='bbq')"
+    bare_s = 2 if options.quick else BARE_S
+    first = 2 * RATE
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "state.db"
-        process, port = started(store)
-        try:
-            # What is compiled once is not what is measured.
-            asyncio.run(load(port, 2, process.pid))
+        control = bare_waits(folder, bare_s)
+        with serving("-c", code, "serve", "--port", "0", "--store", str(store)) as (port, pid):
+            # A store that has some answers, as one that is in use.
+            asyncio.run(load(port, first // RATE, pid))
             time.sleep(5)
-            found = asyncio.run(load(port, seconds, process.pid))
+            found = asyncio.run(load(port, seconds, pid, first))
             begun = time.perf_counter()
             while stored(store)[1] and time.perf_counter() - begun < 60:
                 time.sleep(0.1)
             behind = time.perf_counter() - begun
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
         n, waiting = stored(store)
+        control = sorted(control + bare_waits(folder, bare_s))
     waits, memory = found["waits"], found["memory"]
     sent = len(waits)
-    p99 = 1000 * waits[int(0.99 * (sent - 1))]
+    p99, bare_p99 = percentile_ms(waits, 0.99), percentile_ms(control, 0.99)
     report.check("events a second", f"{sent / found['seconds']:.0f}", f"{RATE}")
     report.check(
         "answered, 99th percentile", f"{p99:.1f} ms", f"≤ {BAR_MS:.0f} ms", ok=p99 <= BAR_MS
     )
-    report.check("answered, median", f"{1000 * waits[sent // 2]:.1f} ms")
+    report.check("answered, median", f"{percentile_ms(waits, 0.5):.1f} ms")
     report.check("answered, longest", f"{1000 * waits[-1]:.1f} ms")
+    report.check("a bare endpoint, 99th percentile", f"{bare_p99:.1f} ms")
+    report.check("a bare endpoint, median", f"{percentile_ms(control, 0.5):.1f} ms")
+    report.check("99th percentile, to that of the bare endpoint", f"{p99 / bare_p99:.1f}")
     refused = sum(status != 200 for status in found["statuses"])
-    lost = max(0, max(sent, 2 * RATE) - n)
+    lost = max(0, first + sent - n)
     report.check(
         "lost", f"{lost + refused + waiting} of {sent:,}", "0", ok=not (lost or refused or waiting)
     )
@@ -198,9 +260,13 @@ def main() -> None:
     report.check("memory, last third to first", f"{growth:.2f}", "≤ 1.1", ok=growth <= 1.1)
     report.check("memory at the end", f"{late / 1e6:.0f} MB")
     report.check("worked off after the last event", f"{behind:.1f} s")
-    report.values = {"p99_ms": p99, "growth": growth, "n": n}
+    report.check("load of the machine", f"{os.getloadavg()[0]:.1f}")
+    report.values = {"p99_ms": p99, "bare_p99_ms": bare_p99, "growth": growth, "n": n}
     report.finish()
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 3 and sys.argv[1] == "bare":
+        bare(sys.argv[2])
+    else:
+        main()
