@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from bbq_plugin.errors import UsageError
+from bbq_plugin.live.server.protocol import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +73,7 @@ def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> 
 
     config = uvicorn.Config(
         service.app(),
+        http=Protocol,
         log_config=None,
         access_log=False,
         server_header=False,
