@@ -31,6 +31,8 @@ class News:
     gone_tasks: tuple[str, ...] = ()
     #: More has happened than the event tells; a pull would bring it.
     partial: bool = False
+    #: How the answers of the project are read, to be kept for `remember`.
+    plan: str | None = None
 
 
 class EventReader(Protocol):
@@ -45,6 +47,9 @@ class EventReader(Protocol):
         `given` are keys of answers that this side has marked as cancelled: their raters did
         give them, and they go on counting.
         """
+
+    def remember(self, project: str, plan: Mapping[str, Any]) -> None:
+        """How a project's answers were read before, by events or by a pull."""
 
     def items(self, project: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The items that a task shows, if it is known by now how the project names them."""

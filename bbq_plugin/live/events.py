@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from bbq_plugin._options import coerced
+from bbq_plugin.comparisons import Skipped
 from bbq_plugin.errors import UsageError
 from bbq_plugin.events import News
 from bbq_plugin.live.gold import KnownAnswers, keys_of
 from bbq_plugin.registry import chosen_adapter
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from bbq_plugin.events import EventReader
     from bbq_plugin.live.store import Store
     from bbq_plugin.live.store.transaction import Transaction
     from bbq_plugin.live.store.writing import Tally
     from bbq_plugin.registry import Adapter
 
-__all__ = ["cancelled_by_push", "event_reader", "news_reader", "take"]
+__all__ = ["cancelled_by_push", "event_reader", "kept_plan", "news_reader", "take"]
 
 ReadNews = Callable[[Mapping[str, Any], Collection[str]], News]
+
+
+# What counts now under the keys of annotations: one row each, however many pairs it has.
+_ANSWERS = (
+    "SELECT key, rater, version, at FROM comparison "
+    "WHERE key IN (SELECT value FROM json_each(:keys)) AND rater IS NOT NULL UNION "
+    "SELECT slate, rater, version, at FROM comparison "
+    "WHERE slate > '' AND slate IN (SELECT value FROM json_each(:keys)) AND rater IS NOT NULL"
+)
+# Others of their task that were taken back and may count again: not those deleted for good.
+_SET_ASIDE = (
+    "SELECT 1 FROM task_answer a JOIN task_answer b ON b.task = a.task AND b.key != a.key "
+    "JOIN retracted r ON r.key = b.key AND r.version < 1e300 "
+    "WHERE a.key IN (SELECT value FROM json_each(?)) "
+    "AND NOT EXISTS (SELECT 1 FROM comparison c WHERE c.key = b.key) LIMIT 1"
+)
 
 
 def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = None) -> EventReader:
@@ -58,11 +80,14 @@ def take(
     at: float,
     *,
     adapter: str | None = None,
+    on_partial: Callable[[], None] = lambda: None,
 ) -> Tally:
     """Put what events say into the store, in whatever order they come.
 
     Of two records of an answer the newer counts, and what was deleted stays out: so an event
-    twice, or before one that should have come first, changes nothing.
+    twice, or before one that should have come first, changes nothing. Of two answers of a rater
+    to one task the later counts. `on_partial` is called when a pull would bring more: the later
+    one is gone, so that the earlier may count again.
     """
     found = list(news)
     db = transaction.db
@@ -71,18 +96,81 @@ def take(
         "INSERT OR IGNORE INTO task_answer VALUES (?, ?)",
         [pair for one in found for pair in one.answers],
     )
-    tally = transaction.add(
-        [record for one in found for record in one.records],
-        kind, name, at, by_key=False, adapter=adapter, wholes=False,
-    )  # fmt: skip
+    db.executemany(
+        "INSERT INTO event_plan VALUES (?, ?) "
+        "ON CONFLICT DO UPDATE SET plan = excluded.plan WHERE plan != excluded.plan",
+        {one.project or "": one.plan for one in found if one.plan is not None}.items(),
+    )
+    records = [record for one in found for record in one.records]
+    tally = transaction.add(records, kind, name, at, by_key=False, adapter=adapter, wholes=False)
     gone = [key for one in found for key in one.gone]
     for task in (task for one in found for task in one.gone_tasks):
         gone += keys_of(db, task)
         db.execute("DELETE FROM task_answer WHERE task = ?", (task,))
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
+    later = _replaced(db, dict.fromkeys(task for one in found for task, _ in one.answers))
+    if later:
+        more = transaction.add(later, kind, name, at, by_key=False, adapter=adapter, wholes=False)
+        tally.n_retracted += more.n_retracted
     tally.n_changed += known.settle(transaction)
+    gone += [one.key for one in records if isinstance(one, Skipped) and one.key is not None]
+    if gone and db.execute(_SET_ASIDE, (_json(gone),)).fetchone():
+        on_partial()
     return tally
+
+
+def _json(keys: Collection[str]) -> str:
+    return msgspec.json.encode(list(keys)).decode()
+
+
+def _replaced(db: sqlite3.Connection, tasks: Iterable[str]) -> list[Skipped]:
+    """Answers that their raters have replaced by a later one to the same task.
+
+    Which one is the later is decided as for a page of a pull, where all stand side by side.
+    """
+    found = []
+    for task in tasks:
+        keys = keys_of(db, task)
+        if len(keys) < 2:
+            continue
+        newest: dict[int, tuple[float, float, int, str]] = {}
+        said = []
+        for key, rater, version, at in db.execute(_ANSWERS, {"keys": _json(keys)}).fetchall():
+            own = (_known(version), _known(at), _own_number(key), key)
+            said.append((key, rater, at, own))
+            newest[rater] = max(newest.get(rater, own), own)
+        found += [
+            Skipped(
+                key, "replaced by the rater's later answer to the same task", expected=True,
+                key=key, version=newest[rater][0], at=at,
+            )
+            for key, rater, at, own in said
+            if newest[rater] != own
+        ]  # fmt: skip
+    return found
+
+
+def _known(time: float | None) -> float:
+    return float("-inf") if time is None else float(time)
+
+
+def _own_number(key: str) -> int:
+    """Of an annotation; later ones have higher ones."""
+    last = key.rpartition(":")[2]
+    return int(last) if re.fullmatch(r"[0-9]{1,18}", last) else -1
+
+
+def kept_plan(store: Store, project: str) -> Mapping[str, Any] | None:
+    """How the answers of a project are read, as its events or pages have told last time."""
+    if not re.fullmatch(r"[0-9]{1,18}", project):
+        return None
+    kept = store.rows("SELECT plan FROM event_plan WHERE project = ?", (project,))
+    kept += store.rows(
+        "SELECT json_extract(state, '$.plan') FROM remote WHERE project = ?", (int(project),)
+    )
+    found: dict[str, Any] | None = next((msgspec.json.decode(p) for (p,) in kept if p), None)
+    return found
 
 
 def cancelled_by_push(store: Store) -> frozenset[str]:

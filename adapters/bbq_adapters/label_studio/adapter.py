@@ -48,6 +48,11 @@ _FLAT = (
     "predictions, so any that it holds count; export the project as JSON to leave them out"
 )
 
+_ODD_TIME = (
+    "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "
+    "answers count, without their time"
+)
+
 
 class LabelStudioAdapter:
     """Reads exports of Label Studio projects that compare or rank."""
@@ -222,9 +227,13 @@ class Reading:
         self._no_tags = {*keys, *(plan.controls if plan else ())}
         self._named = 0
         self._nameless = 0
+        self._odd_time = False
 
-    def records(self, task: Task) -> Iterator[Comparison | Skipped]:
+    def records(self, task: Task) -> Iterator[Comparison | Skipped | Note]:
         """What becomes of a task and its answers."""
+        if not self._odd_time and any(answer.odd_time for answer in task.answers):
+            self._odd_time = True
+            yield Note(f"{self._name}: {_ODD_TIME}")
         for _ in range(task.drafts):
             yield Skipped(task.where, "a draft, never submitted", expected=True)
         if not task.answers:

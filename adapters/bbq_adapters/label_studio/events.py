@@ -15,7 +15,14 @@ import msgspec
 from bbq_adapters.label_studio import found
 from bbq_adapters.label_studio.adapter import Reading, key_of
 from bbq_adapters.label_studio.plan import meaning
-from bbq_adapters.label_studio.tasks import Answer, Result, Task, identifier, server_task
+from bbq_adapters.label_studio.tasks import (
+    Answer,
+    Result,
+    Task,
+    identifier,
+    server_task,
+    without_address,
+)
 from bbq_plugin.comparisons import Skipped
 from bbq_plugin.errors import FormatError
 from bbq_plugin.events import News
@@ -97,6 +104,8 @@ class LabelStudioEvents:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._plans: dict[tuple[str | None, bytes], Plan] = {}
+        #: The last plan of each project. Other threads look it up while events are read.
+        self._last: dict[str | None, Plan] = {}
 
     def stripped(self, body: bytes) -> bytes:
         """The part of an event that is needed."""
@@ -104,7 +113,7 @@ class LabelStudioEvents:
         if event.project is not None and not event.annotation:
             event.project.parsed_label_config = None
         for annotation in _listed(event.annotation):
-            annotation.completed_by = _person(annotation.completed_by)
+            annotation.completed_by = without_address(annotation.completed_by)
         return _encode(event)
 
     def __call__(self, event: bytes | Mapping[str, Any], given: Collection[str] = ()) -> News:
@@ -129,10 +138,16 @@ class LabelStudioEvents:
         unknown = Skipped("webhook", "an event of an unknown kind", repr(action), expected=True)
         return News(action, project, (unknown,))
 
+    def remember(self, project: str, plan: Mapping[str, Any]) -> None:
+        """What names the items of a project, until its events tell."""
+        kept = found.unpacked(plan)
+        if kept is not None and len(self._last) < _MOST_PLANS:
+            self._last.setdefault(project, kept)
+
     def items(self, project: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The items that a task shows, by the last plan of its project."""
-        plans = [plan for (own, _), plan in self._plans.items() if own == project]
-        source = plans[-1].source if plans else None
+        plan = self._last.get(project)
+        source = plan.source if plan is not None else None
         names = source.names(dict(data)) if source is not None else None
         return tuple(names) if names else None
 
@@ -165,7 +180,11 @@ class LabelStudioEvents:
                 for answer in whole.answers
                 if answer.id is not None and own is not None
             ]
-        return News(action, project, tuple(records), answers=tuple(answers), partial=lost)
+        plan = self._last.get(project)
+        kept = None if plan is None else _encode(found.packed(plan)).decode()
+        return News(
+            action, project, tuple(records), answers=tuple(answers), partial=lost, plan=kept
+        )
 
     def _records(self, task: Task, project: _Project | None, name: str) -> list[Record]:
         parsed = project.parsed_label_config if project else None
@@ -183,7 +202,10 @@ class LabelStudioEvents:
             reading.check_names([task])
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
+                self._last.clear()
             self._plans[place] = plan
+        if plan is not None and self._last.get(task.project) != plan:
+            self._last[task.project] = plan
         return records
 
     def _with_all_labels(
@@ -218,14 +240,6 @@ def _listed(found: Any) -> list[Any]:
     if found is None:
         return []
     return found if isinstance(found, list) else [found]
-
-
-def _person(value: Any) -> Any:
-    """A rater by id: an address is needed only where there is nothing else."""
-    if isinstance(value, dict):
-        own = identifier(value.get("id"))
-        return own if own is not None else identifier(value.get("email"))
-    return value
 
 
 def _whole(

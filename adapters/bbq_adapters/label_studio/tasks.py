@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import groupby
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ FLAT_FIELDS = frozenset(
 
 # Tables rename a key of the data like this if a control has the same name.
 _RENAMED = "_data_"
+
+# A page may stay open over a weekend; what takes longer than a year is no duration.
+_LONGEST_S = 366 * 24 * 3600.0
 
 # The flat exports write Python's None as text where the rater's account was deleted.
 _NOBODY = "None"
@@ -56,6 +60,8 @@ class Answer:
     ground_truth: bool | None = None
     parent: str | None = None
     by_machine: bool = False
+    #: Whether it told a duration that can be none.
+    odd_time: bool = False
 
     def of(self, control: str) -> list[Result]:
         """The results of one control."""
@@ -163,6 +169,8 @@ def server_task(found: dict[str, Any], name: str) -> Task:
             value=sorted(found)[:20],
             remedy="this version of Label Studio may be newer than this package; upgrade it",
         ) from error
+    for annotation in task.annotations:
+        annotation.completed_by = without_address(annotation.completed_by)
     return _full_task(task, 0, f"{name}: task {_shown(task.id)}")
 
 
@@ -194,7 +202,8 @@ def _answer(annotation: _Annotation, place: str) -> Answer:
         identifier(annotation.parent_annotation),
         # Submitting in the browser always sends the time it took; turning predictions into
         # annotations in bulk never does, and nobody looked at those.
-        annotation.parent_prediction is not None and time_s is None,
+        annotation.parent_prediction is not None and annotation.lead_time is None,
+        time_s is None and annotation.lead_time is not None,
     )
 
 
@@ -272,6 +281,7 @@ def _flat_answer(row: dict[str, Any], place: str) -> Answer | None:
     if own is None:
         return None
     rater = _person(row.get("annotator"))
+    time_s = seconds(row.get("lead_time"))
     return Answer(
         own,
         f"{place}, annotation {_shown(own)}",
@@ -284,7 +294,8 @@ def _flat_answer(row: dict[str, Any], place: str) -> Answer | None:
         ],
         epoch(row.get("created_at")),
         epoch(row.get("updated_at")),
-        seconds(row.get("lead_time")),
+        time_s,
+        odd_time=time_s is None and row.get("lead_time") not in (None, ""),
     )
 
 
@@ -332,15 +343,26 @@ def _person(value: Any) -> str | None:
     return identifier(value)
 
 
+def without_address(value: Any) -> Any:
+    """Who answered, for what is kept of a server: an account's id, and never an address.
+
+    Where a server tells nothing but an address, its hash stands for the person: always the same.
+    """
+    own = _person(value)
+    if own is None or "@" not in own:
+        return own
+    return f"person-{sha256(own.lower().encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
 def seconds(value: Any) -> float | None:
-    """A duration, from a number or its text."""
+    """A duration, from a number or its text; None for what cannot be one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if isfinite(number) and number >= 0 else None
+    return number if isfinite(number) and 0 <= number <= _LONGEST_S else None
 
 
 def epoch(value: Any) -> float | None:

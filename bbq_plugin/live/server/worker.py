@@ -181,7 +181,10 @@ class Worker:
             with store.transaction() as transaction:
                 found = list(news)
                 if found:
-                    take(transaction, found, "webhook", self.tool, store.clock(), adapter=self.tool)
+                    take(
+                        transaction, found, "webhook", self.tool, store.clock(),
+                        adapter=self.tool, on_partial=self._on_partial,
+                    )  # fmt: skip
                 db = transaction.db
                 db.executemany(
                     "DELETE FROM event WHERE id = ?",

@@ -18,3 +18,8 @@ EVENTS = """
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX task_answer_key ON task_answer (key);
     """
+
+EVENT_PLANS = """
+    -- How the answers of a project are read, as its first events told: `/predict` asks for it.
+    CREATE TABLE event_plan (project TEXT PRIMARY KEY, plan TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    """

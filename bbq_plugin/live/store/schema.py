@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreError
 from bbq_plugin.live.store import chunks
-from bbq_plugin.live.store.event_tables import EVENTS
+from bbq_plugin.live.store.event_tables import EVENT_PLANS, EVENTS
 from bbq_plugin.live.store.remote_tables import REMOTE
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ MIGRATIONS: Sequence[str] = (
     EVENTS,
     # Columns with more in them: written anew from the rows, which had all of it.
     "DELETE FROM chunk; DELETE FROM removed;",
+    EVENT_PLANS,
 )
 
 VERSION = len(MIGRATIONS)

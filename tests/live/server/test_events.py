@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,73 @@ def test_a_created_annotation_is_an_answer_under_the_key_of_an_export() -> None:
 def test_a_changed_annotation_replaces_the_answer_whichever_event_comes_first() -> None:
     assert stored(event(), updated()) == {"ls:1:1": ("right", "2")}
     assert stored(updated(), event()) == {"ls:1:1": ("right", "2")}
+
+
+def again(number: int, selected: str, at: float, **fields: Any) -> dict[str, Any]:
+    """An annotation of rater 2 to task 1, whatever its own number is."""
+    found = event(number, selected=selected, at=at, **fields)
+    found["annotation"]["task"] = 1
+    found["task"]["id"] = 1
+    return found
+
+
+def test_of_two_answers_of_a_rater_to_a_task_the_later_counts_at_once_in_any_order() -> None:
+    first, second = again(1, "left", 0.0), again(2, "right", 60.0)
+    others = again(3, "left", 30.0, rater=5)
+    expected = {"ls:1:2": ("right", "2"), "ls:1:3": ("left", "5")}
+    for order in permutations((first, second, others)):
+        assert stored(*order) == expected
+        # As a pull has it, where all of them stand side by side in one task.
+        assert stored(bulk(*order)) == expected
+    # The first one, changed after the second was made, is the later answer.
+    changed = again(1, "right", 0.0, updated=90.0, action="ANNOTATION_UPDATED")
+    for order in permutations((first, second, changed)):
+        assert stored(*order) == {"ls:1:1": ("right", "2")}
+
+
+def test_a_second_ranking_of_a_rater_replaces_all_pairs_of_the_first() -> None:
+    def ranked(number: int, order: list[str], at: float) -> dict[str, Any]:
+        of = {"r": {"type": "Ranker", "to_name": ["list"], "labels": []}}
+        found = again(number, "left", at, of=project(1, of))
+        found["task"]["data"] = {"images": [{"id": one, "title": one} for one in "abc"]}
+        found["annotation"]["result"] = [
+            {
+                "type": "ranker", "from_name": "r", "to_name": "list",
+                "value": {"ranker": {"rank": order}},
+            }
+        ]  # fmt: skip
+        return found
+
+    first, second = ranked(1, ["a", "b", "c"], 0.0), ranked(2, ["c", "b", "a"], 60.0)
+    assert {key.rpartition(":")[0] for key in stored(first)} == {"ls:1:1"}
+    for order in permutations((first, second)):
+        assert {key.rpartition(":")[0] for key in stored(*order)} == {"ls:1:2"}
+
+
+def test_a_later_answer_that_goes_away_asks_for_a_pull_of_the_earlier() -> None:
+    first, second = again(1, "left", 0.0), again(2, "right", 60.0)
+    cancelled = again(
+        2, "right", 60.0, updated=90.0, was_cancelled=True, action="ANNOTATION_UPDATED"
+    )
+    for last in (deleted(2), cancelled):
+        assert asked_for_a_pull(first, second, last) == [False, False, True]
+    # Nothing is missing where another rater's answer, or an only one, is deleted.
+    others = again(3, "left", 30.0, rater=5)
+    assert not any(asked_for_a_pull(first, others, deleted(3), deleted(1)))
+
+
+def asked_for_a_pull(*events: dict[str, Any]) -> list[bool]:
+    reader, asked = event_reader("label-studio"), []
+    with Engine() as engine:
+        for one in events:
+            calls: list[int] = []
+            with engine.store.transaction() as transaction:
+                news = [reader(body(one))]
+                on_partial = partial(calls.append, 1)
+                take(transaction, news, "webhook", "test", 0.0, on_partial=on_partial)
+            engine.apply(transaction.change)
+            asked.append(bool(calls))
+    return asked
 
 
 def test_the_same_event_twice_is_one_answer() -> None:
