@@ -27,7 +27,7 @@ guarantee needs none of them, and it pays for that with more votes (benchmarks.m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -43,7 +43,14 @@ from bbq_plugin.insight.rows import Row
 from bbq_plugin.insight.uncertainty import Floats, uncertainty
 from bbq_plugin.model import Fit
 
-__all__ = ["HeadToHead", "Stopping", "log_e_value", "score_interval", "stopping"]
+__all__ = [
+    "HeadToHead",
+    "Stopping",
+    "log_e_value",
+    "score_interval",
+    "stopping",
+    "told_apart",
+]
 
 # The mixture is Beta(c, c) on the chance to win: half of it within 0.08 of one half.
 MIXTURE = 10.0
@@ -130,6 +137,17 @@ def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: i
         best=_best(fit, met, enough),
         _votes=tuple(_votes(fit, board, met)),
     )
+
+
+def told_apart(fit: Fit, items: Iterable[str], level: float) -> frozenset[tuple[str, str]]:
+    """The pairs of these items that the rule has told apart; (a, b) and (b, a) are both in it."""
+    wanted = set(items)
+    met = _Met.of(fit)
+    sure = np.flatnonzero(met.log_e >= -np.log(1 - level))
+    ends = zip(met.first[sure].tolist(), met.second[sure].tolist(), strict=True)
+    named = ((fit.items[i], fit.items[j]) for i, j in ends)
+    found = [pair for pair in named if wanted.issuperset(pair)]
+    return frozenset((*found, *((b, a) for a, b in found)))
 
 
 def log_e_value(wins: Floats, losses: Floats) -> Floats:

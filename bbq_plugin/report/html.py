@@ -11,7 +11,7 @@ import bbq_plugin
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight.planning import SettlingPlan, settling_plan
 from bbq_plugin.model.fitting import LARGEST_COVARIANCE
-from bbq_plugin.report.answer import Sentence, answer, level_text
+from bbq_plugin.report.answer import answer, level_text
 from bbq_plugin.report.charts_items import (
     ITEMS_DRAWN,
     MATRIX_ITEMS,
@@ -23,15 +23,14 @@ from bbq_plugin.report.charts_raters import SMALL_HEIGHT, SMALL_WIDTH, Scatter
 from bbq_plugin.report.charts_style import PAGE
 from bbq_plugin.report.document import all_warnings
 from bbq_plugin.report.html_chart import Chart, drawn
-from bbq_plugin.report.stopping import for_good, question_text
+from bbq_plugin.report.stopping import stop_section
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import HeadToHead, Leaderboard, RaterReport, Stopping
-    from bbq_plugin.insight.forecast import Milestone
+    from bbq_plugin.insight import Leaderboard, RaterReport, Stopping
     from bbq_plugin.model import Fit
     from bbq_plugin.report.history import Point
 
@@ -90,7 +89,7 @@ def report_html(
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=_matrix(board, better),
         plan=_plan(fit, board, better),
-        stop=None if stop is None else _stop(stop),
+        stop=None if stop is None else stop_section(stop),
         pairs_shown=PAIRS_SHOWN,
         files_shown=FILES_SHOWN,
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
@@ -159,20 +158,6 @@ def _matrix(board: Leaderboard, better: Any) -> Matrix | None:
 
 def _plan(fit: Fit, board: Leaderboard, better: Any) -> SettlingPlan | None:
     return None if better is None else settling_plan(fit, board, better)
-
-
-@dataclass(frozen=True)
-class StopSection:
-    """When to stop: the forecast by question, the rule in a sentence, and its pairs."""
-
-    forecast: list[tuple[str, Milestone]]
-    for_good: Sentence
-    pairs: tuple[HeadToHead, ...]
-
-
-def _stop(stop: Stopping) -> StopSection:
-    asked = [(question_text(row), row) for row in stop.milestones]
-    return StopSection(asked, for_good(stop), stop.pairs)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""When to stop, in sentences."""
+"""When to stop, in sentences and as a section of a page."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isinf
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,31 @@ from bbq_plugin.report.answer import Sentence, level_text, name
 
 if TYPE_CHECKING:
     from bbq_plugin.insight.forecast import Milestone
-    from bbq_plugin.insight.stopping import Stopping
+    from bbq_plugin.insight.stopping import HeadToHead, Stopping
 
-__all__ = ["for_good", "more_text", "question_text", "stopping_lines"]
+__all__ = [
+    "StopSection",
+    "for_good",
+    "more_text",
+    "question_text",
+    "stop_section",
+    "stopping_lines",
+]
+
+
+@dataclass(frozen=True)
+class StopSection:
+    """What stop.html.j2 shows: the forecast by question, the rule in a sentence, its pairs."""
+
+    forecast: list[tuple[str, Milestone]]
+    for_good: Sentence
+    pairs: tuple[HeadToHead, ...]
+
+
+def stop_section(stop: Stopping) -> StopSection:
+    """When to stop, for the report and the live page."""
+    asked = [(question_text(row), row) for row in stop.milestones]
+    return StopSection(asked, for_good(stop), stop.pairs)
 
 
 def stopping_lines(stop: Stopping) -> list[str]:

@@ -35,7 +35,7 @@ def wishes_of(
     return Wishes(
         excluded={row.rater: _reason(row) for row in report if row.verdict == "exclude"},
         watched={row.rater: _reason(row) for row in report if row.verdict == "watch"},
-        information_bits=_information(fit),
+        information_bits=information_of(fit),
         kinds=kinds,
         cancel=cancel,
         sampling=sampling,
@@ -47,7 +47,7 @@ def _reason(row: Any) -> str:
     return row.reasons[0] if row.reasons else f"verdict {row.verdict}"
 
 
-def _information(fit: Fit) -> Callable[[Sequence[str]], float | None]:
+def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
     """What one answer on a pair tells about the ranking, in bits; of more items the best pair."""
     from bbq_plugin.insight.design import Design  # noqa: PLC0415 (scipy: only for a plan)
     from bbq_plugin.insight.pairs import LEAST_QUALITY, average_quality  # noqa: PLC0415

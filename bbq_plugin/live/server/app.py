@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bbq_plugin.live.events import cancelled_by_push, event_reader
+from bbq_plugin.live.events import cancelled_by_push, event_reader, kept_plan
 from bbq_plugin.live.server.guard import Guard, Rules
 from bbq_plugin.live.server.inbox import Inbox
 from bbq_plugin.live.server.pages import Pages
@@ -60,7 +60,7 @@ class Service:
         self.feedback: Feedback | None = None
         self.pushing: Rounds | None = None
         self.base_url = base_url
-        self.view = View(engine, thresholds)
+        self.view = View(engine, thresholds, tell)
         self.inbox = Inbox(engine.store, on_arrival=self._wake)
         self.worker = Worker(
             engine, self.inbox, event_reader(adapter, options), tool=adapter,
@@ -97,6 +97,7 @@ class Service:
             self._fitted()
         self.inbox.start()
         self.worker.start()
+        self.view.outlooks.start()
         if self.reconcile is not None:
             self.reconcile.start()
         if self.pushing is not None:
@@ -110,6 +111,7 @@ class Service:
             self.pushing.stop()
         self.inbox.stop()
         self.worker.stop()
+        self.view.outlooks.stop()
         self.view.record()
 
     def _fitted(self) -> None:
@@ -126,14 +128,16 @@ class Service:
 
     def scores(self, project: str, tasks: Sequence[dict[str, Any]]) -> list[float | None]:
         """How little one more answer to these tasks would tell: 1 minus the bits of it."""
-        from bbq_plugin.live.remote import wishes_of  # noqa: PLC0415
-
         moment = self.view.moment
         if moment is None:
             return [None] * len(tasks)
-        bits_of = wishes_of(moment.fit, moment.raters).information_bits
-        found = [self.worker.reader.items(project, data) for data in tasks]
-        bits = [None if items is None else bits_of(items) for items in found]
+        reader = self.worker.reader
+        found = [reader.items(project, data) for data in tasks]
+        if None in found and (plan := kept_plan(self.engine.store, project)) is not None:
+            # Since the start no event has told how the project names its items.
+            reader.remember(project, plan)
+            found = [reader.items(project, data) for data in tasks]
+        bits = [None if items is None else moment.information_bits(items) for items in found]
         return [None if one is None else max(0.0, 1.0 - one) for one in bits]
 
 

@@ -16,6 +16,7 @@ import bbq_plugin
 from bbq_plugin.live.server import charts
 from bbq_plugin.live.server.answers import answers_of
 from bbq_plugin.live.server.guard import COOKIE, headers_of
+from bbq_plugin.live.server.outlook import MATRIX
 from bbq_plugin.report.answer import answer, level_text
 from bbq_plugin.report.html_format import FILTERS, ranks, span
 
@@ -34,7 +35,7 @@ __all__ = ["Pages"]
 
 ROWS = 50
 ANSWERS = 25
-MATRIX = 16
+NOTES = 20
 MOST_FORM = 1 << 14
 _SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
 
@@ -119,19 +120,21 @@ class Pages:
     # -- what they share
 
     def _page(self, request: Request, template: str, status: int = 200, **shown: Any) -> Response:
-        counts = self.view.engine.store.counts()
         html = self._env.get_template(template).render(
             title=self.title,
             path=request.url.path,
             number=self.view.number,
-            counts=counts,
-            moment=self.view.moment,
             can_write=self._can_write(request),
             has_login=self.rules.page_token is not None,
             version=bbq_plugin.__version__,
-            **shown,
+            # One moment for all of a page: it may be another one meanwhile.
+            **{"moment": self._moment(), **shown},
         )
         return Response(html, status, media_type="text/html")
+
+    def _moment(self) -> Moment | None:
+        """The last fit, unless all answers were taken back since."""
+        return self.view.moment if self.view.engine.store.counts().n_comparisons else None
 
     def _can_write(self, request: Request) -> bool:
         return self.rules.logged_in(headers_of(request.scope["headers"]))
@@ -147,17 +150,19 @@ class Pages:
 
     def board(self, request: Request) -> Response:
         """The leaderboard and its history."""
-        moment = self.view.moment
+        moment = self._moment()
         if moment is None:
-            return self._page(request, "board.html.j2", board=None)
+            return self._page(request, "board.html.j2", moment=None, board=None)
         board = moment.board
         paging = self._paging(request, len(board), ROWS)
         drawn = charts.bars(board)
         best = [row.item for row in board[: charts.LINES]]
         points = self.view.history()
+        outlook = self.view.outlooks.last()
         return self._page(
             request,
             "board.html.j2",
+            moment=moment,
             board=board,
             rows=list(zip(board, drawn.bars, strict=True))[paging.first : paging.last],
             paging=paging,
@@ -167,13 +172,16 @@ class Pages:
             lines=charts.history(points, best),
             narrow_lines=charts.history(points, best, narrow=True),
             n_points=len(points),
+            outlook=outlook,
+            stop=None if outlook is None else outlook.section,
+            error=level_text(1 - board.level),
         )
 
     def raters(self, request: Request) -> Response:
         """All raters: a chart, and a table in parts."""
-        moment = self.view.moment
+        moment = self._moment()
         if moment is None:
-            return self._page(request, "raters.html.j2", raters=None)
+            return self._page(request, "raters.html.j2", moment=None, raters=None)
         report = moment.raters
         sort = request.query_params.get("sort", "verdict")
         sort = sort if sort in SORTS else "verdict"
@@ -190,6 +198,7 @@ class Pages:
         return self._page(
             request,
             "raters.html.j2",
+            moment=moment,
             raters=report,
             rows=rows[paging.first : paging.last],
             paging=paging,
@@ -207,7 +216,7 @@ class Pages:
 
     def rater(self, request: Request) -> Response:
         """One rater: the verdict, and their answers."""
-        moment = self.view.moment
+        moment = self._moment()
         name = request.query_params.get("name", "")
         row = None if moment is None else _row(moment, name)
         if moment is None or row is None:
@@ -220,6 +229,7 @@ class Pages:
         return self._page(
             request,
             "rater.html.j2",
+            moment=moment,
             row=row,
             name=name,
             said=said,
@@ -229,27 +239,35 @@ class Pages:
 
     def pairs(self, request: Request) -> Response:
         """Who is better than whom, and what is still open."""
-        moment = self.view.moment
+        moment = self._moment()
         if moment is None or moment.better is None:
-            return self._page(request, "pairs.html.j2", cells=None, pairs=None)
+            return self._page(request, "pairs.html.j2", moment=moment, cells=None, pairs=None)
         board, better = moment.board, moment.better
         shown = min(MATRIX, len(board))
         open_ = (1 - board.level) / 2
+        outlook = self.view.outlooks.last()
+        apart = frozenset() if outlook is None else outlook.apart
+        names = [row.item for row in board[:shown]]
         cells = [
-            [None if i == j else _cell(float(better[i, j]), open_) for j in range(shown)]
-            for i in range(shown)
+            [
+                None if a == b else _cell(float(better[i, j]), open_, (a, b) in apart)
+                for j, b in enumerate(names)
+            ]
+            for i, a in enumerate(names)
         ]
         upper = [(i, j) for i in range(len(board)) for j in range(i)] if len(board) <= 500 else []
         n_open = sum(open_ < float(better[j, i]) < 1 - open_ for i, j in upper)
         return self._page(
             request,
             "pairs.html.j2",
+            moment=moment,
             board=board,
             cells=cells,
             pairs=moment.pairs,
             n_open=n_open,
             n_pairs=len(board) * (len(board) - 1) // 2,
             counted=bool(upper),
+            for_good=None if outlook is None else outlook.section.for_good,
             level=level_text(board.level),
         )
 
@@ -270,6 +288,7 @@ class Pages:
             request,
             "log.html.j2",
             entries=entries[paging.first : paging.last],
+            notes=list(dict.fromkeys(note for entry in entries for note in entry.notes))[:NOTES],
             paging=paging,
             received=dict(self.webhook.n_received),
             n_refused=self.webhook.n_refused,
@@ -343,15 +362,23 @@ class Cell:
     p: float
     step: int
     is_open: bool
+    #: Told apart by the rule that holds however often someone looks.
+    is_apart: bool
 
 
-def _cell(p: float, open_: float) -> Cell:
-    return Cell(p, min(6, int(p * 7)), open_ < p < 1 - open_)
+def _cell(p: float, open_: float, is_apart: bool) -> Cell:  # noqa: FBT001
+    return Cell(p, min(6, int(p * 7)), open_ < p < 1 - open_, is_apart)
 
 
 def _environment() -> jinja2.Environment:
     env = jinja2.Environment(
-        loader=jinja2.PackageLoader("bbq_plugin.live.server"),
+        # What the report says in the same words has one template.
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.PackageLoader("bbq_plugin.live.server"),
+                jinja2.PackageLoader("bbq_plugin.report"),
+            ]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

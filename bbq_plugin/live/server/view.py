@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.insight import leaderboard, next_pairs, rater_report
+from bbq_plugin.live.remote.push import information_of
+from bbq_plugin.live.server.outlook import Outlooks
 from bbq_plugin.model.fitting import LARGEST_COVARIANCE
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
 from bbq_plugin.report.html_quality import data_quality
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from bbq_plugin.insight import Leaderboard, RaterReport
     from bbq_plugin.insight.pairs import NextPairs
@@ -48,11 +50,15 @@ class Moment:
         self.fit, self.at, self.thresholds = fit, at, thresholds
         #: Who was excluded at the moment before: nobody goes in and out with every vote.
         self.before = before
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
         self._made: dict[str, Any] = {}
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        # Each part has its own lock: nobody waits for the verdicts to see the leaderboard.
         with self._lock:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
             if name not in self._made:
                 self._made[name] = make()
             return self._made[name]
@@ -108,15 +114,36 @@ class Moment:
         found: NextPairs = self._once("pairs", lambda: next_pairs(self.fit, PAIRS))
         return found
 
+    def information_bits(self, items: Sequence[str]) -> float | None:
+        """What one more answer on these items would tell; None if one of them is not known."""
+        if not 1 < len(self.fit.items) <= LARGEST_COVARIANCE:
+            return None
+        of: Callable[[Sequence[str]], float | None] = self._once("information", self._information)
+        return of(items)
+
+    def _information(self) -> Callable[[Sequence[str]], float | None]:
+        of = information_of(self.fit)
+        # All pairs are worked out with the first one: here, where nobody else asks meanwhile.
+        of(self.fit.items[:2])
+        return of
+
 
 class View:
     """The newest moment, and whoever waits for the next one."""
 
-    def __init__(self, engine: Engine, thresholds: Thresholds = Thresholds()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        engine: Engine,
+        thresholds: Thresholds = Thresholds(),  # noqa: B008 (a frozen value)
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.engine, self.thresholds = engine, thresholds
         self.moment: Moment | None = None
+        #: When to stop.
+        self.outlooks = Outlooks(lambda: self.moment, self.touch, tell)
         #: Goes up with everything that the page may show anew; no number of an earlier start.
         self.number = time.time_ns() // 1_000_000
+        self._counting = threading.Lock()
         self._history: list[HistoryPoint] | None = None
         self._recorded_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,7 +164,8 @@ class View:
 
     def touch(self) -> None:
         """Say that something else than the fit has changed."""
-        self.number += 1
+        with self._counting:
+            self.number += 1
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._ring)
 

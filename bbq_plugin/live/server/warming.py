@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.comparisons import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.server.outlook import outlook
 from bbq_plugin.live.server.view import Moment, Thresholds
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def warm_up(engine: Engine) -> None:
         moment = Moment(other.fit, 0.0, Thresholds())
         for part in (moment.better, moment.raters, moment.pairs, moment.n_groups):
             del part
+        outlook(moment)
+        moment.information_bits(_ITEMS[:2])
 
 
 def _answers() -> Iterator[Comparison]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import time
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bbq_plugin.live.store import Store
+from bbq_plugin.live.store.reading import records_of
 from tests.live.label_studio.server import _free_port
 from tests.live.label_studio.study import PAIRWISE, chose, fill, pair
-from tests.live.server.browsing import CHROMIUM, DRIVER, browsing, text_of
+from tests.live.server.browsing import CHROMIUM, DRIVER, browsing
 from tests.live.server.serving import SECRET, Serving, run, serving, wait_until
 
 if TYPE_CHECKING:
@@ -77,29 +80,102 @@ def test_every_event_of_the_server_reaches_the_page_and_no_secret_does(
         assert secret not in pages
 
 
+# The page notes by itself when it shows a number of comparisons for the first time.
+_WATCH = """
+window.shownAt = {};
+new MutationObserver(() => {
+  const n = document.getElementById("n");
+  if (n && !(n.innerText in window.shownAt)) window.shownAt[n.innerText] = Date.now() / 1000;
+}).observe(document.body, {subtree: true, childList: true, characterData: true});
+"""
+
+
 @pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="Chromium is not installed")
 def test_an_annotation_is_in_the_browser_within_two_seconds(
     label_studio: Server, tmp_path: Path
 ) -> None:
-    project, tasks = made(label_studio, 12)
+    project, tasks = made(label_studio, 10)
     with serving(tmp_path / "state.db") as here, browsing(tmp_path / "profile") as browser:
         connected(label_studio, project, here)
         browser.get(here.url)
-        label_studio.annotate(tasks[0], chose("left"))
-        wait_until(lambda: text_of(browser, "n") == "1", "the first answer on the page")
-        # One of several, since the machine may be busy with something else.
-        for n, task in enumerate(tasks[1:], 2):
-            begun = time.monotonic()
+        browser.execute_script(_WATCH)
+        took_s = []
+        for n, task in enumerate(tasks, 1):
             label_studio.annotate(task, chose("left"))
-            wait_until(partial(_counts, browser, n), f"{n} answers on the page")
-            if time.monotonic() - begun < 2.0:
-                break
-        else:
-            pytest.fail("no annotation was on the page within two seconds")
+            made_at = time.time()
+            shown_at = wait_until(partial(_shown_at, browser, n), f"{n} answers on the page")
+            took_s.append(shown_at - made_at)
+        # The usual one: a single one may wait for what else the machine does.
+        assert median(took_s) < 2.0, took_s
 
 
-def _counts(browser: webdriver.Chrome, n: int) -> bool:
-    return text_of(browser, "n") == str(n)
+def _shown_at(browser: webdriver.Chrome, n: int) -> float:
+    return float(browser.execute_script("return window.shownAt[arguments[0]] || 0", str(n)))
+
+
+def test_tasks_have_scores_after_a_restart_though_no_event_came(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    store = tmp_path / "state.db"
+    project, tasks = made(label_studio, 7)
+    for task in tasks[:6]:
+        label_studio.annotate(task, chose("left"))
+    options = ("--project", str(project), "--reconcile", "1h")
+    shown = label_studio.get(f"/api/tasks/{tasks[6]}/")
+    asked = {"tasks": [{"id": tasks[6], "data": shown["data"]}], "project": f"{project}.1"}
+    with serving(store, *options, **variables(label_studio)) as here:
+        here.wait_for(6)
+    # Neither a pull nor an event since the start: what the store knows has to do.
+    with serving(store) as here:
+        here.wait_for(6)
+        (found,) = here.send(asked, path="/predict").json()["results"]
+        assert 0 <= found["score"] <= 1
+        # And Label Studio itself gets it, from a model that was started again.
+        body = {
+            "project": project, "title": "bbq", "auth_method": "BASIC_AUTH",
+            "url": here.url.replace("http://", f"http://bbq:{SECRET}@"),
+            "basic_auth_user": "bbq", "basic_auth_pass": SECRET,
+        }  # fmt: skip
+        assert label_studio.post("/api/ml/", body)["state"] == "CO"
+        label_studio.patch(
+            f"/api/projects/{project}/", {"evaluate_predictions_automatically": True}
+        )
+        predicted = wait_until(
+            lambda: label_studio.get(f"/api/tasks/{tasks[6]}/?project={project}")["predictions"],
+            "a prediction",
+        )
+        assert predicted[0]["score"] == pytest.approx(found["score"])
+
+
+def test_a_second_answer_to_a_task_counts_at_once_as_a_pull_has_it(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    project, tasks = made(label_studio, 3)
+    store, pulled = tmp_path / "state.db", tmp_path / "pulled.db"
+    options = ("--project", str(project), "--reconcile", "1h")
+    with serving(store, *options, **variables(label_studio)) as here:
+        connected(label_studio, project, here)
+        for task in tasks:
+            label_studio.annotate(task, chose("left"))
+        here.wait_for(3)
+        second = label_studio.annotate(tasks[0], chose("right"))
+        label_studio.annotate(tasks[1], chose("right"))
+        wait_until(lambda: "later answer" in here.ask("/log").text, "the first answers' end")
+        here.wait_for(3)
+        words = ("pull", "--project", str(project), "--store", str(pulled))
+        assert run(*words, **variables(label_studio)).returncode == 0
+        wait_until(lambda: answers(store) == answers(pulled), "the same answers")
+        # The earlier one counts again when the later one goes.
+        label_studio.delete(f"/api/annotations/{second}/")
+        assert run(*words, **variables(label_studio)).returncode == 0
+        assert f"ls:{project}:{second}" not in answers(pulled)
+        wait_until(lambda: answers(store) == answers(pulled), "the earlier answer again")
+        here.wait_for(3)
+
+
+def answers(store: Path) -> dict[str, str]:
+    with Store(store, writable=False) as opened:
+        return {record.key: record.outcome for record in records_of(opened)}
 
 
 def test_running_connect_again_renews_the_same_webhook(

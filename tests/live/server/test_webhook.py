@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
+import re
 import signal
 import socket
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -181,6 +183,52 @@ def test_a_body_that_does_not_come_is_not_waited_for(shared: Serving) -> None:
         assert line.recv(100).startswith(b"HTTP/1.1 408")
 
 
+def test_headers_that_come_byte_by_byte_hold_up_nobody_and_are_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path / "state.db") as server, ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        lines = [
+            stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)
+        ]
+        for line in lines[1:]:
+            line.sendall(b"POST /webhook/label-studio HTTP/1.1\r\nX-Slow: ")
+        for n in range(1, 21):
+            assert server.send(event(n)).status == 200
+            for line in lines[1:]:
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    line.sendall(b"x")
+        server.wait_for(20)
+        # Every one is ended: with an answer, or without one where nothing was asked.
+        ends = {_end_of(line) for line in lines}
+        assert ends <= {b"HTTP/1.1 408", b""}
+        assert server.send(event(21)).status == 200
+
+
+def _end_of(line: socket.socket) -> bytes:
+    with suppress(BrokenPipeError, ConnectionResetError):
+        said = b""
+        while more := line.recv(1000):
+            said += more
+        return said[:12]
+    return b""
+
+
+def test_headers_without_end_are_refused(shared: Serving) -> None:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as line:
+        line.sendall(b"GET / HTTP/1.1\r\n")
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for n in range(100):
+                line.sendall(b"X-%d: %s\r\n" % (n, b"x" * 4000))
+        assert _end_of(line) in (b"HTTP/1.1 431", b"")
+    # One request after another on a line, and headers of the usual size, are let through.
+    client = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=60)
+    for _ in range(40):
+        client.request("GET", "/health", headers={"X-Long": "x" * 4000})
+        assert client.getresponse().read()
+    client.close()
+
+
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", b'"x"', b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_event_is_refused(shared: Serving, text: bytes) -> None:
     assert shared.send(text).status == 400
@@ -228,6 +276,65 @@ def test_label_studio_can_connect_it_as_an_ml_backend(server: Serving) -> None:
     assert unknown["score"] is None
     assert server.ask("/train", b"{}", headers).status == 200
     assert server.ask("/versions", headers=headers).json() == {"versions": ["bbq"]}
+
+
+def test_tasks_have_scores_after_a_restart_before_any_event(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    asked = {"tasks": [task(1, "a", "b"), task(2, "b", "c")], "project": "1.1794800129"}
+    with serving(store) as server:
+        told = bulk(*(event(n, items=pairs[n % 3]) for n in range(1, 31)))
+        assert server.send(told).status == 200
+        server.wait_for(30)
+        before = server.send(asked, path="/predict").json()
+    with serving(store) as server:
+        after = server.send(asked, path="/predict").json()
+        # Another project's tasks are not read by the plan of this one.
+        other = server.send({**asked, "project": "2.1794800129"}, path="/predict").json()
+    scores = [[one["score"] for one in answer["results"]] for answer in (before, after)]
+    assert all(0 <= score <= 1 for score in scores[1])
+    assert scores[1] == pytest.approx(scores[0], abs=1e-6)
+    assert [one["score"] for one in other["results"]] == [None, None]
+
+
+def test_an_address_stands_for_a_person_only_as_a_hash(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    with serving(store) as server:
+        for n, person in enumerate(({"email": EMAIL}, EMAIL, {"email": EMAIL.upper()}), 1):
+            assert server.send(event(n, completed_by=person)).status == 200
+        assert server.send(event(4, completed_by={"email": "bob@example.com"})).status == 200
+        server.wait_for(4)
+        page = server.ask("/raters").text
+    held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert EMAIL.encode() not in held.lower()
+    assert EMAIL not in page.lower() + server.log.lower()
+    raters = read_store(store).raters
+    assert len(raters) == 2
+    assert all(re.fullmatch("person-[0-9a-f]{12}", rater) for rater in raters)
+
+
+def test_a_duration_that_is_none_is_left_out_and_said(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    odd = (1e308, -3, "1e400", "soon", [1], True, 10**400)
+    with serving(store) as server:
+        for n, lead_time in enumerate(odd, 1):
+            assert server.send(event(n, lead_time=lead_time)).status == 200
+        assert server.send(event(99, lead_time=7.5)).status == 200
+        server.wait_for(len(odd) + 1)
+        assert "no duration in seconds" in server.ask("/log").text
+    with serving(store) as server:
+        server.wait_for(len(odd) + 1)
+    assert "Warning" not in server.log
+    with Store(store, writable=False) as opened:
+        assert [c.time_s for c in records_of(opened) if c.time_s is not None] == [7.5]
+
+
+def test_a_page_whose_answers_were_all_taken_back_is_empty(server: Serving) -> None:
+    assert server.send(event(1)).status == 200
+    server.wait_for(1)
+    assert server.send(deleted(1)).status == 200
+    wait_until(lambda: "No answers yet" in server.ask("/").text, "an empty page")
+    assert "No answers yet" in server.ask("/raters").text
 
 
 def test_a_second_server_on_the_same_store_is_refused_with_the_first_one_s_name(

@@ -1,0 +1,167 @@
+"""When to stop, on the live page: the words of the report, made behind it, valid at every look."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import bbq_plugin as bbq
+from bbq_plugin.comparisons import Comparison, Outcome
+from bbq_plugin.insight import stopping
+from bbq_plugin.insight.stopping import MIXTURE
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.server.outlook import Outlooks, outlook
+from bbq_plugin.live.server.view import Moment, Thresholds
+from bbq_plugin.report import stopping_lines
+from bbq_plugin.simulation import simulate
+from tests.live.server.payloads import event
+from tests.live.server.serving import Serving, serving, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def votes(n: int, seed: int = 1, share: float = 0.5) -> Iterator[Comparison]:
+    """Votes between two items, one after the other, shown to either side by turns."""
+    rng = np.random.default_rng(seed)
+    for k in range(n):
+        left, right = ("a", "b") if k % 2 else ("b", "a")
+        outcome: Outcome = "left" if (rng.random() < share) == (left == "a") else "right"
+        yield Comparison(f"k{k}", f"r{k % 3}", left, right, outcome, version=float(k))
+
+
+def e_value(engine: Engine) -> float:
+    """What the page would say at this moment of the votes between the two."""
+    moment = Moment(engine.fit, 0.0, Thresholds())
+    (pair,) = outlook(moment).section.pairs
+    return pair.e_value
+
+
+def gambler(found: list[Comparison]) -> Iterator[float]:
+    """The stake of somebody who bets on each vote in the order of arrival, from those before."""
+    stake, won = 1.0, {"a": 0, "b": 0}
+    for vote in found:
+        winner = vote.left if vote.outcome == "left" else vote.right
+        chance = (won[winner] + MIXTURE) / (sum(won.values()) + 2 * MIXTURE)
+        stake *= chance / 0.5
+        won[winner] += 1
+        yield stake
+
+
+def test_each_look_shows_the_stake_of_a_gambler_who_followed_vote_by_vote() -> None:
+    found = list(votes(60, share=0.85))
+    with Engine() as engine:
+        looks = []
+        for vote in found:
+            engine.add(vote)
+            looks.append(e_value(engine))
+    assert looks == pytest.approx(list(gambler(found)), rel=1e-9)
+    assert max(looks) > 20
+
+
+def test_the_order_of_arrival_and_a_restart_change_nothing_of_it(tmp_path: Path) -> None:
+    found = list(votes(40, share=0.7))
+    *_, last = gambler(found)
+    for name, order in (("forth", found), ("back", found[::-1])):
+        with Engine(tmp_path / name) as engine:
+            engine.add(order)
+            assert e_value(engine) == pytest.approx(last, rel=1e-9)
+        with Engine(tmp_path / name) as engine:
+            assert e_value(engine) == pytest.approx(last, rel=1e-9)
+
+
+def test_an_answer_told_twice_is_one_bet_and_one_taken_back_is_none() -> None:
+    found = list(votes(30, share=0.7))
+    *_, last = gambler(found)
+    with Engine() as engine:
+        engine.add(found)
+        engine.add(found[:10])
+        assert e_value(engine) == pytest.approx(last, rel=1e-9)
+        engine.retract(found[-1].key)
+        *_, before = gambler(found[:-1])
+        assert e_value(engine) == pytest.approx(before, rel=1e-9)
+
+
+# -- on the page
+
+
+def filled(store: Path) -> None:
+    study = simulate(items=6, raters=12, comparisons=1500, seed=2)
+    with Engine(store) as engine:
+        engine.add(study.comparisons())
+        engine.refresh(full=True)
+
+
+def section(page: str, own: str) -> str:
+    """The text of a part of a page."""
+    found = re.search(rf'<section id="{own}" data-live>(.*?)</section>', page, re.DOTALL)
+    assert found, page
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", found[1]))
+
+
+def worked_out(server: Serving, path: str = "/", own: str = "stop") -> str:
+    """The part of the page once it is there."""
+
+    def ready() -> str:
+        text = section(server.ask(path).text, own)
+        return text if "However often you look" in text else ""
+
+    return str(wait_until(ready, "the section"))
+
+
+def test_the_page_says_when_to_stop_in_the_words_of_the_report(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    filled(store)
+    with Engine(store) as engine:
+        fit = engine.fit
+        report = stopping_lines(stopping(fit, bbq.leaderboard(fit)))
+    with serving(store) as server:
+        shown = worked_out(server)
+        pairs = worked_out(server, "/pairs", "matrix")
+        page = server.ask("/pairs").text
+    # "However often you look (95%): …" to the letter, on both pages.
+    plain = re.sub(r"\s+([.;])", r"\1", shown)
+    assert report[-1] in plain
+    assert report[-1] in re.sub(r"\s+([.;])", r"\1", pairs)
+    for asked in ("The best item", "The best 3", "Every pair of neighbours"):
+        assert asked in shown
+    assert "As of 1,500 comparisons" in shown
+    # The matrix frames the pairs that the sentence counts, each on both sides of the diagonal.
+    told = re.search(r"(\d+) of 15 pairs told apart", shown)
+    assert told
+    assert page.count(" apart") - page.count("told apart") == 2 * int(told[1])
+
+
+def test_the_section_follows_the_answers_without_anybody_waiting(tmp_path: Path) -> None:
+    with serving(tmp_path / "state.db") as server:
+        for n in range(1, 5):
+            assert server.send(event(n)).status == 200
+        server.wait_for(4)
+        assert "0 of 1 pair told apart" in worked_out(server)
+        assert server.send(event(5)).status == 200
+        server.wait_for(5)
+        wait_until(lambda: "As of 5 comparisons" in worked_out(server), "the fifth answer")
+
+
+def test_a_failure_behind_the_page_is_said_once_and_leaves_the_rest() -> None:
+    with Engine() as engine:
+        engine.add(votes(10))
+        moment = Moment(engine.fit, 0.0, Thresholds(level=2.0))
+        told: list[str] = []
+        news = threading.Event()
+        outlooks = Outlooks(lambda: moment, news.set, told.append)
+        outlooks.start()
+        try:
+            assert outlooks.last() is None
+            assert news.wait(60)
+            # The moment is not tried again.
+            assert outlooks.last() is None
+        finally:
+            outlooks.stop()
+    assert len(told) == 1
+    assert "when to stop could not be worked out" in told[0]
