@@ -43,6 +43,7 @@ bench-%: $(VENV)/.stamp-bench
 # Needs Chromium and its driver.
 figures: $(VENV)/.stamp-dev
 	@$(BIN)/python -m tests.report.figures
+	@$(BIN)/python -m tests.live.server.figures
 
 docs/demo.svg: $(VENV)/.stamp-dev $(wildcard bbq_plugin/*.py bbq_plugin/*/*.py)
 	@echo "== Picture of the demo"
