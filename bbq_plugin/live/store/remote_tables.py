@@ -42,3 +42,8 @@ REMOTE = """
     ) STRICT;
     CREATE INDEX journal_state ON journal (remote, state);
     """
+
+NOTES = """
+    -- What is to be known after a restart and has no table of its own, as JSON.
+    CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+    """

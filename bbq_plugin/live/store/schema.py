@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bbq_plugin.errors import StoreError
 from bbq_plugin.live.store import chunks
 from bbq_plugin.live.store.event_tables import EVENT_PLANS, EVENTS
-from bbq_plugin.live.store.remote_tables import REMOTE
+from bbq_plugin.live.store.remote_tables import NOTES, REMOTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,6 +127,7 @@ MIGRATIONS: Sequence[str] = (
     # Columns with more in them: written anew from the rows, which had all of it.
     "DELETE FROM chunk; DELETE FROM removed;",
     EVENT_PLANS,
+    NOTES,
 )
 
 VERSION = len(MIGRATIONS)

@@ -152,6 +152,11 @@ class Store:
         with self.transaction():
             self.db.execute("INSERT OR REPLACE INTO fit VALUES (1, ?, ?)", (self.clock(), data))
 
+    def keep_note(self, name: str, value: str) -> None:
+        """Keep a text under a name, in place of the one before."""
+        with self.transaction():
+            self.db.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, value))
+
     def vacuum(self) -> None:
         """Write the columns anew from the rows, and give free space back."""
         with self._mutex, self._explained():
@@ -183,6 +188,11 @@ class Store:
         with self._mutex, self._explained():
             found = self.db.execute("SELECT at, data FROM fit").fetchone()
             return None if found is None else (float(found[0]), bytes(found[1]))
+
+    def note(self, name: str) -> str | None:
+        """The text that was last kept under a name."""
+        found = self.rows("SELECT value FROM note WHERE name = ?", (name,))
+        return None if not found else str(found[0][0])
 
     def last_id(self) -> int:
         """The number of its state: another after every change."""
