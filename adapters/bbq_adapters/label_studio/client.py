@@ -26,6 +26,8 @@ LONGEST_WAIT_S = 60.0
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 # Those of them after which a write has certainly not been done.
 _NOT_DONE = frozenset((408, 425, 429, 503))
+# What the SDK raises for an answer that it cannot read.
+_UNREAD = (ValueError, TypeError, AttributeError)
 
 _SHOWN = 200
 
@@ -88,6 +90,21 @@ class Client:
             self._notice(f"{failure.brief()}; trying again in {wait_s:.0f} s")
             self._sleep(wait_s)
         raise AssertionError  # the last turn returns or raises
+
+    def delete(self, what: str, request: Callable[[LabelStudio], Any]) -> None:
+        """Remove something; it is gone as well if only the answer to an earlier try was lost."""
+        tries = 0
+
+        def counted(sdk: LabelStudio) -> Any:
+            nonlocal tries
+            tries += 1
+            return request(sdk)
+
+        try:
+            self.call(what, counted)
+        except RemoteError as error:
+            if error.status != 404 or tries == 1:
+                raise
 
     def close(self) -> None:
         """Close the connections; the next call opens others."""
@@ -156,6 +173,7 @@ class _Failure:
             raise error
         import httpx  # noqa: PLC0415 (the SDK brings it)
         from label_studio_sdk.core.api_error import ApiError  # noqa: PLC0415
+        from pydantic import ValidationError  # noqa: PLC0415 (so does it)
 
         self.error, self.url, self.what, self.missing = error, url, what, missing
         self.status: int | None = None
@@ -164,16 +182,18 @@ class _Failure:
         if isinstance(error, ApiError):
             self.status, self.body = error.status_code, error.body
             self.headers = {key.lower(): value for key, value in (error.headers or {}).items()}
-        elif not isinstance(error, (httpx.TransportError, httpx.DecodingError, ValueError)):
+        elif not isinstance(error, (httpx.TransportError, httpx.DecodingError, *_UNREAD)):
             raise error
         self.late = isinstance(error, httpx.TimeoutException)
         self.unreached = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
-        self.no_json = isinstance(error, ValueError) or (
+        #: JSON, but not of the shape that the SDK knows. A pydantic error is a ValueError.
+        self.odd = isinstance(error, (ValidationError, TypeError, AttributeError))
+        self.no_json = (isinstance(error, ValueError) and not self.odd) or (
             isinstance(self.body, str) and (self.status or 0) < 400
         )
 
     def again(self, *, creates: bool) -> bool:
-        if self.no_json:
+        if self.no_json or self.odd:
             return False
         if creates:
             return self.unreached or self.status in _NOT_DONE
@@ -201,6 +221,11 @@ class _Failure:
                 "the answer is a web page and not JSON; check that this is the address of Label "
                 "Studio itself and not of a login page or a proxy in front of it"
             )
+        elif self.odd:
+            text = (
+                f"label-studio-sdk can make nothing of the answer ({self._first()}); is the server "
+                "newer? Try: pip install -U label-studio-sdk"
+            )
         elif self.late:
             text = f"no answer in time{tries}; the server may be overloaded, try again later"
         elif status is None:
@@ -221,6 +246,14 @@ class _Failure:
         else:
             text = f"the server answered {status}{self._detail()}{tries}; its own log says more"
         return RemoteError(start + text, status)
+
+    def _first(self) -> str:
+        """What is wrong with an answer, without its values."""
+        errors = getattr(self.error, "errors", None)
+        if errors is None:
+            return f"{type(self.error).__name__}: {self.error}"[:_SHOWN]
+        first = errors(include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:_SHOWN]
 
     def _detail(self) -> str:
         """What the server says about it, where it is a sentence and no page."""

@@ -92,4 +92,4 @@ class Hooks:
 
     def unsubscribe(self, own: int) -> None:
         """Remove a webhook that was made here."""
-        self._client.call("removing the webhook", lambda sdk: sdk.webhooks.delete(id=own))
+        self._client.delete("removing the webhook", lambda sdk: sdk.webhooks.delete(id=own))

@@ -8,7 +8,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from bbq_adapters.label_studio.client import Client
+from pydantic import BaseModel
 
+from bbq_plugin.errors import RemoteError
 from tests.live.label_studio.faults import Answer, Asked, Proxy, proxied
 from tests.live.label_studio.study import PAIRWISE, Bbq, chose, pair
 
@@ -48,6 +51,25 @@ def test_a_server_that_is_down(bbq: Bbq) -> None:
     assert "cannot be reached" in said
     assert "is it running" in said
     assert "5 tries" in said
+
+
+def test_an_answer_of_another_shape_is_not_called_a_web_page(failing: Bbq, proxy: Proxy) -> None:
+    proxy.rule = lambda _: Answer(200, b"[1]")
+    said = failing("pull", 1, fails=1)
+    assert "can make nothing of the answer" in said
+    assert "pip install -U label-studio-sdk" in said
+    assert "web page" not in said
+
+
+def test_what_pydantic_refuses_is_named_without_its_value() -> None:
+    class Known(BaseModel):
+        number: int
+
+    client = Client("http://127.0.0.1:9", "0" * 40)
+    with pytest.raises(RemoteError, match=r"\(number: Input should be .* integer") as caught:
+        client.call("asking", lambda _: Known.model_validate({"number": "a secret"}))
+    assert "a secret" not in str(caught.value)
+    client.close()
 
 
 @pytest.mark.usefixtures("no_waiting")
