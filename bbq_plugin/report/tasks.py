@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from bbq_plugin.insight import NextPairs
 
-__all__ = ["MODEL_VERSION", "label_studio_json", "label_studio_tasks"]
+__all__ = ["PAIRS_VERSION", "label_studio_json", "label_studio_tasks"]
 
 #: What the predictions that carry the scores are called in the project.
-MODEL_VERSION = "bbq pairs"
+PAIRS_VERSION = "bbq pairs"
 
 
 def label_studio_tasks(
@@ -52,7 +52,7 @@ def label_studio_tasks(
             _put(data, rater_key, row.rater)
         task: dict[str, Any] = {"data": data}
         if scores:
-            task["predictions"] = [{"model_version": MODEL_VERSION, "score": score, "result": []}]
+            task["predictions"] = [{"model_version": PAIRS_VERSION, "score": score, "result": []}]
         tasks.append(task)
     return tasks
 
