@@ -178,8 +178,11 @@ class Project(Protocol):
     def settle(self, entry: Entry) -> tuple[State, int | None]:
         """Whether a write that was begun was done, by the look of the server."""
 
-    def look(self, entries: Sequence[Entry]) -> None:
-        """See how things are at once for writes that are about to be reverted."""
+    def look(self, actions: Sequence[Action]) -> None:
+        """See at once how things are that are about to be written, or put back."""
+
+    def changed(self, action: Action) -> str | None:
+        """Why it should not be written any more: what people have changed since the plan."""
 
     def revert(self, entry: Entry) -> str | None:
         """Put the values before back; the reason if they were left, since others changed them."""

@@ -147,9 +147,12 @@ def _report(
         emit(report.report_json(document), None)
         return
     what = "Put back" if undone else "Written" if applied else "Plan: nothing is written yet"
-    parts: list[Any] = [Text(f"{what}: {plans.counts_line(plan.actions)}")]
-    if plan.actions:
-        parts.append(plans.plan_table(plan.actions, f"Project {project}"))
+    actions = plan.actions
+    if applied or undone:
+        actions = tuple(one.action for one in done if one.left is None)
+    parts: list[Any] = [Text(f"{what}: {plans.counts_line(actions)}")]
+    if actions:
+        parts.append(plans.plan_table(actions, f"Project {project}"))
     show(parts, None)
     tell(*plan.notes, *left)
     if plan.actions and not (applied or undone):

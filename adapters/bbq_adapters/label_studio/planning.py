@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 #: Names that raters may read: Community has no roles, so every tab is for everybody.
 TABS = {"excluded": "Second look", "watched": "Spot check"}
-MODEL_VERSION = "next-comparisons"
+#: The version of the predictions that a push makes, and the project serves.
+SERVED = "next-comparisons"
 #: Predictions that are no longer among the most informative: no project serves this version.
 RETIRED = "next-comparisons-past"
+OUR_VERSIONS = (SERVED, RETIRED)
 UNCERTAINTY = "Uncertainty sampling"
 
 _SHOWN = 3
@@ -115,7 +117,8 @@ def _cancels(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
             if answer.rater in wishes.excluded:
                 if wishes.cancel and not answer.cancelled:
                     reason = f"by rater {answer.rater}: {wishes.excluded[answer.rater]}"
-                    before, after = {"was_cancelled": False}, {"was_cancelled": True}
+                    before = {"was_cancelled": False}
+                    after = {"was_cancelled": True, "task": task.id}
                     found.append(Action("cancel", target, reason, before, after, answer.id))
             elif ours:
                 found.append(_release(ours, target, f"rater {answer.rater} is no longer excluded"))
@@ -204,7 +207,9 @@ def _tabs(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
             else "answers worth a second look"
         )
         if ref is None:
-            found.append(Action("tab", target, reason, None, after))
+            # Somebody's own that is the same does as well, and is not ours to take away.
+            if (title, after["filters"]) not in now.tabs.values():
+                found.append(Action("tab", target, reason, None, after))
         elif now.tabs[ref][1] != after["filters"]:
             before = {"title": now.tabs[ref][0], "filters": now.tabs[ref][1]}
             found.append(Action("tab", target, reason, before, after, ref))
@@ -253,7 +258,7 @@ def _not_predicted(now: Now, wishes: Wishes) -> str | None:
             f"the project's sampling is {now.sampling!r}, so tasks are not served by what they "
             "would tell; --uncertainty-sampling switches it"
         )
-    if now.model_version not in ("", MODEL_VERSION):
+    if now.model_version not in ("", SERVED):
         return (
             f"the project serves tasks by the predictions of {now.model_version!r}, which are "
             "left alone; --uncertainty-sampling puts others in their place"
@@ -280,7 +285,7 @@ def _predictions(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
         action = _prediction(task, chosen.get(task.id), past)
         if action is not None:
             found.append(action)
-    wanted = {"model_version": MODEL_VERSION, "sampling": UNCERTAINTY}
+    wanted = {"model_version": SERVED, "sampling": UNCERTAINTY}
     have = {"model_version": now.model_version, "sampling": now.sampling}
     if chosen and have != wanted:
         reason = "serve the tasks first whose answer is expected to tell most"
@@ -305,19 +310,21 @@ def _prediction(task: Task, bits: float | None, past: _Past) -> Action | None:
             return None
         version, score = task.predictions[ref]
         before = {"model_version": version, "score": score}
-        after = {"model_version": RETIRED, "score": score}
+        after = {"model_version": RETIRED, "score": score, "task": task.id}
         return Action("predict", target, "no longer among the most informative", before, after, ref)
     # The lowest score is served first.
-    after = {"model_version": MODEL_VERSION, "score": round(1.0 / (1.0 + bits), 4)}
+    after = {"model_version": SERVED, "score": round(1.0 / (1.0 + bits), 4)}
     reason = (
         "an item that nobody has compared yet"
         if bits == inf
         else f"an answer is expected to tell {1000 * bits:.1f} millibits about the ranking"
     )
+    written = {**after, "task": task.id}
     if ref is None:
-        return Action("predict", target, reason, None, {**after, "task": task.id})
+        # One that this store knows nothing of was made from another: a second would be served too.
+        return None if task.predictions else Action("predict", target, reason, None, written)
     version, score = task.predictions[ref]
     before = {"model_version": version, "score": score}
     if before == after:
         return None
-    return Action("predict", target, reason, before, after, ref)
+    return Action("predict", target, reason, before, written, ref)

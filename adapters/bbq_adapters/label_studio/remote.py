@@ -8,15 +8,9 @@ from bbq_adapters.label_studio import found
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
 from bbq_adapters.label_studio.hooks import Hooks
 from bbq_adapters.label_studio.options import checked
-from bbq_adapters.label_studio.planning import (
-    MODEL_VERSION,
-    RETIRED,
-    Answer,
-    Now,
-    Task,
-    planned,
-)
+from bbq_adapters.label_studio.planning import OUR_VERSIONS, Answer, Now, Task, planned
 from bbq_adapters.label_studio.pulling import ANSWERS, PAGE_SIZE, Pulling
+from bbq_adapters.label_studio.seeing import Seeing
 from bbq_adapters.label_studio.tasks import server_task
 from bbq_adapters.label_studio.writing import Writing
 
@@ -79,7 +73,8 @@ class LabelStudioProject:
         self._options = checked(**{**_DEFAULTS, **options, "project": project})
         self._info = self._project()
         self._pulling = Pulling(client, project, self._info, self._options, page_size)
-        self._writing = Writing(client, project)
+        self._seeing = Seeing(client, project, self._pulling.listed)
+        self._writing = Writing(client, project, self._seeing)
         self._plan: ReadingPlan | None = None
         self._looked = False
 
@@ -128,9 +123,9 @@ class LabelStudioProject:
             tasks=tuple(self._tasks()),
             model_version=str(info["model_version"] or ""),
             sampling=str(info["sampling"] or ""),
-            tabs=self._writing.tabs(),
+            tabs=self._seeing.tabs(),
             enterprise=enterprise,
-            paused=self._writing.paused(wishes.excluded) if enterprise else frozenset(),
+            paused=self._seeing.paused(wishes.excluded) if enterprise else frozenset(),
         )
         return planned(now, wishes, entries)
 
@@ -142,15 +137,13 @@ class LabelStudioProject:
         """Whether it was written."""
         return self._writing.settle(entry)
 
-    def look(self, entries: Sequence[Entry]) -> None:
-        """One question for all tasks."""
-        ids = sorted({e.action.ref or 0 for e in entries if e.action.kind == "relabel"})
-        chosen = query([], selectedItems={"all": False, "included": ids})
-        tasks: list[dict[str, Any]] = []
-        if ids:
-            fields = "id,overlap,is_labeled"
-            tasks, _ = self._pulling.listed("looking at tasks", chosen, fields, len(ids))
-        self._writing.seen = {int(task["id"]): task for task in tasks}
+    def look(self, actions: Sequence[Action]) -> None:
+        """One question for all tasks, and one for all tabs."""
+        self._seeing.look(actions)
+
+    def changed(self, action: Action) -> str | None:
+        """What is otherwise than when it was planned."""
+        return self._writing.changed(action)
 
     def revert(self, entry: Entry) -> str | None:
         """Put back what was before."""
@@ -192,6 +185,6 @@ def _task(task: dict[str, Any], source: Any, name: str) -> Task:
         predictions={
             int(one["id"]): (str(one.get("model_version")), one.get("score"))
             for one in task.get("predictions") or ()
-            if one.get("model_version") in (MODEL_VERSION, RETIRED)
+            if one.get("model_version") in OUR_VERSIONS
         },
     )

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.client import plain
-from bbq_adapters.label_studio.planning import MODEL_VERSION, RETIRED
-from bbq_plugin.errors import RemoteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from bbq_adapters.label_studio.client import Client
+    from bbq_adapters.label_studio.seeing import Seeing
     from bbq_plugin.feedback import Action, Entry, State
 
 #: What a paused rater reads.
@@ -25,11 +24,24 @@ _PAUSED = "Paused for now; the project's managers will be in touch."
 class Writing:
     """The calls, a pair for each kind of action: there and back."""
 
-    def __init__(self, client: Client, project: int) -> None:
-        self.client = client
-        self.project = project
-        #: Tasks as they were a moment ago; each is used once, for then it may have been written.
-        self.seen: dict[int, dict[str, Any]] = {}
+    def __init__(self, client: Client, project: int, seeing: Seeing) -> None:
+        self.client, self.project, self.seeing = client, project, seeing
+
+    def changed(self, action: Action) -> str | None:
+        """What is otherwise than when the action was planned; None if nothing is."""
+        if action.before is None:
+            if self.seeing.created(action) is None:
+                return None
+            is_so = "is paused" if action.kind == "pause" else "is there"
+            return f"changed since the plan: {action.target} {is_so} already"
+        now = self.seeing.now(action, 0 if action.kind == "project" else _known(action.ref))
+        if now is None:
+            return f"changed since the plan: {action.target} is not there any more"
+        other = [key for key, was in action.before.items() if key in now and now[key] != was]
+        if not other:
+            return None
+        found = ", ".join(_said(key, now[key], action.before[key]) for key in other)
+        return f"changed since the plan: {action.target} has {found}"
 
     def perform(self, action: Action) -> int | None:
         """Write what is planned; the id of what it made or changed."""
@@ -53,12 +65,12 @@ class Writing:
     def settle(self, entry: Entry) -> tuple[State, int | None]:
         """Whether a write of which the end is unknown was done."""
         action = entry.action
-        ref = action.ref if action.ref is not None else self._created(action)
+        ref = action.ref if action.ref is not None else self.seeing.created(action)
         if action.kind == "project":
             ref = 0
         if ref is None:
             return "void", None
-        now = self._now(action, ref)
+        now = self.seeing.now(action, ref)
         done = now is not None and all(now[key] == action.after[key] for key in _compared(action))
         return ("done" if done else "void"), action.ref if action.kind == "project" else ref
 
@@ -68,7 +80,7 @@ class Writing:
         ref = 0 if action.kind == "project" else action.ref
         if ref is None:
             return None
-        now = self._now(action, ref)
+        now = self.seeing.now(action, ref)
         if now is None:
             return None if action.before is None else f"{action.target} is not there any more"
         keys = _compared(action)
@@ -77,18 +89,15 @@ class Writing:
         if any(now[key] != action.after[key] for key in keys):
             return f"{action.target} was changed by somebody since: left as it is"
         if action.kind == "relabel" and action.before is not None:
-            return self._close_again(ref, action.before)
+            return self._close_again(ref, action.before, int(now["n_answers"]))
         self._back(action, ref)
         return None
 
-    def _close_again(self, ref: int, before: Mapping[str, Any]) -> str | None:
+    def _close_again(self, ref: int, before: Mapping[str, Any], n_answers: int) -> str | None:
         """Take a task out of the queue again, unless answers that it had are gone."""
-        if before.get("is_labeled"):
-            task = self._get(lambda sdk: sdk.tasks.get(id=str(ref))) or {}
-            answers = sum(not one.get("was_cancelled") for one in task.get("annotations") or ())
-            if answers < int(before.get("overlap") or 1):
-                self._task(ref, {**before, "is_labeled": False})
-                return f"task {ref} has only {answers} answers by now: it stays in the queue"
+        if before.get("is_labeled") and n_answers < int(before.get("overlap") or 1):
+            self._task(ref, {**before, "is_labeled": False})
+            return f"task {ref} has only {n_answers} answers by now: it stays in the queue"
         self._task(ref, before)
         return None
 
@@ -111,76 +120,6 @@ class Writing:
         elif action.kind == "pause":
             self._resume(action.after["rater"], ref)
 
-    # -- what there is
-
-    def _now(self, action: Action, ref: int) -> dict[str, Any] | None:
-        """The values of a target at this moment; None if it does not exist."""
-        if action.kind == "relabel":
-            seen = self.seen.pop(ref, None)
-            return seen or self._get(lambda sdk: sdk.tasks.get(id=str(ref)))
-        if action.kind == "cancel":
-            return self._get(lambda sdk: sdk.annotations.get(id=ref))
-        if action.kind == "project":
-            return self._get(lambda sdk: sdk.projects.get(id=self.project))
-        if action.kind == "predict":
-            return self._get(lambda sdk: sdk.predictions.get(id=ref))
-        if action.kind == "tab":
-            tab = self.tabs().get(ref)
-            return None if tab is None else {"title": tab[0], "filters": tab[1]}
-        paused = self._pauses(action.after["rater"])
-        return {"rater": action.after["rater"]} if ref in paused else None
-
-    def _get(self, request: Any) -> dict[str, Any] | None:
-        try:
-            return dict(plain(self.client.call("looking at what was written", request)))
-        except RemoteError as error:
-            if error.status == 404:
-                return None
-            raise
-
-    def _created(self, action: Action) -> int | None:
-        """What a write made whose answer never came."""
-        if action.kind == "tab":
-            wanted = (action.after["title"], action.after["filters"])
-            return next((own for own, tab in self.tabs().items() if tab == wanted), None)
-        if action.kind == "predict":
-            own = [
-                one["id"]
-                for one in map(
-                    plain,
-                    self.client.call(
-                        "looking for predictions",
-                        lambda sdk: sdk.predictions.list(task=action.after["task"]),
-                    ),
-                )
-                if one.get("model_version") in (MODEL_VERSION, RETIRED)
-            ]
-            return int(max(own)) if own else None
-        if action.kind == "pause":
-            return max(self._pauses(action.after["rater"]), default=None)
-        return None
-
-    def tabs(self) -> dict[int, tuple[str, Any]]:
-        """Title and filters of every tab, by id."""
-        found = self.client.call("listing tabs", lambda sdk: sdk.views.list(project=self.project))
-        tabs = {}
-        for view in map(plain, found):
-            data = view.get("data") or {}
-            tabs[int(view["id"])] = (str(data.get("title") or ""), data.get("filters"))
-        return tabs
-
-    def paused(self, raters: Iterable[str]) -> frozenset[str]:
-        """Which of these are paused (Enterprise)."""
-        return frozenset(r for r in raters if r.isdigit() and self._pauses(r))
-
-    def _pauses(self, rater: str) -> list[int]:
-        listed = self.client.call(
-            "listing pauses",
-            lambda sdk: sdk.projects.pauses.list(project_pk=self.project, user_pk=int(rater)),
-        )
-        found = map(plain, listed)
-        return [int(one["id"]) for one in found if not one.get("deleted_at")]
-
     # -- writes
 
     def _task(self, task: int, values: Mapping[str, Any]) -> None:
@@ -200,6 +139,7 @@ class Writing:
             ),
             missing=f"there is no annotation {annotation}",
         )
+        self.seeing.forget_tasks()
 
     def _project(self, values: Mapping[str, Any]) -> None:
         self.client.call(
@@ -227,7 +167,7 @@ class Writing:
         return ref
 
     def _delete_tab(self, ref: int) -> None:
-        self.client.call("removing our tab", lambda sdk: sdk.views.delete(id=str(ref)))
+        self.client.delete("removing our tab", lambda sdk: sdk.views.delete(id=str(ref)))
 
     def _predict(self, ref: int | None, values: Mapping[str, Any]) -> int:
         if ref is None:
@@ -252,7 +192,7 @@ class Writing:
         return ref
 
     def _delete_prediction(self, ref: int) -> None:
-        self.client.call("removing our prediction", lambda sdk: sdk.predictions.delete(id=ref))
+        self.client.delete("removing our prediction", lambda sdk: sdk.predictions.delete(id=ref))
 
     def _pause(self, rater: str) -> int:
         made = self.client.call(
@@ -268,7 +208,7 @@ class Writing:
         return int(plain(made)["id"])
 
     def _resume(self, rater: str, ref: int) -> None:
-        self.client.call(
+        self.client.delete(
             f"letting rater {rater} go on",
             lambda sdk: sdk.projects.pauses.delete(
                 project_pk=self.project, user_pk=int(rater), id=ref
@@ -287,6 +227,15 @@ def _compared(action: Action) -> tuple[str, ...]:
         "predict": ("model_version", "score"),
         "pause": ("rater",),
     }[action.kind]
+
+
+def _said(key: str, now: Any, was: Any) -> str:
+    """A value that is another by now."""
+    if key == "last_answer":
+        return "other answers"
+    if key == "filters":
+        return "other filters"
+    return f"{key} {now!r} and had {was!r}"
 
 
 def _known(ref: int | None) -> int:

@@ -6,7 +6,7 @@ server hear of it, so that a failure half way leaves nothing that is not on reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.feedback import KINDS, Done, Wishes
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from bbq_plugin.live.remote.memory import Memory
     from bbq_plugin.model import Fit
 
-# Writes that are put on record, and looked at, together: few enough to be looked up one by one
-# after a crash, and that people have not changed them by the time it is their turn.
-_AT_ONCE = 50
+# Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
+# and that people have hardly changed them by the time it is their turn.
+_AT_ONCE = 25
 
 
 def wishes_of(
@@ -81,14 +81,14 @@ def make_plan(project: Project, memory: Memory, wishes: Wishes) -> Plan:
 def settle(project: Project, memory: Memory) -> int:
     """Find out what became of writes that were cut off; how many there were."""
     open_ = [entry for entry in memory.entries() if entry.state == "begun"]
-    project.look(open_)
+    project.look([entry.action for entry in open_])
     for entry in open_:
         state, ref = project.settle(entry)
         memory.mark({entry.id: ref}, state)
     return len(open_)
 
 
-def apply(project: Project, memory: Memory, plan: Plan) -> Iterator[Done]:
+def apply(project: Project, memory: Memory, plan: Plan) -> Generator[Done]:
     """Carry a plan out, in its order; some writes at a time are put on record together."""
     for start in range(0, len(plan.actions), _AT_ONCE):
         some = plan.actions[start : start + _AT_ONCE]
@@ -107,14 +107,27 @@ def undo(project: Project, memory: Memory) -> Iterator[Done]:
 
 
 def _written(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[Done]:
-    ids = memory.begin(actions)
+    """Write what is still as it was planned, so that the values before on record are the truth."""
+    if not actions:
+        return
+    project.look(actions)
+    chosen = []
+    for action in actions:
+        left = project.changed(action)
+        if left is None:
+            chosen.append(action)
+        else:
+            yield Done(action, left)
+    untried = dict(zip(memory.begin(chosen), chosen, strict=True))
     done: dict[int, int | None] = {}
     try:
-        for entry, action in zip(ids, actions, strict=True):
+        for entry in list(untried):
+            action = untried.pop(entry)
             done[entry] = project.perform(action)
             yield Done(action)
     finally:
         memory.mark(done, "done")
+        memory.mark(dict.fromkeys(untried), "void")
 
 
 def _released(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[Done]:
@@ -126,12 +139,14 @@ def _released(project: Project, memory: Memory, actions: Sequence[Action]) -> It
 
 def _reverted(project: Project, memory: Memory, entries: Sequence[Entry]) -> dict[int, str]:
     """Take these back, newest first; the reasons for what was left, by entry."""
+    project.look([entry.action for entry in entries])
     memory.mark(dict.fromkeys(entry.id for entry in entries), "undoing")
-    project.look(entries)
+    untried = {entry.id: entry for entry in entries}
     left: dict[int, str] = {}
     done: dict[int, int | None] = {}
     try:
         for entry in entries:
+            del untried[entry.id]
             reason = project.revert(entry)
             # What others have changed since is theirs now.
             done[entry.id] = None
@@ -139,4 +154,7 @@ def _reverted(project: Project, memory: Memory, entries: Sequence[Entry]) -> dic
                 left[entry.id] = reason
     finally:
         memory.mark(done, "undone")
+        for state in ("done", "undoing"):
+            again = [one.id for one in untried.values() if one.state == state]
+            memory.mark(dict.fromkeys(again), state)
     return left

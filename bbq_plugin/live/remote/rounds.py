@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ class Round:
     def told(self) -> str:
         """Say it in a line."""
         left = counts_line(self.plan.actions)
-        if not self.done:
+        if self.n_done == 0:
             return f"planned, not written: {left}"
         done = counts_line(one.action for one in self.done if one.left is None)
         return f"{self.n_done:,} actions were carried out ({done}); planned, not written: {left}"
@@ -66,11 +67,11 @@ def act(
     left = tuple(action for action in plan.actions if id(action) not in chosen)
     done: list[Done] = []
     if not stopping():
-        for one in apply(project, memory, may):
-            done.append(one)
-            if stopping():
-                # What is on record and was not written is found out at the next start.
-                break
+        with closing(apply(project, memory, may)) as written:
+            for one in written:
+                done.append(one)
+                if stopping():
+                    break
     short = any(action.is_of(policy.kinds) for action in left)
     return Round(Plan(left, may.notes), tuple(done), short)
 

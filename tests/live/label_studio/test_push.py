@@ -360,6 +360,16 @@ def test_on_enterprise_an_excluded_rater_is_paused_and_let_go_on(
     assert small.apply(without(small.bob)) == []
     assert kinds(small.apply(without())) == ["release"]
     assert paused == {}
+    # Whom somebody has paused between the plan and the write is paused once.
+    plan = small.plan(without(small.bob))
+    paused[9] = {"id": 9, "project": small.id, "user": small.bob.id, "reason": "MANUAL"}
+    with small.opened() as (project, memory):
+        left = [one for one in remote.apply(project, memory, plan) if one.left]
+    assert [one.action.kind for one in left] == ["pause"]
+    assert f"rater {small.bob.id} is paused already" in str(left[0].left)
+    small.undo()
+    assert list(paused) == [9]
+    del paused[9]
     small.apply(without(small.bob))
     small.undo()
     assert paused == {}

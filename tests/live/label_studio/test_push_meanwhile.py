@@ -1,0 +1,169 @@
+"""What happens between a plan and its writes: people change things, answers get lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.live import remote
+from tests.live.label_studio.faults import Answer, Asked, Proxy
+from tests.live.label_studio.study import chose, pair
+from tests.live.label_studio.test_push import Small, by_first, small, without
+
+if TYPE_CHECKING:
+    from bbq_plugin.feedback import Plan
+    from tests.live.label_studio.server import Server
+
+__all__ = ["small"]
+
+
+def carried_out(small: Small, plan: Plan) -> dict[str, str | None]:
+    """What was left, and why, by target."""
+    with small.opened() as (project, memory):
+        return {one.action.target: one.left for one in remote.apply(project, memory, plan)}
+
+
+def test_a_task_that_people_changed_since_the_plan_is_left_and_the_value_named(
+    small: Small, label_studio: Server
+) -> None:
+    raised, answered, closed, gone = small.tasks
+    plan = small.plan(without(small.bob))
+    label_studio.patch(f"/api/tasks/{raised}/", {"overlap": 10})
+    label_studio.annotate(answered, chose("left"), small.cat)
+    label_studio.patch(f"/api/tasks/{closed}/", {"is_labeled": False})
+    label_studio.delete(f"/api/tasks/{gone}/")
+    before = small.snapshot()
+    left = carried_out(small, plan)
+    assert left.pop("tab Second look") is None
+    assert left == {
+        f"task {raised}": f"changed since the plan: task {raised} has overlap 10 and had 2",
+        f"task {answered}": f"changed since the plan: task {answered} has other answers",
+        f"task {closed}": f"changed since the plan: task {closed} has is_labeled False "
+        "and had True",
+        f"task {gone}": f"changed since the plan: task {gone} is not there any more",
+    }
+    # Nothing was put on record for them, so nothing is put back either.
+    assert len(small.undo()) == 1
+    assert small.snapshot() == before
+
+
+def test_sampling_predictions_and_tabs_that_people_changed_since_the_plan_are_left(
+    small: Small, label_studio: Server
+) -> None:
+    wishes = without(small.bob, information_bits=by_first, sampling=True, n_informative=2)
+    plan = small.plan(wishes)
+    open_, other = (int(a.after["task"]) for a in plan.actions if a.kind == "predict")
+    (tab,) = [action for action in plan.actions if action.kind == "tab"]
+    label_studio.patch(f"/api/projects/{small.id}/", {"sampling": "Uniform sampling"})
+    label_studio.post("/api/dm/views/", {"project": small.id, "data": dict(tab.after)})
+    score = {"result": [], "score": 0.1, "model_version": "next-comparisons"}
+    label_studio.post("/api/predictions/", {"task": open_, **score})
+    left = carried_out(small, plan)
+    assert left["project"] == (
+        "changed since the plan: project has sampling 'Uniform sampling' and had "
+        "'Sequential sampling'"
+    )
+    assert "tab Second look is there already" in str(left["tab Second look"])
+    assert "is there already" in str(left[f"prediction for task {open_}"])
+    assert left[f"prediction for task {other}"] is None
+    # A person's own is never taken for ours.
+    assert small.plan(without(small.bob, kinds=frozenset({"tab"}))).actions == ()
+    small.undo()
+    assert len(label_studio.get(f"/api/dm/views/?project={small.id}")) == 1
+    (theirs,) = label_studio.get(f"/api/predictions/?project={small.id}")
+    assert theirs["task"] == open_
+    assert label_studio.get(f"/api/projects/{small.id}/")["sampling"] == "Uniform sampling"
+
+
+def test_predictions_and_tabs_of_ours_that_people_edit_are_not_overwritten(
+    small: Small, label_studio: Server
+) -> None:
+    label_studio.tasks(small.id, [pair("y", "x")])
+    wishes = without(small.bob, information_bits=by_first, sampling=True, n_informative=1)
+    small.apply(wishes)
+    later = without(
+        small.ann, small.bob, information_bits=lambda _: 0.2, sampling=True, n_informative=1
+    )
+    plan = small.plan(later)
+    (prediction,) = label_studio.get(f"/api/predictions/?project={small.id}")
+    (tab,) = label_studio.get(f"/api/dm/views/?project={small.id}")
+    label_studio.patch(f"/api/predictions/{prediction['id']}/", {"score": 0.77})
+    data = {**tab["data"], "title": "Mine"}
+    label_studio.patch(f"/api/dm/views/{tab['id']}/", {"project": small.id, "data": data})
+    left = carried_out(small, plan)
+    assert "score 0.77 and had" in str(left[f"prediction for task {prediction['task']}"])
+    assert "title 'Mine' and had 'Second look'" in str(left["tab Second look"])
+    assert label_studio.get(f"/api/predictions/{prediction['id']}/")["score"] == 0.77
+
+
+def test_a_cancellation_that_people_did_themselves_is_not_ours_to_take_back(
+    small: Small, label_studio: Server
+) -> None:
+    plan = small.plan(without(small.bob, cancel=True, kinds=frozenset({"cancel"})))
+    theirs = small.answers[small.tasks[0], small.bob.id]
+    label_studio.patch(f"/api/annotations/{theirs}/", {"was_cancelled": True})
+    left = carried_out(small, plan)
+    assert "was_cancelled True" in str(left.pop(f"annotation {theirs}"))
+    assert set(left.values()) == {None}
+    small.undo()
+    exported = label_studio.export(small.id)
+    cancelled = [a["id"] for task in exported for a in task["annotations"] if a["was_cancelled"]]
+    assert cancelled == [theirs]
+
+
+def test_looking_before_writing_costs_few_requests(small: Small, proxy: Proxy) -> None:
+    small.url = proxy.url
+    with small.opened() as (project, memory):
+        plan = remote.make_plan(project, memory, without(small.bob))
+        asked = len(proxy.asked)
+        list(remote.apply(project, memory, plan))
+    reads = [one for one in proxy.asked[asked:] if one.method == "GET"]
+    # One for all tasks, one for all tabs.
+    assert len(reads) == 2
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_after_a_failure_only_what_was_tried_is_in_doubt(small: Small, proxy: Proxy) -> None:
+    writes = 0
+
+    def fail_the_second(asked: Asked) -> Answer | None:
+        nonlocal writes
+        writes += asked.method == "PATCH"
+        return Answer(400) if asked.method == "PATCH" and writes > 1 else None
+
+    small.url, proxy.rule = proxy.url, fail_the_second
+    with small.opened() as (project, memory):
+        plan = remote.make_plan(project, memory, without(small.bob))
+        with pytest.raises(RemoteError):
+            list(remote.apply(project, memory, plan))
+        assert [entry.state for entry in memory.entries()] == ["done", "begun"]
+        proxy.rule = lambda _: None
+        assert remote.settle(project, memory) == 1
+        list(remote.apply(project, memory, remote.make_plan(project, memory, without(small.bob))))
+        writes, proxy.rule = 0, fail_the_second
+        with pytest.raises(RemoteError):
+            list(remote.undo(project, memory))
+        # The tab is gone, one task is back; of the three that are left one is in doubt.
+        assert [entry.state for entry in memory.entries()] == ["done", "done", "undoing"]
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_a_removal_whose_answer_was_lost_is_done(
+    small: Small, proxy: Proxy, label_studio: Server
+) -> None:
+    small.apply(without(small.bob))
+    lost: list[Asked] = []
+
+    def lose_the_first(asked: Asked) -> Answer | None:
+        if asked.method != "DELETE":
+            return None
+        lost.append(asked)
+        return Answer(502, after=True) if len(lost) == 1 else None
+
+    small.url, proxy.rule = proxy.url, lose_the_first
+    assert not [one.left for one in small.undo() if one.left]
+    assert len(lost) == 2
+    assert label_studio.get(f"/api/dm/views/?project={small.id}") == []
+    assert small.undo() == []
