@@ -9,7 +9,7 @@ which can be undone. What is kept between two runs (`Known`, `Journal`) is the s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ class Action:
     def is_of(self, kinds: Collection[str]) -> bool:
         """Whether it does one of these, or takes one of these back."""
         return (self.released or self.kind) in kinds
+
+    @property
+    def n_writes(self) -> int:
+        """How often the server is written to: a release puts its entries back one by one."""
+        return max(1, len(self.entries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +235,27 @@ class Policy:
     def allowed(self, plan: Plan, written: Iterable[float], now: float) -> Plan:
         """The part of the plan that may be carried out; `written` are the times of writes."""
         spent = sum(now - SECONDS_A_DAY < at <= now for at in written)
-        left = max(0, self.a_day - spent)
+        room = max(0, self.a_day - spent)
         wanted = [action for action in plan.actions if action.is_of(self.kinds)]
+        may = tuple(_within(wanted, room))
+        n_wanted = sum(action.n_writes for action in wanted)
         notes = plan.notes
-        if len(wanted) > left:
+        if n_wanted > room:
             notes += (
-                f"the budget of {self.a_day} writes a day leaves {left} of {len(wanted)} actions",
+                f"the budget of {self.a_day} writes a day leaves {room} of {n_wanted} writes",
             )
-        return Plan(tuple(wanted[:left]), notes)
+        return Plan(may, notes)
+
+
+def _within(actions: Iterable[Action], room: int) -> Iterator[Action]:
+    """The first actions, as many as there is room for; of a release its newest entries.
+
+    A release that is larger than a day's budget would otherwise wait for ever.
+    """
+    for action in actions:
+        if room <= 0:
+            return
+        if action.n_writes > room:
+            action = replace(action, entries=action.entries[-room:])  # noqa: PLW2901
+        room -= action.n_writes
+        yield action

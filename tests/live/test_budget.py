@@ -23,6 +23,12 @@ def relabel(task: int) -> Action:
     return Action("relabel", f"task {task}", "a reason", {"overlap": 2}, {"overlap": 3}, task)
 
 
+def release(task: int, *entries: int) -> Action:
+    return Action(
+        "release", f"task {task}", "a reason", {}, {}, task, entries=entries, released="relabel"
+    )
+
+
 PLAN = Plan(tuple(relabel(task) for task in range(10)))
 
 
@@ -77,6 +83,34 @@ def test_what_is_taken_back_is_a_write_and_what_was_never_written_is_none(
     assert allowed(memory, 10) == 10
     memory.mark({done: None}, "undone")
     assert allowed(memory, 10) == 9
+
+
+def test_a_release_costs_as_many_writes_as_it_takes_back(memory: Memory) -> None:
+    written = [relabel(1), relabel(1), relabel(1), relabel(2)]
+    first, second, third, other = memory.begin(written)
+    memory.mark(dict.fromkeys((first, second, third, other)), "done")
+    back = (
+        release(1, first, second, third),
+        release(2, other),
+    )
+    policy = Policy(kinds_of(["relabel"]), 8)
+    whole = policy.allowed(Plan(back), memory.written_at(), memory.store.clock())
+    assert whole.actions == back
+    # Four were written: with seven a day there is room for the first of the two.
+    some = Policy(kinds_of(["relabel"]), 7).allowed(
+        Plan(back), memory.written_at(), memory.store.clock()
+    )
+    assert some.actions == back[:1]
+    assert some.notes == ("the budget of 7 writes a day leaves 3 of 4 writes",)
+
+
+def test_a_release_that_is_larger_than_the_budget_is_taken_back_newest_first(
+    memory: Memory,
+) -> None:
+    plan = Plan((release(1, 11, 12, 13),))
+    (some,) = Policy(kinds_of(["relabel"]), 2).allowed(plan, [], memory.store.clock()).actions
+    assert some.entries == (12, 13)
+    assert Policy(kinds_of(["relabel"]), 0).allowed(plan, [], 0.0).actions == ()
 
 
 def test_predictions_bring_along_that_they_are_served() -> None:
