@@ -74,6 +74,7 @@ def push(
     """
     from bbq_plugin.feedback import Plan
     from bbq_plugin.live import remote
+    from bbq_plugin.live.excluded import Excluded
     from bbq_plugin.live.store import Store
 
     if applied and undone:
@@ -88,9 +89,12 @@ def push(
                 remote.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was cut off the last time; --apply looks what became of it first")
-            wishes = _wishes(server, only, **asked)
+            excluded = Excluded(store)
+            wishes = _wishes(server, only, excluded.names, **asked)
             with working("Planning"):
                 plan = remote.make_plan(project, memory, wishes)
+            if applied:
+                excluded.keep(wishes.excluded)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []
     _report(server.project, plan, done, output_format, applied=applied, undone=undone)
@@ -99,6 +103,7 @@ def push(
 def _wishes(
     server: Server,
     only: tuple[str, ...],
+    before: frozenset[str],
     *,
     priors: str | None,
     false_rate: float,
@@ -118,7 +123,7 @@ def _wishes(
     with working("Judging"):
         from bbq_plugin.insight import rater_report
 
-        report = rater_report(fit, false_rate=false_rate, least=least)
+        report = rater_report(fit, false_rate=false_rate, least=least, before=before)
     kinds: frozenset[str] = frozenset(KINDS)
     if only:
         kinds = kinds_of(only) | ({"cancel"} if cancel else set())

@@ -81,7 +81,7 @@ class Feedback:
             # Not before it is our turn: a pull that was under way has brought more.
             moment = self._view.moment
             if moment is not None:
-                found.append(act(project, memory, _wishes(moment), policy, stopping))
+                found.append(act(project, memory, self._wishes(moment), policy, stopping))
 
         def acted(state: State) -> State:
             self._use(work)
@@ -129,7 +129,7 @@ class Feedback:
         if moment is None:
             return replace(state, problem="there are no answers yet")
         found: list[Plan] = []
-        wishes = _wishes(moment)
+        wishes = self._wishes(moment)
         self._use(lambda project, memory: found.append(make_plan(project, memory, wishes)))
         return replace(self._with(state, found[0]), n_done=0)
 
@@ -150,13 +150,14 @@ class Feedback:
         self._use(work)
         return replace(state, plan=None, mark="", n_done=n_done)
 
+    def _wishes(self, moment: Moment) -> Wishes:
+        found = wishes_of(moment.fit, moment.raters)
+        self._view.excluded.keep(found.excluded)
+        return found
+
     def _set(self, state: State) -> None:
         self._state = state
         self._view.touch()
-
-
-def _wishes(moment: Moment) -> Wishes:
-    return wishes_of(moment.fit, moment.raters)
 
 
 def _mark(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.insight import leaderboard, next_pairs, rater_report
+from bbq_plugin.live.excluded import Excluded
 from bbq_plugin.live.remote.push import information_of
 from bbq_plugin.live.server.outlook import Outlooks
 from bbq_plugin.model.fitting import LARGEST_COVARIANCE
@@ -141,6 +142,8 @@ class View:
         self.moment: Moment | None = None
         #: When to stop.
         self.outlooks = Outlooks(lambda: self.moment, self.touch, tell)
+        #: Who was excluded last, also before this start.
+        self.excluded = Excluded(engine.store)
         #: Goes up with everything that the page may show anew; no number of an earlier start.
         self.number = time.time_ns() // 1_000_000
         self._counting = threading.Lock()
@@ -155,7 +158,8 @@ class View:
     def publish(self) -> None:
         """Take over the engine's fit, and tell everybody who looks at the page."""
         now = self.engine.store.clock()
-        before = frozenset() if self.moment is None else self.moment.excluded
+        before = self.excluded.names if self.moment is None else self.moment.excluded
+        self.excluded.keep(before)
         moment = Moment(self.engine.fit, now, self.thresholds, before)
         if now - self._recorded_at >= HISTORY_S:
             self._record(moment, now)
@@ -171,6 +175,8 @@ class View:
 
     def record(self) -> None:
         """Put the last leaderboard on record, if it is not there yet."""
+        if self.moment is not None:
+            self.excluded.keep(self.moment.excluded)
         if self.moment is not None and self.moment.at > self._recorded_at:
             self._record(self.moment, self.moment.at)
 

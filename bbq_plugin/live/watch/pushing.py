@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.feedback import Policy, kinds_of
 from bbq_plugin.insight import rater_report
+from bbq_plugin.live.excluded import Excluded
 from bbq_plugin.live.remote import Line, Rounds, act, wishes_of
 from bbq_plugin.report.plan import counts_line
 
@@ -38,8 +39,7 @@ class Pushing:
         self._rounds = Rounds(self._act, wanted.push_every_s, self._failed)
         self._lock = threading.Lock()
         self._fit: Fit | None = None
-        #: Who was excluded the last time: nobody goes in and out with every answer.
-        self._excluded: frozenset[str] = frozenset()
+        self._excluded = Excluded(store)
         self._told = ""
 
     def start(self) -> None:
@@ -83,10 +83,10 @@ class Pushing:
             self._settings.model.level,
             false_rate=limits.false_rate,
             least=limits.least,
-            before=self._excluded,
+            before=self._excluded.names,
         )
         wishes = wishes_of(fit, report)
-        self._excluded = frozenset(wishes.excluded)
+        self._excluded.keep(wishes.excluded)
         return wishes
 
     def _tell(self, done: Round) -> None:

@@ -1,0 +1,103 @@
+"""Who was excluded before a restart comes back when their quality recovers, and not sooner."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from bbq_plugin.comparisons import Comparison
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.insight import rater_report
+from bbq_plugin.live.config import load
+from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.excluded import Excluded
+from bbq_plugin.live.server.view import View
+from bbq_plugin.live.watch.log import Log
+from bbq_plugin.live.watch.pushing import Pushing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from bbq_plugin.live.config import Settings
+    from bbq_plugin.live.remote.line import Opened
+    from bbq_plugin.live.store import Store
+
+# So many good answers of somebody who has guessed 40 times before.
+SURELY_BAD, BETWEEN, RECOVERED = 0, 6, 16
+
+
+def answers(n_good: int) -> list[Comparison]:
+    """Ten people who answer well, and Late, who guesses and then answers well."""
+    rng = np.random.default_rng(1)
+    theta = np.linspace(-2, 2, 6)
+    found = []
+
+    def add(key: str, rater: str, *, informed: bool) -> None:
+        a, b = rng.choice(6, 2, replace=False).tolist()
+        left = theta[a] > theta[b] if informed else rng.random() < 0.5
+        found.append(Comparison(key, rater, f"i{a}", f"i{b}", "left" if left else "right"))
+
+    for k in range(600):
+        add(f"g{k}", f"good {k % 10}", informed=bool(rng.random() < 0.9))
+    for k in range(40):
+        add(f"l{k}", "late", informed=False)
+    for k in range(n_good):
+        add(f"m{k}", "late", informed=True)
+    return found
+
+
+def on_the_page(store: Path, n_good: int) -> frozenset[str]:
+    """Start a server's view on a store with these answers; whom it excludes."""
+    with Engine(store) as engine:
+        engine.add(answers(n_good))
+        engine.refresh(full=True)
+        view = View(engine)
+        view.publish()
+        assert view.moment is not None
+        found = frozenset(row.rater for row in view.moment.raters if row.verdict == "exclude")
+        view.record()
+        return found
+
+
+def nobody(_: Settings, __: Store) -> Opened:
+    raise RemoteError("there is no server")
+
+
+def in_the_daemon(store: Path, n_good: int) -> frozenset[str]:
+    """The same for the daemon's feedback, whose server need not answer for that."""
+    with Engine(store) as engine:
+        engine.add(answers(n_good))
+        engine.refresh(full=True)
+        pushing = Pushing(load(None, {}, {}), engine.store, nobody, Log(io.StringIO(), "text"))
+        pushing.offer(engine.fit)
+        with pytest.raises(RemoteError, match="no server"):
+            pushing.now()
+        return Excluded(engine.store).names
+
+
+@pytest.mark.parametrize("run", [on_the_page, in_the_daemon])
+def test_a_restart_does_not_forget_who_was_excluded(
+    run: Callable[[Path, int], frozenset[str]], tmp_path: Path
+) -> None:
+    store = tmp_path / "state.db"
+    assert run(store, SURELY_BAD) == {"late"}
+    assert run(store, BETWEEN) == {"late"}
+    assert run(store, RECOVERED) == frozenset()
+    # Without the memory those answers do not suffice to exclude anybody.
+    assert run(tmp_path / "another.db", BETWEEN) == frozenset()
+
+
+def test_a_server_that_is_killed_has_the_verdicts_that_were_acted_on(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    with Engine(store) as engine:
+        engine.add(answers(SURELY_BAD))
+        engine.refresh(full=True)
+        view = View(engine)
+        view.publish()
+        assert view.moment is not None
+        view.excluded.keep(rater_report(view.moment.fit).excluded)
+    assert on_the_page(store, BETWEEN) == {"late"}
