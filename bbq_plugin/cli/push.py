@@ -11,11 +11,14 @@ from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, show, tell, working
 from bbq_plugin.cli.remote import Server, server_options
 from bbq_plugin.cli.types import Choice
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 from bbq_plugin.feedback import ASKABLE, KINDS, kinds_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bbq_plugin.feedback import Done, Plan, Wishes
+    from bbq_plugin.live.store import Store
 
 
 @click.command(cls=Command)
@@ -75,11 +78,10 @@ def push(
     from bbq_plugin.feedback import Plan
     from bbq_plugin.live import remote
     from bbq_plugin.live.excluded import Excluded
-    from bbq_plugin.live.store import Store
 
     if applied and undone:
         raise UsageError("--apply and --undo were both given; say one of them")
-    with Store(server.store, writable=applied or undone) as store, server.open(store) as opened:
+    with _store(server.store, writable=applied or undone) as store, server.open(store) as opened:
         project, memory = opened
         if undone:
             done = list(remote.undo(project, memory))
@@ -95,9 +97,22 @@ def push(
                 plan = remote.make_plan(project, memory, wishes)
             if applied:
                 excluded.keep(wishes.excluded)
+                memory.hold(on=False)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []
     _report(server.project, plan, done, output_format, applied=applied, undone=undone)
+
+
+def _store(path: Path, *, writable: bool) -> Store:
+    from bbq_plugin.live.store import Store
+
+    try:
+        return Store(path, writable=writable)
+    except StoreBusyError as error:
+        raise StoreBusyError(
+            f"{error}. If that is bbq serve, its page does the same under Feedback, for whoever "
+            "has the token (--page-token-file)"
+        ) from error
 
 
 def _wishes(

@@ -193,7 +193,7 @@ def serve(
             connection = Connection(engine, lambda: server.open(engine.store, options))
             stack.callback(connection.close)
             connection.join(
-                service, f"Project {project}", tell,
+                service, project, tell,
                 reconcile_s=reconcile_s, policy=policy, push_s=push_every_s,
             )  # fmt: skip
         if rules.secret is None and not insecure_webhook:

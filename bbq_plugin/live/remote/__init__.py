@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bbq_plugin.live.remote.line import Line
-from bbq_plugin.live.remote.memory import Memory
+from bbq_plugin.live.remote.memory import Memory, Standing, standing
 from bbq_plugin.live.remote.pull import Pulled, pull
-from bbq_plugin.live.remote.push import apply, make_plan, settle, undo, wishes_of
+from bbq_plugin.live.remote.push import apply, by_hand, make_plan, settle, undo, wishes_of
 from bbq_plugin.live.remote.rounds import Round, Rounds, act
 from bbq_plugin.live.remote.tools import Address, adapter_options, address, settings_of, tool
 
@@ -16,14 +16,17 @@ __all__ = [
     "Pulled",
     "Round",
     "Rounds",
+    "Standing",
     "act",
     "adapter_options",
     "address",
     "apply",
+    "by_hand",
     "make_plan",
     "pull",
     "settings_of",
     "settle",
+    "standing",
     "tool",
     "undo",
     "wishes_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +22,23 @@ _ENTRIES = (
     "SELECT id, kind, target, reason, before, after, ref, state, at FROM journal "
     "WHERE remote = ? AND state IN ('begun', 'done', 'undoing') ORDER BY id"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an undo would put back."""
+
+    #: How many writes of each kind.
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    #: Names these writes, so that no more is put back than was looked at.
+    mark: str = ""
+    #: Everything was put back by hand since anything was last carried out by hand.
+    held: bool = False
+
+    @property
+    def n(self) -> int:
+        """How many writes."""
+        return sum(self.kinds.values())
 
 
 class Memory:
@@ -148,6 +166,19 @@ class Memory:
         """Writes that stand or may stand, oldest first."""
         return [_entry(row) for row in self._all(_ENTRIES)]
 
+    @property
+    def held(self) -> bool:
+        """Whether nothing is to be written without asking, since somebody has put everything back.
+
+        A server that goes on by itself, or is started again, would write the same once more.
+        """
+        return _is_held(self.store, self.id)
+
+    def hold(self, on: bool) -> None:  # noqa: FBT001 (the value itself)
+        """Begin or end that; what is carried out by hand ends it."""
+        if on != self.held:
+            self.store.keep_note(_hold_note(self.id), "true" if on else "false")
+
     def written_at(self) -> list[float]:
         """When something was written or taken back, for a budget."""
         sql = (
@@ -189,6 +220,30 @@ class Memory:
 
     def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
         return iter(self.store.rows(sql, (self.id,)))
+
+
+def standing(store: Store, tool: str, project: int) -> Standing:
+    """How much there is to put back, by the store alone: no server is asked."""
+    known = store.rows("SELECT id FROM remote WHERE tool = ? AND project = ?", (tool, project))
+    if not known:
+        return Standing()
+    ((remote,),) = known
+    found = store.rows(
+        "SELECT kind, count(*), max(id) FROM journal "
+        "WHERE remote = ? AND state IN ('begun', 'done', 'undoing') GROUP BY kind ORDER BY kind",
+        (remote,),
+    )
+    kinds = {kind: n for kind, n, _ in found}
+    mark = f"{sum(kinds.values())}-{max(own for *_, own in found)}" if found else ""
+    return Standing(kinds, mark, held=_is_held(store, remote))
+
+
+def _hold_note(remote: int) -> str:
+    return f"push {remote} held"
+
+
+def _is_held(store: Store, remote: int) -> bool:
+    return store.note(_hold_note(remote)) == "true"
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.feedback import KINDS, Done, Wishes
+import msgspec
+
+from bbq_plugin.feedback import KINDS, Done, Plan, Wishes
 
 if TYPE_CHECKING:
-    from bbq_plugin.feedback import Action, Entry, Plan, Project
+    from bbq_plugin.feedback import Action, Entry, Project
     from bbq_plugin.insight import RaterReport
     from bbq_plugin.live.remote.memory import Memory
     from bbq_plugin.model import Fit
@@ -96,10 +98,36 @@ def apply(project: Project, memory: Memory, plan: Plan) -> Generator[Done]:
         yield from _released(project, memory, [one for one in some if one.entries])
 
 
+def by_hand(project: Project, memory: Memory, wishes: Wishes, shown: Plan) -> Iterator[Done]:
+    """Carry out a plan that somebody has looked at, as far as it is planned still.
+
+    It may be of yesterday: what became of writes that were cut off since, and whom the verdicts
+    are about by now, is in a plan of this moment.
+    """
+    settle(project, memory)
+    now = {_same(action): action for action in make_plan(project, memory, wishes).actions}
+    chosen = []
+    for action in shown.actions:
+        if _same(action) in now:
+            chosen.append(now[_same(action)])
+        else:
+            yield Done(action, f"{action.target} is not planned any more")
+    memory.hold(on=False)
+    yield from apply(project, memory, Plan(tuple(chosen)))
+
+
+def _same(action: Action) -> bytes:
+    """What an action does, whatever is on the server now; scores move with every answer."""
+    after = {key: value for key, value in action.after.items() if key != "score"}
+    return msgspec.json.encode((action.kind, action.target, after), order="sorted")
+
+
 def undo(project: Project, memory: Memory) -> Iterator[Done]:
-    """Put back everything that stands, the newest first."""
+    """Put back everything that stands, the newest first; nothing is written alone after that."""
     settle(project, memory)
     entries = memory.entries()[::-1]
+    if entries:
+        memory.hold(on=True)
     for start in range(0, len(entries), _AT_ONCE):
         some = entries[start : start + _AT_ONCE]
         left = _reverted(project, memory, some)

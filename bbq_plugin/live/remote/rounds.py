@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import BBQError
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from bbq_plugin.live.remote.memory import Memory
 
 __all__ = ["Round", "Rounds", "act"]
+
+HELD = (
+    "everything was put back by hand, so nothing is carried out without asking until somebody "
+    "carries out a plan by hand again"
+)
 
 # What the budget had no room for is looked at again so much later, even if nothing else happens.
 _LATER_S = 900.0
@@ -47,7 +52,8 @@ class Round:
         """Say it in a line."""
         left = counts_line(self.plan.actions)
         if self.n_done == 0:
-            return f"planned, not written: {left}"
+            held = f" ({HELD})" if HELD in self.plan.notes else ""
+            return f"planned, not written: {left}{held}"
         done = counts_line(one.action for one in self.done if one.left is None)
         return f"{self.n_done:,} actions were carried out ({done}); planned, not written: {left}"
 
@@ -62,6 +68,8 @@ def act(
     """Plan, and carry out what the policy allows, each write on record before it is done."""
     settle(project, memory)
     plan = make_plan(project, memory, wishes)
+    if policy.kinds and memory.held:
+        plan, policy = Plan(plan.actions, (*plan.notes, HELD)), replace(policy, kinds=frozenset())
     may = policy.allowed(plan, memory.written_at(), memory.store.clock())
     chosen = {id(action) for action in may.actions}
     left = tuple(action for action in plan.actions if id(action) not in chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bbq_plugin.feedback import Policy
-from bbq_plugin.live.remote import Line, Rounds, pull
+from bbq_plugin.live.remote import Line, Rounds, pull, standing
 from bbq_plugin.live.server.feedback import Feedback
 from bbq_plugin.live.server.reconcile import Reconcile
 
@@ -31,7 +31,7 @@ class Connection(Line):
     def join(
         self,
         service: Service,
-        what: str,
+        project: int,
         tell: Callable[[str], None],
         *,
         reconcile_s: float | None = None,
@@ -39,7 +39,13 @@ class Connection(Line):
         push_s: float = 60.0,
     ) -> None:
         """Pull every so often; with a policy, plan after each refresh and act within it."""
-        feedback = service.feedback = Feedback(service.view, self.use, what)
+        store = self._engine.store
+        feedback = service.feedback = Feedback(
+            service.view,
+            self.use,
+            f"Project {project}",
+            lambda: standing(store, service.worker.tool, project),
+        )
         if reconcile_s is not None:
             service.reconcile = Reconcile(
                 self.pull, reconcile_s, after=service.worker.wake, tell=tell
@@ -85,6 +91,7 @@ def _rounds(
         one, every_s, lambda problem: tell(f"feedback failed, will be tried again: {problem}")
     )
     feedback.announce(_announced(policy, every_s))
+    feedback.on_written = rounds.soon
     return rounds
 
 

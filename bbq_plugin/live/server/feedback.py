@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from bbq_plugin.errors import BBQError
-from bbq_plugin.live.remote import act, apply, make_plan, settle, wishes_of
+from bbq_plugin.live.remote import Standing, act, by_hand, make_plan, settle, undo, wishes_of
 from bbq_plugin.report.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bbq_plugin.feedback import Action, Plan, Policy, Project, Wishes
+    from bbq_plugin.feedback import Action, Done, Plan, Policy, Project, Wishes
     from bbq_plugin.live.remote import Memory, Round
     from bbq_plugin.live.server.view import Moment, View
 
@@ -37,6 +37,11 @@ class State:
     #: Names the plan: only the one that was looked at is carried out.
     mark: str = ""
     n_done: int = 0
+    n_undone: int = 0
+    #: Why some of it was left as it is.
+    left: tuple[str, ...] = ()
+    #: What there is to put back.
+    standing: Standing = field(default_factory=Standing)
     problem: str | None = None
 
     @property
@@ -49,15 +54,22 @@ class Feedback:
     """One project on a server; one thing at a time."""
 
     def __init__(
-        self, view: View, use: Callable[[Callable[[Project, Memory], None]], None], what: str
+        self,
+        view: View,
+        use: Callable[[Callable[[Project, Memory], None]], None],
+        what: str,
+        standing: Callable[[], Standing] = Standing,
     ) -> None:
-        self._view, self._use = view, use
+        """`use` does something with the project; `standing` asks no server."""
+        self._view, self._use, self._standing = view, use, standing
         self._state = State(what)
+        #: Called after something was written by hand: whoever plans alone has to look again.
+        self.on_written: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
 
     def state(self) -> State:
         """As it is now."""
-        return self._state
+        return replace(self._state, standing=self._standing())
 
     def plan(self) -> bool:
         """Begin to make a plan; False if something is under way."""
@@ -68,6 +80,12 @@ class Feedback:
         if not mark or mark != self._state.mark:
             return False
         return self._begin(self._applied)
+
+    def undo(self, mark: str) -> bool:
+        """Begin to put back the writes of that mark, which are all that stand."""
+        if not mark or mark != self._standing().mark:
+            return False
+        return self._begin(lambda state: self._undone(state, mark))
 
     def announce(self, alone: str) -> None:
         """Say on the page what is done without anybody asking."""
@@ -89,7 +107,8 @@ class Feedback:
                 return state
             (done,) = found
             state = self._with(state, done.plan)
-            return replace(state, n_done=state.n_done + done.n_done)
+            left = tuple(one.left for one in done.done if one.left)
+            return replace(state, n_done=state.n_done + done.n_done, left=left or state.left)
 
         if not self._claim():
             return None
@@ -113,6 +132,8 @@ class Feedback:
         # The page shows what was wrong.
         with suppress(BBQError):
             self._work(work)
+        if work != self._planned:
+            self.on_written()
 
     def _work(self, work: Callable[[State], State]) -> None:
         before = self._state
@@ -130,25 +151,32 @@ class Feedback:
             return replace(state, problem="there are no answers yet")
         found: list[Plan] = []
         wishes = self._wishes(moment)
-        self._use(lambda project, memory: found.append(make_plan(project, memory, wishes)))
-        return replace(self._with(state, found[0]), n_done=0)
+
+        def work(project: Project, memory: Memory) -> None:
+            settle(project, memory)
+            found.append(make_plan(project, memory, wishes))
+
+        self._use(work)
+        return replace(self._with(state, found[0]), n_done=0, n_undone=0, left=())
 
     def _with(self, state: State, plan: Plan) -> State:
         return replace(state, plan=plan, mark=_mark(plan), at=self._view.engine.store.clock())
 
     def _applied(self, state: State) -> State:
-        plan = state.plan
-        if plan is None:
+        plan, moment = state.plan, self._view.moment
+        if plan is None or moment is None:
             return state
-        n_done = 0
+        wishes = self._wishes(moment)
+        done: list[Done] = []
+        self._use(lambda project, memory: done.extend(by_hand(project, memory, wishes, plan)))
+        return _ended(state, n_done=sum(one.left is None for one in done), done=done)
 
-        def work(project: Project, memory: Memory) -> None:
-            nonlocal n_done
-            settle(project, memory)
-            n_done = sum(done.left is None for done in apply(project, memory, plan))
-
-        self._use(work)
-        return replace(state, plan=None, mark="", n_done=n_done)
+    def _undone(self, state: State, mark: str) -> State:
+        if mark != self._standing().mark:
+            return replace(state, problem="more was written meanwhile; look at it again")
+        done: list[Done] = []
+        self._use(lambda project, memory: done.extend(undo(project, memory)))
+        return _ended(state, n_undone=sum(one.left is None for one in done), done=done)
 
     def _wishes(self, moment: Moment) -> Wishes:
         found = wishes_of(moment.fit, moment.raters)
@@ -158,6 +186,11 @@ class Feedback:
     def _set(self, state: State) -> None:
         self._state = state
         self._view.touch()
+
+
+def _ended(state: State, *, n_done: int = 0, n_undone: int = 0, done: Sequence[Done]) -> State:
+    left = tuple(one.left for one in done if one.left)
+    return replace(state, plan=None, mark="", n_done=n_done, n_undone=n_undone, left=left)
 
 
 def _mark(plan: Plan) -> str:

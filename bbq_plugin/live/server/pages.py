@@ -112,6 +112,7 @@ class Pages:
             Route("/feedback", self.plan, methods=["GET"]),
             Route("/feedback/dry-run", self.dry_run, methods=["POST"]),
             Route("/feedback/apply", self.apply, methods=["POST"]),
+            Route("/feedback/undo", self.undo, methods=["POST"]),
             Route("/log", self.log, methods=["GET"]),
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/live", self.live, methods=["GET"]),
@@ -317,6 +318,15 @@ class Pages:
         plan = await _field(request, "plan")
         if self.feedback is not None:
             self.feedback.apply(plan)
+        return RedirectResponse("/feedback", 303)
+
+    async def undo(self, request: Request) -> Response:
+        """Put back what was shown to stand, for whoever has the token."""
+        if not self._can_write(request):
+            return Response("log in with the token of this page first\n", 403)
+        standing = await _field(request, "standing")
+        if self.feedback is not None:
+            self.feedback.undo(standing)
         return RedirectResponse("/feedback", 303)
 
     async def login(self, request: Request) -> Response:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bbq_plugin.errors import RemoteError
+from bbq_plugin.feedback import Policy, kinds_of
 from bbq_plugin.live import remote
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import chose, pair
 from tests.live.label_studio.test_push import Small, by_first, small, without
 
 if TYPE_CHECKING:
-    from bbq_plugin.feedback import Plan
+    from collections.abc import Callable
+
+    from bbq_plugin.feedback import Done, Plan, Wishes
     from tests.live.label_studio.server import Server
 
 __all__ = ["small"]
@@ -167,3 +170,89 @@ def test_a_removal_whose_answer_was_lost_is_done(
     assert len(lost) == 2
     assert label_studio.get(f"/api/dm/views/?project={small.id}") == []
     assert small.undo() == []
+
+
+def by_somebody(small: Small, wishes: Wishes, shown: Plan) -> list[Done]:
+    with small.opened() as (project, memory):
+        return list(remote.by_hand(project, memory, wishes, shown))
+
+
+def alone(small: Small, wishes: Wishes, _: Plan) -> list[Done]:
+    policy = Policy(kinds_of(["relabel", "tab", "predict"]), a_day=1000)
+    with small.opened() as (project, memory):
+        return list(remote.act(project, memory, wishes, policy).done)
+
+
+@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.parametrize("way", [by_somebody, alone], ids=["page", "alone"])
+@pytest.mark.parametrize("what", ["/api/dm/views/", "/api/predictions/"])
+def test_what_was_made_before_a_cut_is_not_made_twice_whoever_goes_on(
+    small: Small,
+    proxy: Proxy,
+    label_studio: Server,
+    what: str,
+    way: Callable[[Small, Wishes, Plan], list[Any]],
+) -> None:
+    label_studio.tasks(small.id, [pair("x", "y")])
+    before = small.snapshot()
+    wishes = without(small.bob, information_bits=by_first, sampling=True)
+    shown = small.plan(wishes)
+
+    def lose(asked: Asked) -> Answer | None:
+        lost = asked.method == "POST" and asked.path.startswith(what)
+        return Answer(502, after=True) if lost else None
+
+    small.url, proxy.rule = proxy.url, lose
+    with pytest.raises(RemoteError):
+        way(small, wishes, shown)
+    small.url = small.server.url
+    way(small, wishes, shown)
+    assert small.plan(wishes).actions == ()
+    assert len(label_studio.get(f"/api/dm/views/?project={small.id}")) == 1
+    listed = label_studio.get(f"/api/predictions/?project={small.id}")
+    assert len(listed) == len({one["task"] for one in listed}) == len(small.tasks) + 1
+    small.undo()
+    assert small.snapshot()[2] == before[2]
+    assert label_studio.get(f"/api/predictions/?project={small.id}") == []
+
+
+def test_of_a_plan_of_yesterday_only_what_is_planned_still_is_carried_out(small: Small) -> None:
+    shown = small.plan(without(small.bob))
+    before = small.snapshot()
+    # By now Bob is no longer excluded.
+    done = by_somebody(small, without(), shown)
+    assert {one.left for one in done} == {
+        "tab Second look is not planned any more",
+        *(f"task {task} is not planned any more" for task in small.tasks),
+    }
+    assert small.snapshot() == before
+
+
+def test_a_plan_of_predictions_can_be_carried_out_though_its_scores_have_moved(
+    small: Small, label_studio: Server
+) -> None:
+    shown = small.plan(without(information_bits=by_first, sampling=True))
+    assert shown.actions == ()
+    (task,) = label_studio.tasks(small.id, [pair("x", "y")])
+    shown = small.plan(without(information_bits=lambda _: 0.25, sampling=True))
+    done = by_somebody(small, without(information_bits=lambda _: 1.0, sampling=True), shown)
+    assert [one.left for one in done] == [None, None]
+    (made,) = label_studio.get(f"/api/predictions/?project={small.id}")
+    assert (made["task"], made["score"]) == (task, 0.5)
+
+
+def test_after_an_undo_nothing_is_written_alone_until_somebody_does_by_hand(small: Small) -> None:
+    wishes, policy = without(small.bob), Policy(kinds_of(["relabel", "tab"]))
+    with small.opened() as (project, memory):
+        assert remote.act(project, memory, wishes, policy).n_done == 5
+        list(remote.undo(project, memory))
+    # A restart does not change that.
+    with small.opened() as (project, memory):
+        held = remote.act(project, memory, wishes, policy)
+        assert (held.n_done, held.short, len(held.plan.actions)) == (0, False, 5)
+        assert "put back by hand" in held.told()
+        list(remote.by_hand(project, memory, wishes, held.plan))
+        assert not memory.held
+        list(remote.act(project, memory, without(), policy).done)
+        assert memory.entries() == []
+        assert remote.act(project, memory, wishes, policy).n_done == 5
