@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
+from bbq_plugin.live.secrets import SECRET_HEADER
 
 if TYPE_CHECKING:
     from bbq_plugin.events import Hooks
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Connected", "Door", "connect"]
 
 PATH = "/webhook/label-studio"
-SECRET_HEADER = "X-BBQ-Secret"  # noqa: S105 (the name of it)
 _WAIT_S = 10.0
 _PAUSE_S = 0.1
 

@@ -1,13 +1,18 @@
-"""Secrets that this side chooses: of the webhook, and of the page."""
+"""Secrets that this side chooses: of the webhook, and of the page; and who can read them."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from bbq_plugin.errors import UsageError
 
-__all__ = ["read_secret"]
+__all__ = ["SECRET_HEADER", "read_secret", "seen_by_others"]
+
+#: The header in which Label Studio shows the webhook's secret.
+SECRET_HEADER = "X-BBQ-Secret"  # noqa: S105 (the name of it)
 
 _LEAST = 16
 _LONGEST = 1 << 12
@@ -32,3 +37,16 @@ def read_secret(file: Path | None, variable: str, environment: Mapping[str, str]
             "blanks, such as the output of: python -c 'import secrets; print(secrets.token_hex())'"
         )
     return found
+
+
+def seen_by_others(file: Path) -> str | None:
+    """What to say of a file with a secret that not only its owner can read."""
+    if os.name != "posix":
+        return None
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return None
+    if not mode & (stat.S_IRGRP | stat.S_IROTH):
+        return None
+    return f"{file}: other users of this machine can read this secret; run: chmod 600 {file}"

@@ -7,12 +7,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from bbq_plugin._options import coerced
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.feedback import GROUP, Tool
+from bbq_plugin.live.secrets import seen_by_others
 from bbq_plugin.registry import chosen_adapter
 
 CONFIG = "bbq.toml"
@@ -27,6 +30,8 @@ class Address:
 
     url: str
     token: str = field(repr=False)
+    #: What whoever runs this should know about it.
+    warnings: tuple[str, ...] = ()
 
 
 def tool(name: str = "label-studio") -> Tool:
@@ -64,13 +69,15 @@ def address(
             f"no address of a server is known; give --url, {tool.url_variable}, "
             f"or url in the section [{_section(tool)}] of {CONFIG}"
         )
-    if token_file is not None:
-        return Address(found, _token_of(token_file))
     token = environment.get(tool.token_variable)
+    if token_file is None and not token and settings.get("token_file"):
+        token_file = Path(settings["token_file"])
+    warnings = (_overheard(found), token_file and seen_by_others(token_file))
+    told = tuple(text for text in warnings if text)
+    if token_file is not None:
+        return Address(found, _token_of(token_file), told)
     if token:
-        return Address(found, token)
-    if settings.get("token_file"):
-        return Address(found, _token_of(Path(settings["token_file"])))
+        return Address(found, token, told)
     raise UsageError(
         f"no token is known; put it into {tool.token_variable}, or into a file that only you can "
         "read and name that with --token-file"
@@ -113,6 +120,19 @@ def settings_of(config: Path | None, tool: Tool) -> dict[str, str]:
 
 def _section(tool: Tool) -> str:
     return tool.name.replace("-", "_")
+
+
+def _overheard(url: str) -> str | None:
+    """What to say of an address at which the token goes through a network as it is."""
+    parts = urlsplit(url)
+    name = parts.hostname or ""
+    try:
+        near = ip_address(name).is_loopback
+    except ValueError:
+        near = name == "localhost" or name.endswith(".localhost")
+    if parts.scheme != "http" or near:
+        return None
+    return f"{parts.scheme}://{name}: the token goes there without encryption; use https if it can"
 
 
 def _token_of(file: Path) -> str:

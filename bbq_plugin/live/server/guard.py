@@ -12,6 +12,8 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from bbq_plugin.live.secrets import SECRET_HEADER
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = ["COOKIE", "SECRET_HEADER", "Guard", "Rules"]
+__all__ = ["COOKIE", "Guard", "Rules"]
 
-SECRET_HEADER = "X-BBQ-Secret"  # noqa: S105 (the name of it)
 COOKIE = "bbq_page"
 
 #: Paths that a labelling tool calls: they ask for the secret, and may come under any name.
 TOOL_PATHS = frozenset(
     ("/webhook/label-studio", "/webhook", "/health", "/setup", "/predict", "/train", "/versions")
 )
+
+_PASSED_ON = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -143,7 +146,7 @@ class Guard:
         return self._stranger(scope.get("client"), headers)
 
     def _stranger(self, client: Any, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        if _is_near(client) or self.rules.logged_in(headers):
+        if (_is_near(client) and not _is_passed_on(headers)) or self.rules.logged_in(headers):
             return None
         if self.rules.page_token is None:
             return 403, "the page is for this machine only; see --page-token-file"
@@ -168,6 +171,11 @@ def _is_near(client: Any) -> bool:
         return client is not None and ipaddress.ip_address(client[0]).is_loopback
     except ValueError:
         return False
+
+
+def _is_passed_on(headers: dict[bytes, bytes]) -> bool:
+    """Whether a proxy has passed it on: who asked is far, whatever address the proxy names."""
+    return any(name in headers for name in _PASSED_ON)
 
 
 async def _answer(send: Send, status: int, text: str) -> None:

@@ -77,6 +77,7 @@ def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> 
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
