@@ -9,7 +9,7 @@ import click
 
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, tell
-from bbq_plugin.cli.remote import address_options
+from bbq_plugin.cli.remote import address_options, place, warn_of_readers
 from bbq_plugin.errors import UsageError
 
 
@@ -46,16 +46,16 @@ def connect(
     from bbq_plugin.live import connecting, remote
     from bbq_plugin.live.secrets import read_secret
 
+    warn_of_readers(webhook_secret_file)
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
     if secret is None:
         raise UsageError(
             "no secret is set; give the one of bbq serve with --webhook-secret-file or in "
             "BBQ_WEBHOOK_SECRET"
         )
+    at = place(url, token_file, config, set())
     tool = remote.tool()
-    settings = remote.settings_of(config, tool)
-    place = remote.address(tool, url=url, token_file=token_file, settings=settings)
-    opened = tool.open(place.url.rstrip("/"), place.token, project, options={}, notice=tell)
+    opened = tool.open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
     try:
         found = connecting.connect(opened, connecting.Door(serve_url, secret), check=not no_check)
         tell(opened.describe(), what="Found")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +13,7 @@ import click
 from bbq_plugin.cli.output import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bbq_plugin.feedback import Project
     from bbq_plugin.live.remote import Address, Memory
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-_ADDRESS = [
+_PLACE = [
     click.option(
         "--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml."
     ),
@@ -30,6 +30,9 @@ _ADDRESS = [
         type=click.Path(path_type=Path),
         help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
     ),
+]
+_ADDRESS = [
+    *_PLACE,
     click.option(
         "--config",
         type=click.Path(path_type=Path),
@@ -60,7 +63,16 @@ _OPTIONS = [
 
 def address_options(command: _Command) -> _Command:
     """Add where the server is and who asks to a command."""
-    for option in reversed(_ADDRESS):
+    return _with(_ADDRESS, command)
+
+
+def place_options(command: _Command) -> _Command:
+    """Add the same to a command that has a --config of its own."""
+    return _with(_PLACE, command)
+
+
+def _with(options: Sequence[Callable[[Any], Any]], command: _Command) -> _Command:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -76,14 +88,12 @@ class Server:
     config: Path | None
     timeout_s: float
     moved: bool
+    #: Warnings that were given, each of which is enough.
+    warned: set[str] = field(default_factory=set, compare=False)
 
     def place(self) -> Address:
         """Where the server is, and the token; refused if either is not known."""
-        from bbq_plugin.live import remote
-
-        tool = remote.tool()
-        settings = remote.settings_of(self.config, tool)
-        return remote.address(tool, url=self.url, token_file=self.token_file, settings=settings)
+        return place(self.url, self.token_file, self.config, self.warned)
 
     @contextmanager
     def open(
@@ -110,6 +120,28 @@ class Server:
             yield project, memory
         finally:
             project.close()
+
+
+def place(
+    url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
+) -> Address:
+    """Where the server is, and the token; warns of a token that others can read."""
+    from bbq_plugin.live import remote
+
+    tool = remote.tool()
+    settings = remote.settings_of(config, tool)
+    found = remote.address(tool, url=url, token_file=token_file, settings=settings)
+    tell(*(text for text in found.warnings if text not in warned), what="Warning")
+    warned.update(found.warnings)
+    return found
+
+
+def warn_of_readers(*files: Path | None) -> None:
+    """Warn of files with a secret that others on this machine can read."""
+    from bbq_plugin.live.secrets import seen_by_others
+
+    found = (seen_by_others(file) for file in files if file is not None)
+    tell(*(text for text in found if text is not None), what="Warning")
 
 
 def server_options(command: _Command) -> _Command:

@@ -8,21 +8,26 @@ import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from bbq_plugin.cli import fitting
+from bbq_plugin.cli import settings
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import tell
 from bbq_plugin.cli.reading import merged
-from bbq_plugin.cli.remote import Server, address_options
-from bbq_plugin.cli.types import KeyValue, near_miss
+from bbq_plugin.cli.remote import Server, place_options, warn_of_readers
+from bbq_plugin.cli.types import KeyValue
 from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.live.config.settings import KEYS
 
 if TYPE_CHECKING:
-    from bbq_plugin.feedback import Policy
+    from collections.abc import Mapping
+
+    from bbq_plugin.cli.settings import Configured
+    from bbq_plugin.live.config import Settings
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.model.fitting import Model
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -44,10 +49,14 @@ class Duration(click.ParamType[float]):
         return float(found[1]) * _UNITS_S[found[2]]
 
 
+# The keys of bbq.toml that concern a server; the others are those of a folder and its results.
+_SECTIONS = ("raters", "feedback")
+_NAMES = ("store", "model", "priors", "level")
+_KEYS = [key for key in KEYS if key.section in _SECTIONS or key.name in _NAMES]
+
+
 @click.command(cls=Command)
-@click.option(
-    "--store", type=click.Path(path_type=Path), required=True, help="The store of the answers."
-)
+@settings.options_for(_KEYS)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -71,37 +80,12 @@ class Duration(click.ParamType[float]):
 @click.option(
     "--allow-host", multiple=True, help="A name under which the page may be opened. Repeatable."
 )
-@click.option("--project", type=click.IntRange(1), help="The project to pull from and to plan for.")
-@address_options
+@place_options
 @click.option(
     "--reconcile",
     "reconcile_s",
     type=Duration(),
     help="Pull what webhooks have missed, at the start and this often (5m). Needs --project.",
-)
-@click.option(
-    "--push",
-    is_flag=True,
-    help="Plan feedback after each refresh, as 'bbq push' does. Needs --project.",
-)
-@click.option(
-    "--push-every-s",
-    type=click.FloatRange(0.1),
-    default=60.0,
-    show_default=True,
-    help="Plan no more often than this.",
-)
-@click.option(
-    "--auto-apply",
-    help="Kinds of feedback to carry out without asking (relabel); all others are only planned. "
-    "Needs --push.",
-)
-@click.option(
-    "--daily-budget",
-    type=click.IntRange(0),
-    default=100,
-    show_default=True,
-    help="Most writes to the labelling project in 24 hours.",
 )
 @click.option("--items", help="Fields of the task data that name the items; for -O items=….")
 @click.option("--labels", help="What the labels of Choices mean; for -O labels=….")
@@ -113,35 +97,20 @@ class Duration(click.ParamType[float]):
     multiple=True,
     help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
 )
-@fitting.options(
-    fitting.judged_model_option, fitting.priors_option, fitting.level_option,
-    fitting.false_rate_option, fitting.least_option,
-)  # fmt: skip
 def serve(
-    store: Path,
+    configured: Configured,
     host: str,
     port: int,
     webhook_secret_file: Path | None,
     insecure_webhook: bool,  # noqa: FBT001 (click passes by keyword)
     page_token_file: Path | None,
     allow_host: tuple[str, ...],
-    project: int | None,
     url: str | None,
     token_file: Path | None,
-    config: Path | None,
     reconcile_s: float | None,
-    push: bool,  # noqa: FBT001
-    push_every_s: float,
-    auto_apply: str | None,
-    daily_budget: int,
     items: str | None,
     labels: str | None,
     adapter_options: tuple[tuple[str, str], ...],
-    model: Any,
-    priors: str | None,
-    level: float,
-    false_rate: float,
-    least: int,
 ) -> None:
     """Take the events of Label Studio, and show the leaderboard in a browser.
 
@@ -149,13 +118,9 @@ def serve(
     when they are answered. The page shows the leaderboard, the raters and the plan of feedback as
     they are now. Stop with Ctrl-C or SIGTERM. Needs the extra serve.
     """
-    if reconcile_s is not None and project is None:
-        raise click.UsageError("--reconcile pulls from a project; name it with --project")
-    if push and project is None:
-        raise click.UsageError("--push plans for a project; name it with --project")
-    if auto_apply is not None and not push:
-        raise click.UsageError("--auto-apply carries out what --push plans; say --push as well")
-    policy = _policy(auto_apply or "", daily_budget) if push else None
+    chosen = configured.load()
+    store, project = chosen.path("store"), chosen.feedback.project
+    _check(chosen, reconcile_s)
     _check_installed()
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.secrets import read_secret
@@ -165,36 +130,45 @@ def serve(
     from bbq_plugin.live.server.running import listening, run
     from bbq_plugin.live.server.view import Thresholds
 
+    warn_of_readers(webhook_secret_file, page_token_file)
     rules = Rules(
         secret=read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ),
         insecure_webhook=insecure_webhook,
         hosts=frozenset((*allow_host, *({host} - {"0.0.0.0", "::"}))),  # noqa: S104
         page_token=read_secret(page_token_file, "BBQ_PAGE_TOKEN", os.environ),
     )
-    options = merged(adapter_options, {"items": items, "labels": labels})
+    options = {
+        **_file_options(chosen),
+        **merged(adapter_options, {"items": items, "labels": labels}),
+    }
     door = listening(host, port)
     with ExitStack() as stack:
         stack.callback(door.close)
-        chosen = fitting.parsed_priors(priors, model)
-        engine = stack.enter_context(Engine(store, model=model, priors=chosen))
+        model = cast("Model", chosen.model.model)
+        engine = stack.enter_context(Engine(store, model=model, priors=chosen.model.fit_priors()))
         known_url, known_options = _known(engine)
         service = Service(
             engine,
             rules,
             options=options or known_options,
-            thresholds=Thresholds(level, false_rate, least),
+            thresholds=Thresholds(
+                chosen.model.level, chosen.raters.false_rate, chosen.raters.least
+            ),
             base_url=_address(url or os.environ.get("LABEL_STUDIO_URL") or known_url),
             tell=tell,
         )
         if project is not None:
-            server = Server(project, store, url, token_file, config, timeout_s=30.0, moved=False)
-            if push:
+            feedback = chosen.feedback
+            server = Server(project, store, url, token_file, configured.file, 30.0, moved=False)
+            if feedback.push:
                 server.place()
             connection = Connection(engine, lambda: server.open(engine.store, options))
             stack.callback(connection.close)
             connection.join(
                 service, project, tell,
-                reconcile_s=reconcile_s, policy=policy, push_s=push_every_s,
+                reconcile_s=reconcile_s,
+                policy=feedback.policy() if feedback.push else None,
+                push_s=feedback.push_every_s,
             )  # fmt: skip
         if rules.secret is None and not insecure_webhook:
             tell(
@@ -203,6 +177,25 @@ def serve(
                 what="Warning",
             )
         run(service, door, _ready)
+
+
+def _check(chosen: Settings, reconcile_s: float | None) -> None:
+    """Refuse what does not go together."""
+    chosen.feedback.check()
+    if reconcile_s is not None and chosen.feedback.project is None:
+        raise click.UsageError("--reconcile pulls from a project; name it with --project")
+    from bbq_plugin.insight.raters.report import JUDGED
+
+    if chosen.model.model not in JUDGED:
+        raise UsageError(
+            f"model.model is {chosen.model.model!r}, and bbq serve judges raters, which can be "
+            f"done with {' and '.join(JUDGED)}; say one of these with --model"
+        )
+
+
+def _file_options(chosen: Settings) -> Mapping[str, Any]:
+    """The options of bbq.toml, where they are those of Label Studio."""
+    return chosen.read.options if chosen.read.adapter == "label-studio" else {}
 
 
 def _ready(address: str) -> None:
@@ -233,15 +226,3 @@ def _check_installed() -> None:
             f"bbq serve needs {error.name}, which is not installed; "
             "run: pip install 'bbq-plugin[serve]'"
         ) from None
-
-
-def _policy(kinds: str, a_day: int) -> Policy:
-    """What may be written without asking."""
-    from bbq_plugin.feedback import ASKABLE, Policy, kinds_of
-
-    wanted = [kind.strip() for kind in kinds.split(",") if kind.strip()]
-    for kind in wanted:
-        if kind not in ASKABLE:
-            hint = near_miss(kind, ASKABLE) or f" Expected some of {', '.join(ASKABLE)}."
-            raise UsageError(f"--auto-apply: {kind!r} cannot be carried out without asking.{hint}")
-    return Policy(kinds_of(wanted), a_day)

@@ -24,7 +24,7 @@ from bbq_plugin.live.config.kinds import (
 from bbq_plugin.live.config.settings import KEYS, Key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bbq_plugin.live.config import Settings
 
@@ -56,25 +56,33 @@ class Configured:
 
 def options(command: _Command) -> _Command:
     """Add --config and an option for every key; the command gets all of it as `configured`."""
+    return options_for(KEYS)(command)
 
-    @wraps(command)
-    def wrapped(config: Path | None, **rest: Any) -> Any:
-        given = {}
-        for key in KEYS:
-            value = rest.pop(key.name)
-            if value is not None and value != ():
-                given[key.name] = value
-        return command(Configured(config or _usual_file(), given), **rest)
 
-    for key in reversed(KEYS):
-        wrapped = _option(key)(wrapped)
-    return click.option(  # type: ignore[return-value] # click calls it by keyword
-        "--config",
-        type=click.Path(path_type=Path),
-        envvar=VARIABLE,
-        help="File with the configuration. Default: bbq.toml in the current folder, if there is "
-        "one.",
-    )(wrapped)
+def options_for(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
+    """Add --config and an option for each of these keys; the file may hold the others as well."""
+
+    def added(command: _Command) -> _Command:
+        @wraps(command)
+        def wrapped(config: Path | None, **rest: Any) -> Any:
+            given = {}
+            for key in keys:
+                value = rest.pop(key.name)
+                if value is not None:
+                    given[key.name] = value
+            return command(configured=Configured(config or _usual_file(), given), **rest)
+
+        for key in reversed(keys):
+            wrapped = _option(key)(wrapped)
+        return click.option(  # type: ignore[return-value] # click calls it by keyword
+            "--config",
+            type=click.Path(path_type=Path),
+            envvar=VARIABLE,
+            help="File with the configuration. Default: bbq.toml in the current folder, if there "
+            "is one.",
+        )(wrapped)
+
+    return added
 
 
 def _usual_file() -> Path | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from bbq_plugin.cli import settings
 from bbq_plugin.cli.group import Command
-from bbq_plugin.cli.remote import Server
+from bbq_plugin.cli.remote import Server, place_options
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bbq_plugin.cli.settings import Configured
     from bbq_plugin.live.config import Settings
     from bbq_plugin.live.watch.log import LogFormat
@@ -21,16 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.option("--once", is_flag=True, help="Read what is there, write the results, and leave.")
 @settings.options
-@click.option(
-    "--url",
-    help="Address of Label Studio, for --push. Default: LABEL_STUDIO_URL, else bbq.toml.",
-)
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="File with Label Studio's token, for --push. Default: LABEL_STUDIO_API_KEY, else "
-    "bbq.toml.",
-)
+@place_options
 def watch(
     configured: Configured,
     once: bool,  # noqa: FBT001 (click's)
@@ -50,11 +42,14 @@ def watch(
     from bbq_plugin.live.watch import Daemon, Log
     from bbq_plugin.live.watch.assembly import Parts
 
+    warned: set[str] = set()
+
     def server(now: Settings) -> Server:
         number = now.feedback.project or 0
         return Server(
-            number, now.path("store"), url, token_file, configured.file, 30.0, moved=False
-        )
+            number, now.path("store"), url, token_file, configured.file, 30.0,
+            moved=False, warned=warned,
+        )  # fmt: skip
 
     chosen.feedback.check()
     if chosen.feedback.push:

@@ -18,7 +18,13 @@ __all__ = ["load", "unknown_variables"]
 
 PREFIX = "BBQ_"
 # Variables that are not keys: a secret, the file itself, and what other parts look at.
-OTHER_VARIABLES = ("BBQ_CONFIG", "BBQ_PSEUDONYM_KEY", "BBQ_THREADS")
+OTHER_VARIABLES = (
+    "BBQ_CONFIG",
+    "BBQ_PAGE_TOKEN",
+    "BBQ_PSEUDONYM_KEY",
+    "BBQ_THREADS",
+    "BBQ_WEBHOOK_SECRET",
+)
 
 # Sections of the same file that other commands read: where a labelling tool's server is.
 OTHER_SECTIONS = ("label_studio",)

@@ -8,7 +8,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.errors import SettingsError
-from bbq_plugin.feedback import ASKABLE
+from bbq_plugin.feedback import ASKABLE, Policy, kinds_of
 from bbq_plugin.live.config.kinds import (
     Choice,
     FilePath,
@@ -151,7 +151,7 @@ class FeedbackSettings:
         "Plan feedback for the labelling project after each refresh, as `bbq push` does.",
         default=False,
     )
-    project: int | None = _key(Whole(1), "The number of that project.")
+    project: int | None = _key(Whole(1), "The number of the labelling project.")
     push_every_s: float = _key(Number(0.1), "Plan no more often than this.", default=60.0)
     auto_apply: tuple[str, ...] = _key(
         Names(ASKABLE),
@@ -161,6 +161,10 @@ class FeedbackSettings:
     daily_budget: int = _key(
         Whole(), "Most writes to the labelling project in 24 hours.", default=100
     )
+
+    def policy(self) -> Policy:
+        """What may be written without asking."""
+        return Policy(kinds_of(self.auto_apply), self.daily_budget)
 
     def check(self) -> None:
         """Refuse what does not go together, for a command that takes all of it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from bbq_plugin.feedback import Policy, kinds_of
 from bbq_plugin.insight import rater_report
 from bbq_plugin.live.excluded import Excluded
 from bbq_plugin.live.remote import Line, Rounds, act, wishes_of
@@ -34,7 +33,7 @@ class Pushing:
     def __init__(self, settings: Settings, store: Store, reach: Reach, log: Log) -> None:
         self._settings, self._log = settings, log
         wanted = settings.feedback
-        self._policy = Policy(kinds_of(wanted.auto_apply), wanted.daily_budget)
+        self._policy = wanted.policy()
         self._line = Line(lambda: reach(settings, store))
         self._rounds = Rounds(self._act, wanted.push_every_s, self._failed)
         self._lock = threading.Lock()

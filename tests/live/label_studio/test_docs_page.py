@@ -25,6 +25,7 @@ def test_the_steps_lead_to_a_live_page_and_a_plan(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("webhook-secret").write_text("a-secret-of-the-documentation\n", encoding="ascii")
+    Path("webhook-secret").chmod(0o600)
     crowd = fill(label_studio, people, n_tasks=120, n_guessers=0)
     variables = {"LABEL_STUDIO_URL": label_studio.url, "LABEL_STUDIO_API_KEY": label_studio.token}
     blocks = _BLOCK.findall(section("Ten minutes"))
