@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin.errors import UsageError
 from bbq_plugin.insight.design import Contenders, Design
-from bbq_plugin.insight.raters import rater_report
+from bbq_plugin.insight.raters import judging_fit, rater_report
 from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.model import Fit, Priors
 
@@ -101,7 +101,8 @@ def next_pairs(
     pair comes at most once, for a rater of the usual quality. With ``raters``, those who are
     available, each row names one of them: the best first, all equally often but for one, nobody
     the same pair twice. Never named are those in ``exclude``; by default, whom `rater_report`
-    excludes. Sides are balanced for each item, with what is known of the past.
+    excludes (of a bbq fit of the same data, where the model gives no verdicts). Sides are balanced
+    for each item, with what is known of the past.
     """
     chosen = _codes(fit.items, among)
     _check(n, goal, top_k, chosen.size)
@@ -189,7 +190,8 @@ def _check(n: int, goal: str, top_k: int | None, n_items: int) -> None:
     if goal not in get_args(Goal):
         raise UsageError(f"goal={goal!r}: expected one of {', '.join(get_args(Goal))}")
     if (top_k is None) is (goal == "top-k"):
-        raise UsageError(f"top_k={top_k} with goal={goal!r}: 'top-k' takes it, no other goal does")
+        remedy = "leave top_k out" if top_k is not None else "say how many, such as top_k=3"
+        raise UsageError(f"goal={goal!r} with top_k={top_k}: only 'top-k' takes it; {remedy}")
     if top_k is not None and not 1 <= top_k < n_items:
         raise UsageError(
             f"top_k={top_k} of {n_items} items: expected from 1 to {n_items - 1}, "
@@ -216,14 +218,17 @@ def _slots(
     if isinstance(raters, str):
         raise UsageError(f"raters={raters!r}: give a list of names")
     names = list(dict.fromkeys(raters))
+    warnings = []
     if exclude is None:
-        exclude = {row.rater for row in rater_report(fit) if row.verdict == "exclude"}
+        judge = judging_fit(fit)
+        exclude = rater_report(judge).excluded
+        if judge is not fit:
+            warnings.append(judged_elsewhere(fit))
     left = [name for name in names if name not in exclude]
     if not left:
         raise UsageError(
             f"none of the {len(names)} raters named is left to ask: all are excluded; name others"
         )
-    warnings = []
     if len(left) < len(names):
         out = ", ".join(name for name in names if name in exclude)
         warnings.append(f"not asked, because their answers do not count: {out}")
@@ -238,6 +243,14 @@ def _slots(
     able = [_Slot(name, max(float(known.get(name, usual)), LEAST_QUALITY)) for name in left]
     able.sort(key=lambda slot: -slot.quality)
     return list(islice(cycle(able), n)), warnings
+
+
+def judged_elsewhere(fit: Fit) -> str:
+    """What to say where raters are not judged by the model that chooses the pairs."""
+    return (
+        f"{fit.model} gives no verdicts on raters: who is not to be asked was judged by a bbq fit "
+        "of the same data"
+    )
 
 
 def _usual_newcomer(fit: Fit, quality: float) -> float:

@@ -135,6 +135,7 @@ def raters_dict(
         "population": None if raters.population is None else asdict(raters.population),
         "without_excluded": _effect(raters),
         "not_known": list(raters.not_known),
+        "p_coins": raters.p_coins,
         "n_comparisons": data.n_comparisons,
         "n_raters": data.n_raters,
         "n_skipped": data.n_skipped,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,6 +116,18 @@ def test_raters_share_the_work_and_see_no_pair_twice(fit: bbq.Fit, goal: str) ->
     load = Counter(row.rater for row in found)
     assert set(load) == set(raters)
     assert max(load.values()) - min(load.values()) <= 1
+
+
+@pytest.mark.parametrize("model", ["bayes-bt", "crowd-bt"])
+def test_a_model_without_verdicts_does_not_ask_excluded_raters(model: Any) -> None:
+    study = bbq.simulate(items=6, raters=20, comparisons=2400, guessers=0.2, spread=1.2, seed=5)
+    data = study.arrays()
+    out = set(bbq.rater_report(bbq.fit(data, priors="auto")).excluded)
+    assert out
+    priors: Any = "auto" if model == "bayes-bt" else "paper"
+    found = bbq.next_pairs(bbq.fit(data, model=model, priors=priors), 60, raters=data.raters)
+    assert {row.rater for row in found} == set(data.raters) - out
+    assert "judged by a bbq fit of the same data" in found.warnings[0]
 
 
 def test_whoever_is_excluded_is_never_asked() -> None:

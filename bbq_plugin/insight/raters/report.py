@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bbq_plugin.errors import UsageError
+from bbq_plugin.insight.raters.agreement import panel_p, panel_warning
 from bbq_plugin.insight.raters.effect import Effect, effects
 from bbq_plugin.insight.raters.evidence import Evidence, evidence_of
 from bbq_plugin.insight.raters.rules import (
@@ -29,10 +30,11 @@ from bbq_plugin.insight.raters.signs import Sign, Signs, signs_of
 from bbq_plugin.insight.raters.words import effect_text, expected_of, reasons_of, way_back
 from bbq_plugin.insight.rows import Row, Rows
 from bbq_plugin.insight.uncertainty import Floats
-from bbq_plugin.model import Fit
+from bbq_plugin.model import Fit, Priors
+from bbq_plugin.model import fit as fitted
 from bbq_plugin.model.kinds import RaterPopulation
 
-__all__ = ["RaterReport", "RaterRow", "rater_report"]
+__all__ = ["RaterReport", "RaterRow", "judging_fit", "rater_report"]
 
 JUDGED = ("bbq", "bbq-signed")
 
@@ -58,9 +60,11 @@ class RaterRow(Row):
     left_expected: float = float("nan")
     tempo: float = float("nan")
     self_consistency: float = float("nan")
+    self_consistency_expected: float = float("nan")
     drift: float = float("nan")
     n_gold: float = float("nan")
     gold_rate: float = float("nan")
+    gold_expected: float = float("nan")
     moved: float = float("nan")
     shift_sd: float = float("nan")
     effect: str = ""
@@ -79,6 +83,8 @@ class RaterReport(Rows[RaterRow]):
         population: RaterPopulation | None = None,
         without_excluded: Effect | None = None,
         not_known: tuple[str, ...] = (),
+        p_coins: float = float("nan"),
+        by_others: Floats | None = None,
     ) -> None:
         super().__init__(rows)
         self.warnings = warnings
@@ -89,6 +95,20 @@ class RaterReport(Rows[RaterRow]):
         self.without_excluded = without_excluded
         #: What these data do not tell, and no verdict could therefore use.
         self.not_known = not_known
+        #: How often coins would agree with each other as much as these raters, or a bound of it.
+        self.p_coins = p_coins
+        #: By triple of the data, what the others say: P(winner is better) - 1/2, without the
+        #: rater's own votes; None without verdicts.
+        self.by_others = by_others
+
+    @property
+    def rule(self) -> str:
+        """The rule of exclusion in one line: the rate, and the minimum of evidence."""
+        return (
+            f"Rule: of those excluded at most {100 * self.false_rate:.3g}% are expected to be "
+            f"honest, the surest are excluded first, and nobody on fewer than {self.least:,} "
+            "comparisons; each rater is held against the ranking that the others make."
+        )
 
     @property
     def p_guesser(self) -> Floats:
@@ -131,14 +151,26 @@ def rater_report(
     flags = flags_of(evidence, signs, rules, fit.raters, before, turned=turned)
     excluded = np.flatnonzero(flags.excluded).tolist()
     alone, together = effects(fit, excluded)
+    p_coins = panel_p(fit.data)
     return RaterReport(
         _rows(fit, evidence, signs, flags, rules, alone),
-        _warnings(fit, evidence),
+        _warnings(fit, evidence, p_coins),
         rules=rules,
         population=population,
         without_excluded=together,
         not_known=tuple(signs.not_known),
+        p_coins=p_coins,
+        by_others=evidence.left_out.s,
     )
+
+
+def judging_fit(fit: Fit) -> Fit:
+    """The fit that raters are judged by: this one, or bbq's of the same data if it cannot."""
+    if fit.model in JUDGED or not fit.raters:
+        return fit
+    if isinstance(fit.priors, Priors) and not fit.priors.estimated:
+        return fitted(fit.data, priors=fit.priors)
+    return fitted(fit.data, priors="auto")
 
 
 def _without_verdicts(fit: Fit, rules: Rules) -> RaterReport:
@@ -205,9 +237,11 @@ def _rows(
                 left_expected=_of(signs.left, "expected", r),
                 tempo=_of(signs.tempo, "seen", r),
                 self_consistency=_of(signs.repeats, "seen", r),
+                self_consistency_expected=_of(signs.repeats, "expected", r),
                 drift=_of(signs.drift, "seen", r) - _of(signs.drift, "expected", r),
                 n_gold=_of(signs.gold, "n", r),
                 gold_rate=_of(signs.gold, "seen", r),
+                gold_expected=_of(signs.gold, "expected", r),
                 moved=float("nan") if effect is None else float(effect.moved),
                 shift_sd=float("nan") if effect is None else effect.shift_sd,
                 effect="" if effect is None else effect_text(effect),
@@ -221,10 +255,11 @@ def _of(sign: Sign | None, what: str, r: int) -> float:
     return float("nan") if sign is None else float(getattr(sign, what)[r])
 
 
-def _warnings(fit: Fit, evidence: Evidence) -> tuple[str, ...]:
+def _warnings(fit: Fit, evidence: Evidence, p_coins: float) -> tuple[str, ...]:
     within = len(evidence.left_out.within)
     warning = (
         f"{within:,} of {len(fit.raters):,} raters are judged by a ranking that holds their own "
         "votes, which could not be left out here: their agreement looks better than it is"
     )
-    return (warning,) if within else ()
+    found = (panel_warning(p_coins), warning if within else "")
+    return tuple(text for text in found if text)
