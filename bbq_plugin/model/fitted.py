@@ -175,7 +175,7 @@ class Fit:
             )
         triples, fixed = self._triples, not self.rated
         if method == "auto":
-            suits = self.population is None and whole_weights(triples)
+            suits = not priors.estimated and whole_weights(triples)
             method = "gibbs" if suits else "metropolis"
         if method == "gibbs":
             if not whole_weights(triples):
@@ -242,7 +242,7 @@ class Fit:
             signed = Signed(triples, self.priors, copies=copies)
             return solve_newton(signed, self.theta, self.quality, 1e-6).theta
         quality = self.quality if self.rated else np.ones(triples.n_raters)
-        if self.population is not None:
+        if self.priors.estimated:
             density = theta_density(triples, self.priors, fixed=fixed, copies=copies)
             return solve_newton(density, self.theta, quality, 1e-5).theta
         return solve_newton(

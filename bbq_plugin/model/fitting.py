@@ -50,10 +50,10 @@ def fit(
 
     ``model``: ``bbq``, ``bbq-signed`` (raters may answer upside down), ``bayes-bt`` (every quality
     1) or ``crowd-bt``. ``priors``: the paper's by default (bbq-signed has its own, and takes
-    ``SignedPriors``), any ``Priors``, or ``"auto"`` to estimate them from the data. ``solver``:
-    ``auto`` (Newton guarded by EM) or ``em`` (the paper's closed-form steps). ``tol``: the distance
-    to the optimum, in nats of theta, that the gradient may still imply; not reaching it is an
-    error.
+    ``SignedPriors``), any ``Priors``, also those that were estimated for another fit, or ``"auto"``
+    to estimate them from the data. ``solver``: ``auto`` (Newton guarded by EM) or ``em`` (the
+    paper's closed-form steps). ``tol``: the distance to the optimum, in nats of theta, that the
+    gradient may still imply; not reaching it is an error.
     """
     check_choices(model, solver, tol)
     check_priors(model, priors)
@@ -76,15 +76,21 @@ def fit(
         )
     rated = model == "bbq" and data.has_raters
     triples = data.triples if rated else data.triples.without_raters()
-    first = joint_of(triples, priors if isinstance(priors, Priors) else Priors(), fixed=not rated)
+    estimated = not isinstance(priors, Priors) or priors.estimated
+    if estimated and solver == "em":
+        raise UsageError("solver='em' is the paper's, under given priors; use solver='auto'")
+    given = Priors() if estimated or not isinstance(priors, Priors) else priors
+    first = joint_of(triples, given, fixed=not rated)
     population = None
-    if isinstance(priors, Priors):
-        found = (solve_em if solver == "em" else solve_newton)(first, *first.start(), tol)
-    else:
-        if solver == "em":
-            raise UsageError("solver='em' is the paper's, under given priors; use solver='auto'")
+    if not isinstance(priors, Priors):
         found, population = _fit_auto(first, triples, tol, fixed=not rated)
         priors = population.priors
+    elif priors.estimated:
+        # Those of another fit: taken as they are, quality integrated out as it was there.
+        density = theta_density(triples, priors, fixed=not rated)
+        found = solve_newton(density, *first.start(), tol)
+    else:
+        found = (solve_em if solver == "em" else solve_newton)(first, *first.start(), tol)
     quality = found.quality if rated else np.ones(len(data.raters))
     return Fit(
         data=data, model=model, solver=solver, priors=priors, theta=found.theta, quality=quality,

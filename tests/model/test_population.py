@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
+import bbq_plugin as bbq
 from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model.population import few_raters
 from tests.model.studies import draw_study
@@ -92,3 +97,26 @@ def test_very_many_items_keep_the_papers_priors_and_say_so() -> None:
     found = fit(chain, priors="auto")
     assert found.priors == Priors()
     assert any("not estimated" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("model", ["bbq", "bayes-bt"])
+def test_priors_estimated_for_one_fit_can_be_given_to_another(model: Any) -> None:
+    """Also where the shape of the skills is below 1, which the paper's own form cannot hold."""
+    study = bbq.simulate(
+        items=5, raters=6, comparisons=400, inverted=0.34, median_votes=20, spread=1.5, seed=5
+    )
+    data = study.arrays()
+    first = bbq.fit(data, model=model, priors="auto")
+    assert isinstance(first.priors, Priors)
+    wide = replace(first.priors, a=0.6, b=0.4)
+    for priors in (first.priors, wide):
+        again = bbq.fit(data, model=model, priors=priors)
+        assert np.isfinite(again.theta).all()
+        assert again.priors == priors
+        # A refit of the same data stays where it is, by the same density.
+        assert again.theta_without([]) == pytest.approx(again.theta, abs=1e-4)
+    assert bbq.fit(data, model=model, priors=first.priors).theta == pytest.approx(
+        first.theta, abs=1e-5
+    )
+    with pytest.raises(UsageError, match="solver='auto'"):
+        bbq.fit(data, model=model, priors=wide, solver="em")
