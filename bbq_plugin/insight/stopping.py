@@ -1,17 +1,19 @@
 """When to stop: a forecast, and a rule that holds however often someone looks.
 
 The rule. Of two items that are equally good, each decided answer between them is a fair coin's,
-given everything that came before: whoever the rater is, whatever their quality, and whichever
-pairs were chosen for whatever reason. So a gambler who starts with 1 and bets on the answers
-between i and j can only gain by luck: the chance that the stake ever reaches 1 / alpha is at most
-alpha (Ville 1939). The gambler here bets by a mixture: after w wins of i and l of j the stake is
+given everything that came before: whatever the rater's quality, and whichever pairs were chosen
+for whatever reason. (Equally good to these raters: who has a taste of their own, and answers the
+same pair many times, is no fair coin, even if tastes cancel out among all who might be asked.) So
+a gambler who starts with 1 and bets on the answers between i and j can only gain by luck: the
+chance that the stake ever reaches 1 / alpha is at most alpha (Ville 1939). The gambler here bets
+by a mixture: after w wins of i and l of j the stake is
 
     e(w, l) = 2^(w + l) B(w + c, l + c) / B(c, c)
 
 which depends on the counts alone, so that it can be read off the data at any time. The two are told
 apart once e >= 1 / alpha. A tie counts as half a win for either, which can only lower e
-(2 sqrt(p (1 - p)) <= 1); so do weights below 1 (Jensen's inequality). Weights above 1 count as so
-many answers.
+(2 sqrt(p (1 - p)) <= 1); so do weights below 1 (Jensen's inequality). A weight above 1 counts as 1:
+one answer is one coin, however much it is to weigh in the fit.
 
 The interval. Let p_s be the expected score of i in answer s (its chance to win, plus half that of
 a tie) and p its mean over the answers so far. For any x, exp(x w - sum log(1 - p_s + p_s e^x)) is
@@ -34,7 +36,9 @@ from importlib import import_module
 from math import lgamma
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bbq_plugin.comparisons import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.insight.design import Ints
 from bbq_plugin.insight.forecast import MOST_ITEMS, Milestone, forecast
@@ -69,7 +73,8 @@ MOST_PLACES = 100
 class HeadToHead(Row):
     """The votes between two items alone, the better rated first.
 
-    ``score`` is the first one's share, a tie counting half; its interval holds at all times.
+    ``score`` is the first one's share, a tie counting half; its interval holds at all times. In
+    ``n`` and ``score`` an answer counts at most once, whatever its weight.
     ``e_value`` is the evidence that the two differ: at least 1 / (1 - level) is enough.
     """
 
@@ -92,7 +97,8 @@ class Stopping:
     ``settled`` of the ``compared`` pairs that met are told apart by their own votes, each with an
     error of at most 1 - ``level`` over all looks. ``best`` is the item that is the best for good,
     with the same error for the whole claim; None while there is none. ``pairs`` are the votes of
-    the leader with each other item, and of neighbours.
+    the leader with each other item, and of neighbours. ``no_forecast`` says why there are no
+    milestones.
     """
 
     level: float
@@ -100,6 +106,7 @@ class Stopping:
     compared: int
     settled: int
     best: str | None
+    no_forecast: str
     _votes: tuple[_Votes, ...]
 
     @cached_property
@@ -112,6 +119,7 @@ class Stopping:
         return {
             "level": self.level,
             "milestones": [_finite(dict(row)) for row in self.milestones],
+            "no_forecast": self.no_forecast or None,
             "for_good": {
                 "compared": self.compared,
                 "settled": self.settled,
@@ -124,7 +132,11 @@ class Stopping:
 def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: int = 0) -> Stopping:
     """When to stop collecting answers, at the level of the leaderboard."""
     milestones: list[Milestone] = []
-    if len(board) <= MOST_ITEMS:
+    no_forecast = ""
+    if len(board) > MOST_ITEMS:
+        no_forecast = f"no forecast is made for more than {MOST_ITEMS} items, and these are "
+        no_forecast += f"{len(board):,}"
+    else:
         known = uncertainty(fit, "laplace", draws=FORECAST_DRAWS, seed=seed)
         milestones = forecast(fit, known, board.level, top_k, seed)
     met = _Met.of(fit)
@@ -135,6 +147,7 @@ def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: i
         compared=met.first.size,
         settled=int((met.log_e >= enough).sum()),
         best=_best(fit, met, enough),
+        no_forecast=no_forecast,
         _votes=tuple(_votes(fit, board, met)),
     )
 
@@ -233,14 +246,26 @@ class _Met:
 
     @classmethod
     def of(cls, fit: Fit) -> _Met:
-        t = fit.data.triples
-        low, high = np.minimum(t.winner, t.loser), np.maximum(t.winner, t.loser)
-        pair, at = np.unique(low.astype(np.int64) * t.n_items + high, return_inverse=True)
-        won = np.bincount(at, t.weight * (t.winner < t.loser), pair.size)
-        lost = np.bincount(at, t.weight * (t.winner > t.loser), pair.size)
-        first, second = np.divmod(pair, t.n_items)
+        winner, loser, weight = _coins(fit.data)
+        k = fit.data.n_items
+        low, high = np.minimum(winner, loser), np.maximum(winner, loser)
+        pair, at = np.unique(low.astype(np.int64) * k + high, return_inverse=True)
+        won = np.bincount(at, weight * (winner < loser), pair.size)
+        lost = np.bincount(at, weight * (winner > loser), pair.size)
+        first, second = np.divmod(pair, k)
         votes = np.asarray(won, np.float64), np.asarray(lost, np.float64)
         return cls(first, second, *votes, log_e_value(*votes))
+
+
+def _coins(data: Comparisons) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
+    """Winners, losers and weights, at most 1 an answer; added up where that is the same."""
+    # The two halves of a tie of weight w are two rows of w / 2.
+    half = None if data.answers is None else data.answers.half
+    most = np.ones(1) if half is None else np.where(half == 0, 1.0, 0.5)
+    if np.all(data.weight <= most):
+        t = data.triples
+        return t.winner, t.loser, t.weight
+    return data.winner, data.loser, np.minimum(data.weight, most)
 
 
 def _best(fit: Fit, met: _Met, enough: float) -> str | None:

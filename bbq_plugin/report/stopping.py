@@ -27,6 +27,7 @@ class StopSection:
     """What stop.html.j2 shows: the forecast by question, the rule in a sentence, its pairs."""
 
     forecast: list[tuple[str, Milestone]]
+    no_forecast: str
     for_good: Sentence
     pairs: tuple[HeadToHead, ...]
 
@@ -34,7 +35,7 @@ class StopSection:
 def stop_section(stop: Stopping) -> StopSection:
     """When to stop, for the report and the live page."""
     asked = [(question_text(row), row) for row in stop.milestones]
-    return StopSection(asked, for_good(stop), stop.pairs)
+    return StopSection(asked, stop.no_forecast, for_good(stop), stop.pairs)
 
 
 def stopping_lines(stop: Stopping) -> list[str]:
@@ -43,6 +44,8 @@ def stopping_lines(stop: Stopping) -> list[str]:
     if stop.milestones:
         lines.append(f"When to stop ({level_text(stop.level)}), as a forecast with an even chance:")
         lines += [f"  {question_text(row)}: {_forecast(row)}" for row in stop.milestones]
+    elif stop.no_forecast:
+        lines.append(f"When to stop: {stop.no_forecast}")
     return [*lines, "".join(for_good(stop))]
 
 
@@ -73,4 +76,5 @@ def _forecast(row: Milestone) -> str:
         return "known"
     if isinf(row.more) and isinf(row.chosen):
         return "out of reach"
-    return f"{more_text(row.more)} more as so far, {more_text(row.chosen)} chosen by bbq pairs"
+    so_far = "out of reach as so far" if isinf(row.more) else f"{row.more:,.0f} more as so far"
+    return f"{so_far}, {more_text(row.chosen)} if each pair is chosen"

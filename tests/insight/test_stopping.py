@@ -1,29 +1,41 @@
 from __future__ import annotations
 
-from math import comb
+from dataclasses import replace
+from math import comb, inf
 
 import numpy as np
 import pytest
 from scipy.special import betaln
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.comparisons import Comparison, Comparisons
 from bbq_plugin.errors import UsageError
-from bbq_plugin.insight.forecast import forecast
+from bbq_plugin.insight.forecast import Milestone, forecast
 from bbq_plugin.insight.stopping import (
     MIXTURE,
+    Stopping,
     _log_mixture,
     log_e_value,
     score_interval,
     stopping,
 )
 from bbq_plugin.insight.uncertainty import uncertainty
+from bbq_plugin.report.stopping import stopping_lines
 
 
 def votes(a: float, b: float, *more: tuple[str, str, float]) -> bbq.Fit:
-    records: list[tuple[str, str, str, float]] = [("ann", "a", "b", a), ("ann", "b", "a", b)]
-    records += [("ann", *row) for row in more]
+    """Whole votes of weight 1, and one of what is left over."""
+    records: list[tuple[str, str, str, float]] = []
+    for winner, loser, n in (("a", "b", a), ("b", "a", b), *more):
+        records += [("ann", winner, loser, 1.0)] * int(n)
+        records += [("ann", winner, loser, n - int(n))] * bool(n > int(n))
     return bbq.fit(Comparisons.from_records(records), model="bayes-bt")
+
+
+def weighed(a: float, b: float) -> bbq.Fit:
+    """The same to a fit, and faster: two rows."""
+    rows = [("ann", "a", "b", a), ("ann", "b", "a", b)]
+    return bbq.fit(Comparisons.from_records(rows), model="bayes-bt")
 
 
 # -- the rule that holds at all times
@@ -133,7 +145,42 @@ def test_what_is_written_down_is_what_was_voted() -> None:
     assert stop.as_dict()["level"] == 0.95
 
 
+def test_one_heavy_answer_settles_nothing() -> None:
+    rows = [("ann", "x", "y", 50.0), ("bob", "y", "z", 1.0), ("bob", "x", "z", 1.0)]
+    fit = bbq.fit(Comparisons.from_records(rows))
+    stop = stopping(fit, bbq.leaderboard(fit))
+    assert (stop.settled, stop.best) == (0, None)
+    assert {pair.n for pair in stop.pairs} == {1.0}
+
+
+def test_a_heavy_tie_is_one_tie() -> None:
+    answers = [Comparison(str(i), "ann", "x", "y", "left") for i in range(10)]
+    answers.append(Comparison("t", "ann", "x", "y", "tie", weight=8.0))
+    fit = bbq.fit(Comparisons.from_comparisons(answers))
+    (pair,) = stopping(fit, bbq.leaderboard(fit)).pairs
+    assert pair.n == 11
+    assert pair.score == pytest.approx(10.5 / 11)
+
+
 # -- the forecast
+
+
+def test_with_too_many_items_it_is_said_that_there_is_no_forecast() -> None:
+    study = bbq.simulate(items=61, raters=5, comparisons=600, seed=1)
+    fit = bbq.fit(study.arrays())
+    stop = stopping(fit, bbq.leaderboard(fit))
+    assert stop.as_dict()["no_forecast"] == (
+        "no forecast is made for more than 60 items, and these are 61"
+    )
+    assert "no forecast" in stopping_lines(stop)[0]
+
+
+def test_a_forecast_reads_as_a_sentence() -> None:
+    row = Milestone("best", None, 0.5, False, inf, inf, 1200.0, inf)
+    stop = Stopping(0.95, (row, replace(row, more=4000.0)), 1, 0, None, "", ())
+    _, first, second, _ = stopping_lines(stop)
+    assert first == "  the best item: out of reach as so far, 1,200 if each pair is chosen"
+    assert second == "  the best item: 4,000 more as so far, 1,200 if each pair is chosen"
 
 
 def test_what_is_known_needs_nothing_more() -> None:
@@ -189,7 +236,7 @@ def test_half_of_the_futures_are_settled_after_as_many_votes_as_forecast() -> No
     for before, after in zip([0, *looks[:-1]], looks, strict=True):
         won += rng.binomial(after - before, 1 / (1 + np.exp(-gap)))
         for run in np.flatnonzero(~known):
-            later = votes(33 + won[run], 27 + after - won[run])
+            later = weighed(33 + won[run], 27 + after - won[run])
             d = later.laplace.mean[0] - later.laplace.mean[1]
             v = np.array([1, -1]) @ later.covariance() @ np.array([1, -1])
             known[run] = abs(d) / np.sqrt(v) >= 1.645
