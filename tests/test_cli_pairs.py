@@ -52,6 +52,30 @@ def test_all_raters_but_those_excluded(study: Path) -> None:
     assert all(any(name in text for text in found["warnings"]) for name in out)
 
 
+@pytest.mark.parametrize("model", ["bbq", "bayes-bt", "crowd-bt"])
+def test_whom_the_report_excludes_is_not_asked_under_the_same_rules(
+    study: Path, tmp_path: Path, model: str
+) -> None:
+    before = tmp_path / "before.json"
+    assert run("raters", study, "-o", before).exit_code == 0
+    earlier = json.loads(before.read_text("utf-8"))
+    for row in earlier["raters"]:
+        row["verdict"] = "exclude"
+    before.write_text(json.dumps(earlier), "utf-8")
+    seen = set()
+    for rules in (["--least", "9999"], ["--false-rate", "30%"], ["--before", before]):
+        report = json.loads(run("raters", study, "--format", "json", *rules).stdout)
+        out = {row["rater"] for row in report["raters"] if row["verdict"] == "exclude"}
+        everyone = {row["rater"] for row in report["raters"]}
+        found = pairs(study, "-n", "40", "--all-raters", "--model", model, *rules)
+        assert {row["rater"] for row in found["pairs"]} == everyone - out
+        told = any("judged by a bbq fit" in text for text in found["warnings"])
+        assert told == (model != "bbq")
+        seen.add(len(out))
+    assert 0 in seen
+    assert len(seen) > 1
+
+
 def test_names_of_raters_stay_hidden_under_pseudonyms(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,9 +91,11 @@ def test_names_of_raters_stay_hidden_under_pseudonyms(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--goal", "top-k"], "top_k=None"),
+        (["--goal", "top-k"], "add --top-k K"),
         (["--top-k", "6"], "from 1 to 5"),
-        (["--goal", "best", "--top-k", "2"], "goal='best'"),
+        (["--goal", "best", "--top-k", "2"], "--top-k is for --goal top-k"),
+        (["--before", __file__], "--all-raters"),
+        (["--model", "crowd-bt", "--priors", "5,0.1,10,2"], "leave --priors out"),
         (["--scores"], "label-studio"),
         (["--format", "label-studio", "--rater-key", "who"], "--all-raters"),
         (["--format", "label-studio", "--item-keys", "a,b,c"], "two keys"),

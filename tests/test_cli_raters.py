@@ -110,4 +110,60 @@ def test_the_signed_model_is_there_on_the_command_line(votes: Path) -> None:
     assert json.loads(result.stdout)["priors"]["inverted"] > 1
     wrong = bbq("fit", votes, "--model", "bbq-signed", "--priors", "auto")
     assert wrong.exit_code == 2
-    assert "SignedPriors" in wrong.stderr
+    assert "five numbers" in wrong.stderr
+
+
+def test_priors_for_the_signed_model_count_or_are_refused(votes: Path) -> None:
+    given = document(votes, "--model", "bbq-signed", "--priors", "5,0.1,3,1.5,1.1")["priors"]
+    assert (given["source"], given["informed"], given["inverted"]) == ("given", 3.0, 1.1)
+    for text in ("5,0.1,10,2", "paper"):
+        wrong = bbq("raters", votes, "--model", "bbq-signed", "--priors", text)
+        assert wrong.exit_code == 2
+        assert "five numbers a,b,informed,guessed,inverted" in wrong.stderr
+
+
+@pytest.mark.parametrize("model", ["bbq-signed", "crowd-bt"])
+def test_intervals_that_a_model_does_not_have_are_wrong_usage(votes: Path, model: str) -> None:
+    wrong = bbq("fit", votes, "--model", model, "--intervals", "posterior")
+    assert wrong.exit_code == 2
+    assert "--intervals laplace or bootstrap" in wrong.stderr
+
+
+def test_table_and_page_state_the_rate_the_rule_and_the_minimum(
+    votes: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "raters.html"
+    rules = ("--false-rate", "2.5%", "--least", "12")
+    assert bbq("raters", votes, *rules, "-o", page).exit_code == 0
+    table = " ".join(bbq("raters", votes, *rules).stdout.split())
+    for text in (table, page.read_text("utf-8")):
+        assert "of those excluded at most 2.5% are expected to be honest" in text
+        assert "nobody on fewer than 12 comparisons" in text
+
+
+def test_an_earlier_report_of_other_raters_is_warned_of(votes: Path, tmp_path: Path) -> None:
+    key, before = tmp_path / "key", tmp_path / "before.json"
+    key.write_bytes(b"0123456789abcdef0123456789abcdef")
+    hidden = document(votes, "--pseudonym-key-file", key)
+    before.write_text(json.dumps(hidden), "utf-8")
+    n = len(excluded(hidden))
+    says = f"{n} of the {n} raters that {before} excludes are not in these data"
+    found = document(votes, "--before", before)
+    assert any(says in text and "--pseudonym-key-file" in text for text in found["warnings"])
+    csv = bbq("raters", votes, "--before", before, "--format", "csv")
+    assert says in " ".join(csv.stderr.split())
+    same = document(votes, "--before", before, "--pseudonym-key-file", key)
+    assert not any("not in these data" in text for text in same["warnings"])
+
+
+def test_a_panel_of_coins_is_warned_of_everywhere(tmp_path: Path) -> None:
+    path, page = tmp_path / "coins.jsonl", tmp_path / "coins.html"
+    options = "--items 6 --raters 10 --comparisons 500 --guessers 1 --seed 4"
+    assert bbq("simulate", *options.split(), "-o", path).exit_code == 0
+    says = "do not agree with each other more than coins would: nothing can be said of any of them"
+    found = document(path)
+    assert any(says in text for text in found["warnings"])
+    assert found["p_coins"] > 0.05
+    assert says in " ".join(bbq("raters", path).stdout.split())
+    assert bbq("raters", path, "-o", page).exit_code == 0
+    assert says in page.read_text("utf-8")

@@ -98,6 +98,7 @@ def fit(
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
     if chosen == "html" and by is not None and output is None:
         raise UsageError("with --by a page is written for each value; name it with -o report.html")
+    fitting.check_intervals(options["model"], options["intervals"])
     origin = source.origin()
     groups = {"": source.read()} if by is None else source.read_by(by)
     results = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +15,7 @@ from bbq_plugin.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bbq_plugin.cli.reading import Input
     from bbq_plugin.comparisons import Comparisons
     from bbq_plugin.model import Fit
 
@@ -48,8 +51,8 @@ solver_option = click.option(
 )
 priors_option = click.option(
     "--priors",
-    help=f"{PRIORS_HELP} Default: auto; with --solver em, paper; "
-    "crowd-bt and bbq-signed have their own.",
+    help=f"{PRIORS_HELP} Default: auto; with --solver em, paper. bbq-signed has its own, or takes "
+    "five numbers a,b,informed,guessed,inverted; crowd-bt has its own.",
 )
 level_option = click.option(
     "--level",
@@ -71,6 +74,12 @@ least_option = click.option(
     default=10,
     show_default=True,
     help="Comparisons a rater must have before exclusion.",
+)
+before_option = click.option(
+    "--before",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An earlier JSON report; who was excluded there comes back only when little is left "
+    "against them.",
 )
 intervals_option = click.option(
     "--intervals",
@@ -108,12 +117,47 @@ def fitted(data: Comparisons, model: Any, priors: str | None, solver: Any = "aut
         return fit(data, model=model, priors=chosen, solver=solver)
 
 
+def check_intervals(model: str, intervals: str) -> None:
+    """Refuse intervals that a model does not have, before the files are read."""
+    if model in ("bbq-signed", "crowd-bt") and intervals in ("posterior", "paper"):
+        raise UsageError(
+            f"--intervals {intervals} is not defined for --model {model}; "
+            "use --intervals laplace or bootstrap, or --model bbq"
+        )
+
+
+def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tuple[set[str], str]:
+    """Whom an earlier report excluded, as they are called here, and a warning if some are not."""
+    if before is None:
+        return set(), ""
+    from bbq_plugin.report import excluded_names
+
+    named = excluded_names(before.read_bytes(), str(before))
+    known = source.known_as(named)
+    here = set(data.raters)
+    gone = sum(not here & {name, source.rater_name(name)} for name in named)
+    if not gone:
+        return known, ""
+    return known, (
+        f"{gone:,} of the {len(named):,} raters that {before} excludes are not in these data, and "
+        "are not kept out; if it was made with --pseudonymise, use the same key here "
+        "(--pseudonym-key-file, BBQ_PSEUDONYM_KEY)"
+    )
+
+
 def parsed_priors(text: str | None, model: str, solver: str = "auto") -> Any:
     """From what was typed to what ``fit`` takes."""
     if text is None:
         # Neither the closed-form steps nor these models know of a population to estimate.
         own = solver == "em" or model in ("crowd-bt", "bbq-signed")
         return "paper" if own else "auto"
+    if model == "bbq-signed":
+        return _signed_priors(text)
+    if model == "crowd-bt":
+        raise UsageError(
+            f"--priors is {text!r}, and --model crowd-bt has priors of its own (Chen et al. 2013); "
+            "leave --priors out"
+        )
     if text in ("auto", "paper"):
         return text
     try:
@@ -125,3 +169,18 @@ def parsed_priors(text: str | None, model: str, solver: str = "auto") -> Any:
     from bbq_plugin.model import Priors
 
     return Priors(a=a, b=b, alpha=alpha, beta=beta)
+
+
+def _signed_priors(text: str) -> Any:
+    """Priors of bbq-signed, which knows neither the paper's nor estimated ones."""
+    from bbq_plugin.model import SignedPriors
+
+    try:
+        a, b, informed, guessed, inverted = map(float, text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"--priors is {text!r}, and --model bbq-signed has priors of its own: leave --priors "
+            "out, or give five numbers a,b,informed,guessed,inverted such as "
+            f"{','.join(f'{value:g}' for value in astuple(SignedPriors()))}"
+        ) from None
+    return SignedPriors(a=a, b=b, informed=informed, guessed=guessed, inverted=inverted)

@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.model import Fit
 
 
 @click.command(cls=Command)
-@fitting.options(fitting.model_option, fitting.priors_option)
+@fitting.options(
+    fitting.model_option,
+    fitting.priors_option,
+    fitting.false_rate_option,
+    fitting.least_option,
+    fitting.before_option,
+)
 @click.option(
     "-n",
     "--number",
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     multiple=True,
     help="Who is available; each pair is then for one of them, never for one that 'bbq raters' "
-    "excludes. Repeatable.",
+    "with the same --false-rate, --least and --before excludes. Repeatable.",
 )
 @click.option("--all-raters", is_flag=True, help="All raters of FILES are available.")
 @click.option(
@@ -77,6 +84,9 @@ def pairs(
     source: Input,
     model: Any,
     priors: str | None,
+    false_rate: float,
+    least: int,
+    before: Path | None,
     n: int,
     goal: Any,
     top_k: int | None,
@@ -102,9 +112,24 @@ def pairs(
         raise UsageError("--rater-key and --scores are for --format label-studio")
     if rater_key is not None and not (raters or all_raters):
         raise UsageError("--rater-key needs to know who is available: --rater NAME or --all-raters")
+    if before is not None and not (raters or all_raters):
+        raise UsageError("--before needs to know who is available: --rater NAME or --all-raters")
+    if goal == "top-k" and top_k is None:
+        raise UsageError("--goal top-k does not say how many are the best; add --top-k K")
+    if goal not in (None, "top-k") and top_k is not None:
+        raise UsageError(
+            f"--top-k is for --goal top-k, not for --goal {goal}; leave one of them out"
+        )
     origin = source.origin()
     data = source.read()
+    available = _available(source, data, raters, everyone=all_raters)
     fit = fitting.fitted(data, model, priors)
+    excluded: tuple[str, ...] | None = None
+    notes: list[str] = []
+    if available is not None and data.has_raters:
+        known, gone = fitting.excluded_before(source, data, before)
+        excluded, notes = _excluded(fit, known, false_rate, least)
+        notes += [gone] if gone else []
     with working("Choosing"):
         from bbq_plugin.insight import next_pairs
 
@@ -114,14 +139,17 @@ def pairs(
             goal=goal or ("ranking" if top_k is None else "top-k"),
             top_k=top_k,
             among=among or None,
-            raters=_available(source, data, raters, everyone=all_raters),
+            raters=available,
+            exclude=excluded,
             seed=source.seed,
         )
+    found.warnings = (*notes, *found.warnings)
     warnings = distinct(data.warnings, fit.warnings, found.warnings)
     if chosen == "json":
         emit(report.report_json(report.pairs_dict(data, fit, found, origin)), output)
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
+        tell(*warnings, what="Warning")
     elif chosen == "label-studio":
         keys = item_keys.split(",")
         tasks = report.label_studio_tasks(found, keys, rater_key=rater_key, scores=scores)
@@ -130,6 +158,20 @@ def pairs(
     else:
         tables = [report.pairs_table(found, width=width_of(output))]
         show(framed(fit, origin, warnings, tables), output)
+
+
+def _excluded(
+    fit: Fit, before: set[str], false_rate: float, least: int
+) -> tuple[tuple[str, ...], list[str]]:
+    """Whom 'bbq raters' with the same options excludes, and by what, if not by this fit."""
+    with working("Judging"):
+        from bbq_plugin.insight import rater_report
+        from bbq_plugin.insight.pairs import judged_elsewhere
+        from bbq_plugin.insight.raters import judging_fit
+
+        judge = judging_fit(fit)
+        found = rater_report(judge, false_rate=false_rate, least=least, before=before)
+    return found.excluded, [] if judge is fit else [judged_elsewhere(fit)]
 
 
 def _available(

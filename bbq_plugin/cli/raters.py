@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,12 +9,14 @@ import click
 from bbq_plugin.cli import fitting
 from bbq_plugin.cli.framing import framed
 from bbq_plugin.cli.group import Command
-from bbq_plugin.cli.output import chosen_format, emit, output_options, show, width_of, working
+from bbq_plugin.cli.output import chosen_format, emit, output_options, show, tell, width_of, working
 from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.cli.types import Probability
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import RenderableType
 
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     fitting.level_option,
     fitting.false_rate_option,
     fitting.least_option,
+    fitting.before_option,
 )
 @click.option(
     "--threshold",
@@ -34,18 +36,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Quality of which P(q below it) is reported.",
 )
-@click.option(
-    "--before",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An earlier JSON report; who was excluded there comes back only when little is left "
-    "against them.",
-)
 @output_options(
     {
         "table": "for people",
         "json": "all of it",
         "csv": "one line a rater",
-        "html": "the page of bbq fit, with a page for each rater who is not simply kept",
+        "html": "the page of bbq fit, with a page for each excluded rater and 20 of those watched",
     }
 )
 @reading_options
@@ -74,7 +70,7 @@ def raters(
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("these data name no raters, so there is nothing to say of them")
-    excluded = [] if before is None else report.excluded_names(before.read_bytes(), str(before))
+    excluded, gone = fitting.excluded_before(source, data, before)
     fit = fitting.fitted(data, model, priors)
     with working("Judging"):
         from bbq_plugin.insight import rater_report
@@ -85,13 +81,16 @@ def raters(
             false_rate=false_rate,
             least=least,
             threshold=threshold,
-            before=source.known_as(excluded),
+            before=excluded,
         )
+    if gone:
+        found.warnings = (*found.warnings, gone)
     if chosen == "json":
         document = report.raters_dict(data, fit, found, origin, level=level)
         emit(report.report_json(document), output)
     elif chosen == "csv":
         emit(report.rows_csv(found), output)
+        tell(*found.warnings, what="Warning")
     elif chosen == "html":
         from bbq_plugin.cli.fit import Result, report_page
         from bbq_plugin.insight import leaderboard, stopping
@@ -104,6 +103,7 @@ def raters(
         counts = report.verdict_counts(found)
         tables: list[RenderableType] = [
             ", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()),
+            found.rule,
             *report.verdict_lines(found),
             report.raters_table(found, width=width),
             *report.reason_lines(found, width=width),
