@@ -1,4 +1,4 @@
-"""The raters of a report: all of them in a table, and a page for each who is not simply kept."""
+"""The raters of a report: all of them in a table, and a page for each who is excluded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.insight import RaterReport, RaterRow
+    from bbq_plugin.insight.uncertainty import Floats
     from bbq_plugin.model import Fit
     from bbq_plugin.report.charts_raters import Scatter
 
 __all__ = ["Block", "Raters", "Verdict", "raters_section"]
 
-PAGES = 20  # raters with a page of their own; the table has all
+WATCHED_PAGES = 20  # raters to watch with a page; all excluded have one, the table has everybody
 OPEN_ROWS = 60  # a table this long is shown as it is
 BLOCK = 250  # a longer one is folded into parts of this many
 PAIRS_SHOWN = 5
@@ -37,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A pair in which the rater went against the ranking more than the ranking expects."""
+    """A pair in which the rater went against the ranking of the others more than it expects."""
 
     better: str
     worse: str
@@ -64,6 +65,7 @@ class Raters:
     pages: list[Verdict]
     page_of: dict[str, int]
     without_page: int
+    rule: str
     blocks: list[Block]
     folded: bool
     has_verdicts: bool
@@ -73,8 +75,6 @@ class Raters:
     median_quality: float
     median_agreement: float
     median_time_s: float
-    median_self_consistency: float
-    median_gold_rate: float
     not_known: tuple[str, ...]
     without_excluded: str
 
@@ -83,21 +83,23 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
     """Sort the raters, the worst first, and prepare the pages."""
     at = {row.rater: index for index, row in enumerate(raters)}
     rows = sorted(raters, key=lambda r: (_SEVERITY[r.verdict], isnan(r.quality), r.quality))
-    judged = [row for row in rows if row.verdict != "keep"]
+    watched = [row for row in rows if row.verdict == "watch"]
+    shown = [row for row in rows if row.verdict == "exclude"] + watched[:WATCHED_PAGES]
     pages = [
         Verdict(
             row=row,
             p_guesser=float(raters.p_guesser[at[row.rater]]),
             mark=scatter.place(row) if scatter else None,
-            pairs=_disagreements(fit, at[row.rater]),
+            pairs=_disagreements(fit, raters.by_others, at[row.rater]),
         )
-        for row in judged[:PAGES]
+        for row in shown
     ]
     return Raters(
         counts={v: sum(row.verdict == v for row in rows) for v in ("keep", "watch", "exclude")},
         pages=pages,
         page_of={page.row.rater: at for at, page in enumerate(pages, 1)},
-        without_page=len(judged) - len(pages),
+        without_page=max(0, len(watched) - WATCHED_PAGES),
+        rule=raters.rule,
         blocks=_blocks(rows),
         folded=len(rows) > OPEN_ROWS,
         has_verdicts=any(not isnan(p) for p in raters.p_guesser),
@@ -107,8 +109,6 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
         median_quality=_median([row.quality for row in rows]),
         median_agreement=_median([row.agreement for row in rows]),
         median_time_s=_median([row.median_time_s for row in rows]),
-        median_self_consistency=_median([row.self_consistency for row in rows]),
-        median_gold_rate=_median([row.gold_rate for row in rows]),
         not_known=raters.not_known,
         without_excluded=""
         if raters.without_excluded is None
@@ -134,23 +134,32 @@ def _median(values: list[float]) -> float:
     return float(np.median(known)) if known else float("nan")
 
 
-def _disagreements(fit: Fit, rater: int) -> list[Disagreement]:
-    """The pairs that speak most against the rater: answers against the ranking beyond chance."""
+def _disagreements(fit: Fit, by_others: Floats | None, rater: int) -> list[Disagreement]:
+    """The pairs that speak most against the rater: answers against the others beyond chance.
+
+    ``by_others`` is P(winner is better) - 1/2 of each triple, without the rater's own votes.
+    """
+    if by_others is None:
+        return []
     t = fit.data.triples
     rows = slice(int(t.start[rater]), int(t.start[rater + 1]))
     totals: dict[tuple[int, int], list[float]] = {}
-    for winner, loser, weight in zip(
-        t.winner[rows].tolist(), t.loser[rows].tolist(), t.weight[rows].tolist(), strict=True
+    for winner, loser, weight, s in zip(
+        t.winner[rows].tolist(),
+        t.loser[rows].tolist(),
+        t.weight[rows].tolist(),
+        by_others[rows].tolist(),
+        strict=True,
     ):
-        upset = bool(fit.theta[winner] < fit.theta[loser])
-        pair = (loser, winner) if upset else (winner, loser)
-        total = totals.setdefault(pair, [0.0, 0.0])
-        total[0] += weight if upset else 0.0
+        pair = (loser, winner) if s < 0 else (winner, loser)
+        total = totals.setdefault(pair, [0.0, 0.0, 0.0])
+        total[0] += weight if s < 0 else 0.0
         total[1] += weight
-    found = []
-    for (better, worse), (against, n) in totals.items():
-        expected = n / (1 + float(np.exp(fit.theta[better] - fit.theta[worse])))
-        if against > expected:
-            found.append(Disagreement(fit.items[better], fit.items[worse], against, n, expected))
+        total[2] += weight * (0.5 - abs(s))
+    found = [
+        Disagreement(fit.items[better], fit.items[worse], against, n, expected)
+        for (better, worse), (against, n, expected) in totals.items()
+        if against > expected
+    ]
     found.sort(key=lambda pair: pair.expected - pair.against)
     return found[:PAIRS_SHOWN]

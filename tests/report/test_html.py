@@ -20,6 +20,7 @@ from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.insight import stopping
 from bbq_plugin.report.html_format import FILTERS, count, needed, number, show_name
 from bbq_plugin.report.html_quality import data_quality, pooled_bias, position_bias
+from bbq_plugin.report.html_raters import raters_section
 from tests.report.studies import HOSTILE, history_of, result_of
 
 if TYPE_CHECKING:
@@ -257,6 +258,52 @@ def test_without_the_library_the_error_says_what_to_install(
 def test_reports_as_tables_do_not_wait_for_charts() -> None:
     code = "import sys, bbq_plugin.report\nassert not {'vl_convert', 'jinja2'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_excluded_rater_has_a_page_and_what_is_left_out_is_said() -> None:
+    study = bbq.simulate(items=6, raters=120, comparisons=9000, guessers=0.4, spread=1.5, seed=1)
+    found = result_of(study.arrays(), priors="auto")
+    out = set(found.raters.excluded)
+    assert len(out) > 25
+    html = found.html()
+    pages = set(re.findall(r'<h2 id="rater-\d+"><bdi>([^<]*)</bdi>', html))
+    assert out <= pages
+    assert len(pages - out) <= 20
+    assert "By the ranking that the others make, without this rater's votes." in html
+    # The rule stands beside the reasons.
+    assert html.count("nobody on fewer than 10 comparisons") >= len(out) + 1
+
+
+def test_of_many_to_watch_twenty_have_a_page_and_the_others_are_counted(
+    demo: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bbq_plugin.report.html_raters.WATCHED_PAGES", 0)
+    n = sum(row.verdict == "watch" for row in demo.raters)
+    assert n
+    page = Page(demo.html())
+    assert f"{n} more raters to watch have no page here" in page.text
+
+
+def test_answers_are_held_against_the_ranking_of_the_others() -> None:
+    """One rater has most of the votes, and with them the ranking; the others disagree."""
+    loud = [("loud", "b", "a")] * 24
+    others = [
+        (f"r{n}", *pair) for n in range(3) for pair in (("a", "b"), ("a", "c"), ("c", "b")) * 2
+    ]
+    found = result_of(Comparisons.from_records([*loud, *others]))
+    assert found.board[0].item == "b"
+    page = raters_section(found.fit, found.raters, None).pages[0]
+    assert page.row.rater == "loud"
+    (pair,) = page.pairs
+    assert (pair.worse, pair.better, pair.against, pair.n) == ("b", "a", 24, 24)
+    assert pair.expected < 8
+
+
+def test_what_is_usual_for_repeated_answers_is_said_beside_them(demo: Result) -> None:
+    row = next(row for row in demo.raters if row.verdict == "exclude")
+    assert 0.5 < row.self_consistency_expected <= 1
+    cell = f"repeats its answers</th><td>{row.self_consistency:.0%}<td>"
+    assert f"{cell}{row.self_consistency_expected:.0%}" in demo.html()
 
 
 def test_a_verdict_in_the_table_leads_to_its_page(demo_html: str) -> None:
