@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isinf
 from typing import TYPE_CHECKING
 
-from bbq_plugin.report.answer import Sentence, level_text, name
+from bbq_plugin.report.answer import Sentence, chance, level_text, name
 
 if TYPE_CHECKING:
     from bbq_plugin.insight.forecast import Milestone
@@ -73,7 +73,7 @@ def more_text(n: float) -> str:
 
 def _forecast(row: Milestone) -> str:
     if row.known:
-        return "known"
+        return f"reached, P {chance(row.probability)}"
     if isinf(row.more) and isinf(row.chosen):
         return "out of reach"
     so_far = "out of reach as so far" if isinf(row.more) else f"{row.more:,.0f} more as so far"
