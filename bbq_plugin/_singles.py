@@ -38,6 +38,9 @@ class Answers:
     kept: NDArray[np.int8] | None
     #: 0: a win, 1 and 2: the two halves of a tie; None: there are no ties.
     half: NDArray[np.int8] | None
+    #: Of a pair of a ranking or choice: the number of its slate, or 1 where only that it is of one
+    #: is known; 0: shown as a pair. None: all were.
+    slate: NDArray[np.int64] | None = None
 
 
 def answers_of(
@@ -59,7 +62,15 @@ def answers_of(
         gold=_by_win(_right(outcome, gold), row) if gold.any() else None,
         kept=_by_win(kept, row) if kept.any() else None,
         half=half,
+        slate=_by_win(_slate(columns), row) if columns["slate"].any() else None,
     )
+
+
+def _slate(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """The pairs of a slate have its name as their key; a store without keys may number slates."""
+    of_slate = columns["slate"] != 0
+    number = columns.get("key", columns["slate"])
+    return np.where(of_slate, number, 0).astype(np.int64)
 
 
 def _by_win(column: NDArray[Any], row: NDArray[np.int64] | None) -> NDArray[Any]:

@@ -89,7 +89,7 @@ class Study:
             return self._pair_arrays(ranked[:, 0], ranked[:, 1])
         pairs = _pairs(self.slate, self.answer)
         sizes = [1, self.slate - 1] if self.answer == "best" else [1] * self.slate
-        return Comparisons.from_arrays(
+        data = Comparisons.from_arrays(
             np.tile(self.rater, len(pairs)),
             np.concatenate([ranked[:, a] for a, _ in pairs]),
             np.concatenate([ranked[:, b] for _, b in pairs]),
@@ -97,6 +97,12 @@ class Study:
             raters=self.truth.raters,
             items=self.truth.items,
         )
+        number = np.tile(np.arange(len(self), dtype=np.int64), len(pairs))
+        answers = Answers(
+            side=None, time_s=None, order=number.astype(np.int32), dated=False, gold=None,
+            kept=None, half=None, slate=number + 1,
+        )  # fmt: skip
+        return replace(data, answers=answers)
 
     def _pair_arrays(self, winner: NDArray[np.int32], loser: NDArray[np.int32]) -> Comparisons:
         tie, decided = self.tie, ~self.tie

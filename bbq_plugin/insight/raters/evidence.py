@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bbq_plugin.insight.raters.slates import Given, given_by
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model import Fit, Priors, SignedPriors
 from bbq_plugin.model.kinds import Kinds, kinds_of
@@ -26,6 +27,8 @@ EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees h
 class Evidence:
     """By rater: how many comparisons, agreement, quality's interval, kinds, and p against a coin.
 
+    ``n`` is the weight of the comparisons, ``given`` counts the answers they came from.
+
     ``p_coin_below`` is the chance that a coin agrees with the others as little as this rater does:
     exact whatever the others think, because a coin does not care and they have not seen it.
     """
@@ -37,6 +40,12 @@ class Evidence:
     p_coin_below: Floats
     kinds: Kinds
     left_out: LeftOut
+    given: Given
+
+    @property
+    def n_answers(self) -> Floats:
+        """How many answers there are: a ranking is one, and so is a row of any weight."""
+        return self.given.n_answers
 
     @property
     def p_bad(self) -> Floats:
@@ -46,16 +55,17 @@ class Evidence:
 
 def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
     """Leave each rater out, then judge them by what remains."""
-    t = fit.data.triples
+    t, given = fit.data.triples, given_by(fit.data)
     left_out = consensus_of(fit).leave_each_out()
-    kinds = kinds_of(t, left_out.s, threshold=threshold, level=level)
-    rater = t.rater()
-    n = np.bincount(rater, t.weight, t.n_raters).astype(np.float64)
+    slates = given.slates(left_out.s)
+    kinds = kinds_of(given.pairs, left_out.s, slates, threshold=threshold, level=level)
+    rater, weight = t.rater(), given.weight
+    n = np.bincount(rater, weight, t.n_raters).astype(np.float64)
     ahead = np.where(np.abs(left_out.gap) < EQUAL, 0.0, np.sign(left_out.gap))
-    agreed = np.bincount(rater, t.weight * 0.5 * (1.0 + ahead), t.n_raters)
+    agreed = np.bincount(rater, weight * 0.5 * (1.0 + ahead), t.n_raters)
     along = 2.0 * left_out.s
-    total = np.bincount(rater, t.weight * along, t.n_raters)
-    spread = np.sqrt(np.bincount(rater, t.weight * along**2, t.n_raters))
+    total = np.bincount(rater, weight * along, t.n_raters)
+    spread = np.sqrt(np.bincount(rater, weight * along**2, t.n_raters))
     lower, upper = kinds.lower, kinds.upper
     if isinstance(fit.priors, Priors):
         known = fit.rater_posterior(level)
@@ -69,6 +79,7 @@ def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
         p_coin_below=phi(np.divide(total, spread, out=np.zeros(n.size), where=spread > 0)),
         kinds=kinds,
         left_out=left_out,
+        given=given,
     )
 
 
