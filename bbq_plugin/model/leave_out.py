@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bbq_plugin.aggregate import Triples
 from bbq_plugin.model import kernels_leave_out as kernels
 from bbq_plugin.model.marginal import Marginal
-from bbq_plugin.model.objective import Floats, Point
+from bbq_plugin.model.objective import Floats, Joint, Point
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.signed import Signed, SignedPriors, signed_density
 from bbq_plugin.model.solve import solve_newton
@@ -50,13 +50,20 @@ class Consensus:
     """The top of the log-density of theta with all raters, and the way to those without one."""
 
     def __init__(
-        self, triples: Triples, priors: Priors | SignedPriors, theta: Floats, quality: Floats
+        self,
+        triples: Triples,
+        priors: Priors | SignedPriors,
+        theta: Floats,
+        quality: Floats,
+        *,
+        joint: bool = False,
     ) -> None:
+        """``joint``: the top of the log-posterior of (theta, q) instead, as a fit has it."""
         if isinstance(priors, Priors) and priors.flat_items:
             # Without a prior two items that only one rater compared would be infinitely uncertain.
             priors = replace(priors, a=WEAK.a, b=WEAK.b)
         self.triples, self.priors = triples, priors
-        objective = _objective(triples, priors)
+        objective = _joint(triples, priors) if joint else _objective(triples, priors)
         self.chunks = objective.passes.chunks
         self.point = solve_newton(objective, theta, quality, TOLERANCE).point
         #: The covariance of theta; empty with so many items that it is not sensible.
@@ -135,11 +142,17 @@ def _objective(
     return Marginal(triples, priors, copies=copies)
 
 
-def _push(objective: Marginal | Signed, point: Point) -> Floats:
+def _joint(triples: Triples, priors: Priors | SignedPriors) -> Joint | Signed:
+    if isinstance(priors, SignedPriors):
+        return Signed(triples, priors)
+    return Joint(triples, priors.a, priors.b, priors.alpha, priors.beta)
+
+
+def _push(objective: Marginal | Signed | Joint, point: Point) -> Floats:
     """Each triple's part of the gradient."""
     passes, t = objective.passes, objective.passes.triples
     s = passes.standing(point.theta)
-    if isinstance(objective, Signed):
+    if not isinstance(objective, Marginal):
         q = np.repeat(point.quality, np.diff(t.start))
         return np.asarray(t.weight * q * (0.25 - s * s) / (0.5 + q * s))
     push = np.empty(t.size)

@@ -15,6 +15,7 @@ __all__ = ["Effect", "effects"]
 
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 MOST = 500  # raters whose effect is worked out; nobody reads more
+REFITS = 1_000_000  # triples to fit anew, over all raters who are left out alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,26 @@ class Effect:
 
 
 def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | None]:
-    """Of leaving out each of these raters alone (one Newton step each), and all (a refit)."""
+    """Of leaving out each of these raters alone, and all of them, under the fit's own priors.
+
+    Each is a refit, as far as `REFITS` goes, those with the largest effect first; of the others, in
+    large studies, it is one Newton step of the same log-posterior.
+    """
     priors = fit.priors
     if not raters or isinstance(priors, CrowdPriors) or len(fit.items) > MOST_ITEMS:
         return {}, None
-    consensus = Consensus(fit.data.triples, priors, fit.theta, fit.quality)
-    sd = _relative_sd(consensus.covariance)
-    alone = {
-        r: _compared(fit.items, consensus.theta, consensus.theta_without(r), sd)
-        for r in raters[:MOST]
-    }
+    raters_shown = raters[:MOST]
+    # The mode that the leaderboard shows: joint under given priors, else quality integrated out.
+    joint = fit.population is None
+    top = Consensus(fit.data.triples, priors, fit.theta, fit.quality, joint=joint)
+    sd = _relative_sd(fit.laplace.covariance)
+    without = {r: fit.theta + (top.theta_without(r) - top.theta) for r in raters_shown}
+    size = {r: float(np.ptp(without[r] - fit.theta)) for r in raters_shown}
+    n_refits = max(1, REFITS // max(fit.data.triples.size, 1))
+    if len(fit.raters) > 1:
+        for r in sorted(raters_shown, key=size.__getitem__, reverse=True)[:n_refits]:
+            without[r] = fit.theta_without([r])
+    alone = {r: _compared(fit.items, fit.theta, without[r], sd) for r in raters_shown}
     if len(raters) == len(fit.raters):
         return alone, None
     return alone, _compared(fit.items, fit.theta, fit.theta_without(raters), sd)
