@@ -46,7 +46,10 @@ def test_a_verdict_comes_with_numbers_in_words() -> None:
         assert list(dict(row)) == FIELDS
         assert 0 <= row.quality_lower <= row.quality <= row.quality_upper <= 1
         if row.verdict == "exclude":
-            assert "P(guesser)" in row.reasons[0]
+            bad = row.p_guesser + row.p_inverted
+            shown = f"= {bad:.3f}" if bad < 0.9995 else "> 0.999"
+            assert f"P(guessing or upside down) {shown} with P(guesser)" in row.reasons[0]
+            assert bad >= 0.9
             assert "80 comparisons" in row.reasons[0]
         elif row.verdict == "keep":
             assert row.reasons == ()

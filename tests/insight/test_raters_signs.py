@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.insight import RaterReport, RaterRow
@@ -165,7 +166,9 @@ def test_contradicting_oneself_on_repeated_pairs_counts() -> None:
     assert np.mean([other.self_consistency for other in kept]) > 0.7
 
 
-def test_known_questions_are_evidence_of_their_own() -> None:
+@pytest.mark.parametrize(("elsewhere", "verdict"), [("informed", "watch"), ("coin", "exclude")])
+def test_known_questions_are_evidence_of_their_own(elsewhere: str, verdict: str) -> None:
+    rng = np.random.default_rng(5)
     study = bbq.simulate(items=8, raters=2, comparisons=2, spread=1.2, seed=0)
     theta = dict(zip(study.truth.items, study.truth.theta.tolist(), strict=True))
     answers = []
@@ -177,13 +180,15 @@ def test_known_questions_are_evidence_of_their_own() -> None:
         fields: dict[str, object] = {"tags": {"gold": right}} if known else {}
         if known:
             fields["outcome"] = says
+        elif answer.rater == FIRST and elsewhere == "coin":
+            fields["outcome"] = ("left", "right")[rng.integers(2)]
         answers.append(_with(answer, **fields))
     report = _report(answers)
     row = _first(report)
     assert row.n_gold == 60
     assert row.gold_rate == 0.5
     assert any(reason.startswith("known questions: 50% of 60 right") for reason in row.reasons)
-    assert row.verdict == "exclude"
+    assert row.verdict == verdict
     assert all(other.gold_rate == 1 for other in report if other.rater != FIRST)
     assert "which questions have a known answer" not in report.not_known
 

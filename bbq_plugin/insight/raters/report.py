@@ -146,7 +146,7 @@ def rater_report(
         return _without_verdicts(fit, rules)
     evidence = evidence_of(fit, level, threshold)
     population = evidence.kinds.population
-    signs = signs_of(fit.data, evidence.left_out.s, fit.quality, population.usual_quality, least)
+    signs = signs_of(fit.data, evidence.left_out.s, fit.quality, population, least)
     turned = fit.model == "bbq-signed"
     flags = flags_of(evidence, signs, rules, fit.raters, before, turned=turned)
     excluded = np.flatnonzero(flags.excluded).tolist()
@@ -208,7 +208,7 @@ def _rows(
     without: dict[int, Effect],
 ) -> list[RaterRow]:
     kinds, expected = evidence.kinds, expected_of(fit, evidence)
-    any_flag = flags.excluded | flags.watched | flags.circumstantial
+    any_flag = flags.noted
     rows = []
     for r, name in enumerate(fit.raters):
         effect = without.get(r)

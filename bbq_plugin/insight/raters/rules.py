@@ -2,8 +2,11 @@
 
 Three roads lead to an exclusion, and the stated rate is shared among those that the data open:
 the answers as a whole (odds against an honest rater), one button for everything, and known
-questions. Signs such as haste or alternating sides are circumstantial: they lead to a watch, and
-where the answers themselves are clearly informed, to no more than a note.
+questions. One button excludes nobody whose answers are clearly informed, known questions nobody
+whose answers are more likely informed than not. Signs such as haste or alternating sides are
+circumstantial: they lead to a watch, and where the answers themselves are clearly informed, to no
+more than a note. What hangs on the order of the answers is held against
+nobody unless the answers are dated.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ Verdict = Literal["keep", "watch", "exclude"]
 Mask = NDArray[np.bool_]
 
 FALSE_RATE = 0.05
-LEAST = 10  # comparisons before anyone is excluded
+LEAST = 10  # answers before anyone is excluded
+SURE = 0.9  # P(guessing or upside down) below which the answers as a whole exclude nobody
 THRESHOLD = 0.5  # of quality, for P(q below it)
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
 WATCH = 0.5  # P(guessing or upside down) above which a rater is watched
@@ -70,6 +74,8 @@ class Flags:
     gold: Mask
     untouched: Mask
     cleared: Mask
+    #: Whether the order of the answers is known, and a change in it may be held against anyone.
+    dated: bool = True
 
     @cached_property
     def excluded(self) -> Mask:
@@ -82,9 +88,16 @@ class Flags:
         return self.lean | self.pattern | self.fast | self.inconsistent | self.untouched
 
     @cached_property
+    def noted(self) -> Mask:
+        """Of whom there is anything to say."""
+        return self.excluded | self.watched | self.circumstantial | self.drift
+
+    @cached_property
     def watched(self) -> Mask:
         """Who is watched, if not excluded."""
-        serious = self.suspect | self.upside_down | self.drift | self.gold
+        serious = self.suspect | self.upside_down | self.gold
+        if self.dated:
+            serious = serious | self.drift
         return serious | (self.circumstantial & ~self.cleared)
 
 
@@ -98,24 +111,25 @@ def flags_of(
     turned: bool = False,
 ) -> Flags:
     """Apply the rules; ``turned`` says that the model itself turns upside-down answers round."""
-    rate, enough = rules.false_rate, evidence.n >= rules.least
+    rate, enough = rules.false_rate, evidence.n_answers >= rules.least
     bad = evidence.kinds.p_guesser if turned else evidence.p_bad
     lesser = SIDE_ROAD * rate
     roads = (signs.left is not None) + (signs.gold is not None)
-    by_answers = surest(bad, enough & (bad > WATCH), rate - roads * lesser)
+    by_answers = surest(bad, enough & (bad >= SURE), rate - roads * lesser)
     out = set(before)
     none: NDArray[np.bool_] = np.zeros(len(raters), dtype=np.bool_)
     lean = button = pattern = none
-    if signs.left is not None and signs.switches is not None:
+    if signs.left is not None:
         far, one = _far(signs.left, LEAN, rate), _one_button(signs.left, rules)
-        button = one & _stands_out(signs.left, lesser, one) & (bad > CLEARED)
+        button = enough & one & _stands_out(signs.left, lesser, one) & (bad > CLEARED)
         lean = far | (one & _stands_out(signs.left, rate, one))
-        pattern = _far(signs.switches, PATTERN, rate) & ~one & (signs.switches.n >= rules.least)
+        if signs.switches is not None:
+            pattern = _far(signs.switches, PATTERN, rate) & ~one & (signs.switches.n >= rules.least)
     by_gold, low_gold = _gold(signs.gold, rules, lesser, none)
     return Flags(
         by_answers=by_answers,
         by_button=button,
-        by_gold=by_gold,
+        by_gold=by_gold & enough & (bad > WATCH),
         still_out=np.array([name in out for name in raters], dtype=np.bool_) & (bad >= BACK),
         suspect=bad > WATCH,
         upside_down=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
@@ -128,6 +142,7 @@ def flags_of(
         gold=low_gold,
         untouched=none if signs.untouched is None else _untouched(signs.untouched, rules),
         cleared=(bad < CLEARED) & (evidence.kinds.p_below < CLEARED),
+        dated=signs.dated,
     )
 
 

@@ -2,7 +2,9 @@
 
 Every sign is a number of the rater beside the number to expect, and a p-value that says how often
 chance alone would bring as much. What to expect of an answer comes from the items shown, by the
-consensus of the others, and from the rater's own quality.
+consensus of the others, and from quality: the rater's own where only sides are counted, and the
+whole population of honest raters where being wrong is, since an honest rater need not be a usual
+one. A ranking is one answer.
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ from bbq_plugin._coding import median_time_s
 from bbq_plugin._singles import Answers
 from bbq_plugin.comparisons import Comparisons
 from bbq_plugin.insight.raters.evidence import phi
+from bbq_plugin.insight.raters.slates import slate_of_row, triple_of_row
 from bbq_plugin.insight.uncertainty import Floats
+from bbq_plugin.model.kinds import RaterPopulation
 
 __all__ = ["Sign", "Signs", "signs_of"]
 
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
 PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed
 LEAN_STEPS = 30
+GOLD_PRIOR = 2.0  # answers that the ranking's word on a known question is worth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,19 +69,22 @@ class _Rows:
     s: Floats  # y - 1/2 of the winner against the loser, by the others
     row: NDArray[np.int64]
     n_raters: int
+    slate: NDArray[np.int64] | None = None  # -1: shown as a pair
 
     def where(self, mask: NDArray[np.bool_]) -> _Rows:
         return _Rows(
             self.rater[mask], self.winner[mask], self.loser[mask], self.weight[mask], self.s[mask],
-            self.row[mask], self.n_raters,
+            self.row[mask], self.n_raters, None if self.slate is None else self.slate[mask],
         )  # fmt: skip
 
     def count(self, weights: NDArray[np.float64] | None = None) -> Floats:
         return _count(self.rater, self.n_raters, weights)
 
 
-def signs_of(data: Comparisons, s: Floats, quality: Floats, usual: float, least: int = 10) -> Signs:
-    """All signs; ``s`` by triple without the rater, ``usual`` the quality of an honest rater."""
+def signs_of(
+    data: Comparisons, s: Floats, quality: Floats, honest: RaterPopulation, least: int = 10
+) -> Signs:
+    """All signs; ``s`` by triple without the rater, ``honest`` who the raters are."""
     signs, answers = Signs(), data.answers
     if answers is None:
         signs.not_known.append(
@@ -86,21 +94,24 @@ def signs_of(data: Comparisons, s: Floats, quality: Floats, usual: float, least:
         return signs
     signs.dated = answers.dated
     rows = _decided(data, answers, s)
+    single = rows if rows.slate is None else rows.where(rows.slate < 0)
     own = np.clip(quality, 0.0, 1.0)
     if answers.side is None:
         signs.not_known.append("on which side an item was shown")
     else:
-        signs.left, signs.switches = _sides(rows, answers.side, own)
+        signs.left, switches = _sides(single, answers.side, own, least)
+        # Rows may be sorted by anything: only recorded times show a pattern.
+        signs.switches = switches if answers.dated else None
     if answers.time_s is None:
         signs.not_known.append("how long an answer took")
     else:
-        signs.tempo = _tempo(data, answers, answers.time_s, least)
-    signs.repeats = _repeats(rows, data.n_items, usual)
+        signs.tempo = _tempo(data, answers, answers.time_s, rows, least)
+    signs.repeats = _repeats(single, data.n_items, honest)
     signs.drift, signs.drift_from = _drift(rows, least)
     if answers.gold is None:
         signs.not_known.append("which questions have a known answer")
     else:
-        signs.gold = _gold(data, answers, answers.gold)
+        signs.gold = _gold(single, answers.gold, data.n_items, honest)
     if answers.kept is None:
         signs.not_known.append("in which order the items of a ranking were shown")
     else:
@@ -110,8 +121,6 @@ def signs_of(data: Comparisons, s: Floats, quality: Floats, usual: float, least:
 
 def _decided(data: Comparisons, answers: Answers, s: Floats) -> _Rows:
     """The wins, with what the others say of each; halves of ties are none."""
-    t, k = data.triples, data.n_items
-    codes = (t.rater() * k + t.winner) * k + t.loser
     row = np.arange(data.rater.size)
     if answers.half is not None:
         row = row[answers.half == 0]
@@ -120,8 +129,15 @@ def _decided(data: Comparisons, answers: Answers, s: Floats) -> _Rows:
     rater, winner, loser = (
         column[row].astype(np.int64) for column in (data.rater, data.winner, data.loser)
     )
-    at = np.searchsorted(codes, (rater * k + winner) * k + loser)
-    return _Rows(rater, winner, loser, data.weight[row], s[at], row, t.n_raters)
+    at = triple_of_row(data, row)
+    slate = None
+    if answers.slate is not None:
+        by_row: NDArray[np.int64] = np.full(data.rater.size, -1, dtype=np.int64)
+        of_slate = np.flatnonzero(answers.slate)
+        by_row[of_slate] = slate_of_row(data, answers.slate, answers.time_s, of_slate)
+        slate = by_row[row]
+    weight = np.minimum(data.weight[row], 1.0)
+    return _Rows(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)
 
 
 def _count(
@@ -140,25 +156,24 @@ def _p_value(total: Floats, variance: Floats, *, sides: int) -> Floats:
     return np.asarray(phi(z) if sides < 0 else 2.0 * phi(-np.abs(z)))
 
 
-def _sides(rows: _Rows, side: NDArray[np.int8], own: Floats) -> tuple[Sign, Sign]:
-    """Left answers against what the items shown explain, and changes of side against chance."""
+def _sides(rows: _Rows, side: NDArray[np.int8], own: Floats, least: int) -> tuple[Sign, Sign]:
+    """Left answers against what the items and the lean of the others explain; changes of side."""
     place = side[rows.row]
     rows, place = rows.where(place != 0), place[place != 0]
     left = (place > 0).astype(np.float64)
     p = 0.5 + own[rows.rater] * rows.s * place
     n, went = rows.count(), rows.count(left)
-    expected, variance = rows.count(p), rows.count(p * (1 - p))
+    shift = _lean_of_each(rows, p, went)
+    usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
+    expected, variance = rows.count(usual), rows.count(usual * (1 - usual))
     lean = Sign(
         _share(went, n), _share(expected, n), n, _p_value(went - expected, variance, sides=2)
     )
-    return lean, _switches(rows, left, _leaning(rows, p, went))
+    return lean, _switches(rows, left, _shifted(rows, p, shift))
 
 
-def _leaning(rows: _Rows, p: Floats, went: Floats) -> Floats:
-    """The same chances, shifted on the log-odds so that as many lefts are expected as there were.
-
-    So that a lean to one side is not counted again as long runs.
-    """
+def _lean_of_each(rows: _Rows, p: Floats, went: Floats) -> Floats:
+    """The shift of the log-odds with which as many lefts are expected as there were."""
     n = rows.count()
     goal = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5))
     logit, shift = np.log(p) - np.log1p(-p), np.zeros(n.size)
@@ -166,7 +181,32 @@ def _leaning(rows: _Rows, p: Floats, went: Floats) -> Floats:
         moved = 1.0 / (1.0 + np.exp(-(logit + shift[rows.rater])))
         gap, slope = goal - rows.count(moved), rows.count(moved * (1 - moved))
         shift += np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0)
-    return np.asarray(1.0 / (1.0 + np.exp(-(logit + shift[rows.rater]))))
+    return shift
+
+
+def _shifted(rows: _Rows, p: Floats, shift: Floats) -> Floats:
+    """The same chances, shifted on the log-odds."""
+    logit = np.log(p) - np.log1p(-p) + shift[rows.rater]
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+
+
+def _lean_of_others(shift: Floats, judged: NDArray[np.bool_]) -> Floats:
+    """The lean that the others have in common, for a layout that favours one side.
+
+    Their median, which a few who always press one button do not move, less what chance brings.
+    """
+    known = np.sort(shift[judged])
+    n = known.size - 1  # others
+    if n < 3:
+        return np.zeros(shift.size)
+    # Without a value at or below the middle the median is one place higher, and so on.
+    place = np.searchsorted(known, shift)
+    low, high = (n - 1) // 2, n // 2
+    median = 0.5 * (known[low + (place <= low)] + known[high + (place <= high)])
+    median = np.where(judged, median, np.median(known))
+    error = 1.2533 * 1.4826 * float(np.median(np.abs(known - np.median(known)))) / np.sqrt(n)
+    small = np.maximum(median**2, 1e-300)
+    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small))
 
 
 def _switches(rows: _Rows, left: Floats, p: Floats) -> Sign:
@@ -187,9 +227,18 @@ def _switches(rows: _Rows, left: Floats, p: Floats) -> Sign:
     return Sign(_share(total, n), _share(expected, n), n, p_value)
 
 
-def _tempo(data: Comparisons, answers: Answers, time_s: NDArray[np.float32], least: int) -> Sign:
+def _tempo(
+    data: Comparisons, answers: Answers, time_s: NDArray[np.float32], rows: _Rows, least: int
+) -> Sign:
     """Time over the usual time of the same pair; ``p`` is how few raters are as fast as this."""
     usable = ~np.isnan(time_s) & (time_s > 0)
+    if rows.slate is not None:
+        # The time of a ranking stands on all of its pairs, and counts once.
+        ranked = rows.slate >= 0
+        usable[rows.row[ranked]] = False
+        first = np.unique(rows.slate[ranked], return_index=True)[1]
+        once = rows.row[ranked][first]
+        usable[once] = ~np.isnan(time_s[once]) & (time_s[once] > 0)
     if answers.half is not None:
         usable &= answers.half < 2
     rater = data.rater[usable]
@@ -216,8 +265,8 @@ def _tempo(data: Comparisons, answers: Answers, time_s: NDArray[np.float32], lea
     return Sign(np.exp(tempo - middle), np.ones(n.size), n, p)
 
 
-def _repeats(rows: _Rows, n_items: int, usual: float) -> Sign | None:
-    """The same pair again: the same answer again? Expected of a rater of the usual quality."""
+def _repeats(rows: _Rows, n_items: int, honest: RaterPopulation) -> Sign | None:
+    """The same pair again: the same answer again? Expected of an honest rater."""
     low, high = np.minimum(rows.winner, rows.loser), np.maximum(rows.winner, rows.loser)
     pair = (rows.rater * n_items + low) * n_items + high
     order = np.argsort(pair, kind="stable")
@@ -229,16 +278,29 @@ def _repeats(rows: _Rows, n_items: int, usual: float) -> Sign | None:
     if not odd.any():
         return None
     again = np.flatnonzero(odd)
-    same = (winner[again] == winner[again - 1]).astype(np.float64)
-    p = 0.5 + usual * s[again]
-    chance = p**2 + (1 - p) ** 2
     rater = rater[again]
-    n = _count(rater, rows.n_raters)
-    total, expected, variance = (
-        _count(rater, rows.n_raters, x) for x in (same, chance, chance * (1 - chance))
-    )
-    p_value = _p_value(total - expected, variance, sides=-1)
-    return Sign(_share(total, n), _share(expected, n), n, p_value)
+    same = (winner[again] == winner[again - 1]).astype(np.float64)
+    n, total = (_count(rater, rows.n_raters, x) for x in (None, same))
+    # p^2 + (1 - p)^2 = 1/2 + 2 q^2 s^2
+    clear = np.nan_to_num(_share(_count(rater, rows.n_raters, 2.0 * s[again] ** 2), n))
+    usual = 0.5 + honest.usual_quality**2 * clear
+    return Sign(
+        _share(total, n), np.where(n > 0, usual, np.nan), n,
+        _as_low(total, n, 0.5 + honest.nodes**2 * clear[:, None], honest),
+    )  # fmt: skip
+
+
+def _as_low(seen: Floats, n: Floats, chance: Floats, honest: RaterPopulation) -> Floats:
+    """How often an honest rater, who may be any of them, does as badly; NaN without answers.
+
+    ``chance`` is the mean over a rater's answers at each quality. Answers of unequal chances spread
+    less than as many of the mean chance (Hoeffding 1956), so the binomial is on the safe side.
+    """
+    from scipy.special import bdtr  # noqa: PLC0415 (loads slowly)
+
+    whole = np.maximum(n, 1.0).astype(np.int64)
+    tail = bdtr(seen[:, None], whole[:, None], np.clip(chance, 0.0, 1.0)) @ honest.masses
+    return np.asarray(np.where(n > 0, np.minimum(tail, 1.0), np.nan))
 
 
 def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
@@ -247,23 +309,20 @@ def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
     With u = 2 s of the winner, E[u] = q u^2, so sum(u) / sum(u^2) estimates q, with a variance of
     at most 1 / sum(u^2). ``expected`` is the quality before, ``seen`` the one after.
     """
-    n = rows.count()
+    rater, told, weight = _by_answer(rows)
+    n = _count(rater, rows.n_raters)
     begin = np.cumsum(n) - n
-    number = np.arange(rows.rater.size) - begin[rows.rater]
-    u = 2.0 * rows.s
+    number = np.arange(rater.size) - begin[rater]
     best_z: Floats = np.full(n.size, -np.inf)
     before: Floats = np.full(n.size, np.nan)
     after, since = before, before
     for part in PARTS:
         cut = np.floor(part * n)
-        early = number < cut[rows.rater]
-        halves = []
-        for mask in (early, ~early):
-            who, x, w = rows.rater[mask], u[mask], rows.weight[mask]
-            told = _count(who, n.size, w * x)
-            weight = _count(who, n.size, w * x**2)
-            halves.append((told, weight))
-        (told_1, w_1), (told_2, w_2) = halves
+        early = number < cut[rater]
+        (told_1, w_1), (told_2, w_2) = (
+            tuple(_count(rater[mask], n.size, x[mask]) for x in (told, weight))
+            for mask in (early, ~early)
+        )
         able = (cut >= least) & (n - cut >= least) & (w_1 > 0) & (w_2 > 0)
         w_1, w_2 = np.where(able, w_1, 1.0), np.where(able, w_2, 1.0)
         q_1, q_2 = told_1 / w_1, told_2 / w_2
@@ -276,19 +335,47 @@ def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
     return Sign(np.clip(after, -1, 1), np.clip(before, -1, 1), n, p), since
 
 
-def _gold(data: Comparisons, answers: Answers, gold: NDArray[np.int8]) -> Sign:
-    """Right answers to known questions, against what the others manage on theirs."""
-    asked = gold != 0
-    if answers.half is not None:
-        asked &= answers.half < 2
-    rater, right = data.rater[asked], (gold[asked] > 0).astype(np.float64)
-    n = _count(rater, data.n_raters)
-    won = _count(rater, data.n_raters, right)
-    usual = _of_others(won, n)
-    from scipy.special import bdtr  # noqa: PLC0415 (loads slowly)
+def _by_answer(rows: _Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Rater, sum(u) and sum(u^2) of each answer; a ranking's sum(u^2) is at most 1, as a pair's."""
+    u = 2.0 * rows.s
+    told, weight = rows.weight * u, rows.weight * u**2
+    if rows.slate is None:
+        return rows.rater, told, weight
+    # The place of an answer is that of its first row.
+    first, slate = np.unique(rows.slate, return_index=True, return_inverse=True)[1:]
+    place = np.where(rows.slate >= 0, first[slate], np.arange(rows.rater.size))
+    kept, answer = np.unique(place, return_inverse=True)
+    told, weight = (_count(answer, kept.size, x) for x in (told, weight))
+    scale = np.minimum(1.0, 1.0 / np.maximum(weight, 1e-300))
+    return rows.rater[kept], told * scale, weight * scale
 
-    p = np.where(n > 0, bdtr(won, np.maximum(n, 1.0).astype(np.int64), usual), np.nan)
-    return Sign(_share(won, n), usual, n, p)
+
+def _gold(rows: _Rows, gold: NDArray[np.int8], n_items: int, honest: RaterPopulation) -> Sign:
+    """Right answers to known questions, against what an honest rater manages on the same ones.
+
+    A question is a pair with its right answer. How clear it is, is told by the others' answers to
+    it, and for want of these by the ranking: p = (right + c (1/2 + q s)) / (n + c). Ties are left
+    out.
+    """
+    said = gold[rows.row]
+    rows, said = rows.where(said != 0), said[said != 0]
+    right = (said > 0).astype(np.float64)
+    best = np.where(said > 0, rows.winner, rows.loser)
+    other = np.where(said > 0, rows.loser, rows.winner)
+    question = np.unique(best * n_items + other, return_inverse=True)[1]
+    mine = np.unique(question * rows.n_raters + rows.rater, return_inverse=True)[1]
+    (others, others_right) = (
+        np.bincount(question, x)[question] - np.bincount(mine, x)[mine]
+        for x in (np.ones(right.size), right)
+    )
+    usual = honest.usual_quality
+    by_ranking = 0.5 + usual * rows.s * said
+    p = (others_right + GOLD_PRIOR * by_ranking) / (others + GOLD_PRIOR)
+    n, won, expected = (rows.count(x) for x in (None, right, p))
+    expected = _share(expected, n)
+    slope = np.clip((np.nan_to_num(expected, nan=0.5) - 0.5) / usual, -0.5, 0.5)
+    tail = _as_low(won, n, 0.5 + honest.nodes * slope[:, None], honest)
+    return Sign(_share(won, n), expected, n, tail)
 
 
 def _of_others(part: Floats, n: Floats) -> Floats:

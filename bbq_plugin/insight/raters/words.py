@@ -10,6 +10,7 @@ from bbq_plugin.insight.raters.effect import Effect
 from bbq_plugin.insight.raters.evidence import Evidence
 from bbq_plugin.insight.raters.rules import BACK, Flags, Rules
 from bbq_plugin.insight.raters.signs import Signs
+from bbq_plugin.insight.raters.slates import SlateSums
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model import Fit
 
@@ -33,15 +34,30 @@ class Expected:
 
 def expected_of(fit: Fit, evidence: Evidence) -> Expected:
     """What the usual honest rater would have shown, pair by pair."""
+    given, usual = evidence.given, evidence.kinds.population.usual_quality
     t, s = fit.data.triples, np.abs(evidence.left_out.s)
-    p = 0.5 + evidence.kinds.population.usual_quality * s
-    nats = p * np.log(2 * p) + (1 - p) * np.log(2 * (1 - p))
-    n = np.maximum(evidence.n, 1e-300)
-    rater = t.rater()
+    p = 0.5 + usual * s
+    rater, pairs = t.rater(), given.pairs.weight
+    agreed = np.bincount(rater, given.weight * p, t.n_raters)
+    nats = np.bincount(rater, pairs * _distance(p), t.n_raters)
+    slates = given.slate_sums(_distance(0.5 + s), -0.5 * np.log1p(-4.0 * np.minimum(s, 0.499) ** 2))
+    if slates is not None:
+        nats = nats + np.bincount(slates.rater, _slate_nats(slates, usual), t.n_raters)
     return Expected(
-        np.bincount(rater, t.weight * p, t.n_raters) / n,
-        np.bincount(rater, t.weight * nats, t.n_raters) / n,
+        agreed / np.maximum(evidence.n, 1e-300), nats / np.maximum(given.n_answers, 1e-300)
     )
+
+
+def _distance(p: Floats) -> Floats:
+    """Nats by which answers of chance p are told from a coin's."""
+    return np.asarray(p * np.log(2 * p) + (1 - p) * np.log(2 * np.maximum(1 - p, 1e-300)))
+
+
+def _slate_nats(slates: SlateSums, usual: float) -> Floats:
+    """The same of a ranking: informed it is likelier by R, guessed less likely than a coin's."""
+    informed = np.log1p(usual * np.expm1(np.minimum(slates.first, 300.0)))
+    guessed = np.log1p(usual * np.expm1(-slates.second))
+    return np.asarray(usual * informed + (1 - usual) * guessed)
 
 
 def reasons_of(
@@ -49,7 +65,8 @@ def reasons_of(
 ) -> tuple[str, ...]:
     """All that speaks against rater ``r``, the gravest first."""
     found = [*_answers(r, evidence, flags, expected, rules), *_single(r, signs, flags)]
-    clear = flags.cleared[r] and not (flags.excluded[r] or flags.drift[r] or flags.gold[r])
+    drift = flags.drift[r] and flags.dated
+    clear = flags.cleared[r] and not (flags.excluded[r] or drift or flags.gold[r])
     if clear and found:
         found.append("noted only: the answers themselves are clearly informed")
     return tuple(found)
@@ -58,36 +75,60 @@ def reasons_of(
 def _answers(
     r: int, evidence: Evidence, flags: Flags, expected: Expected, rules: Rules
 ) -> list[str]:
-    kinds, n = evidence.kinds, evidence.n[r]
+    kinds = evidence.kinds
     agrees = (
-        f"agrees with the others in {evidence.agreement[r]:.0%} of {n:,.0f} comparisons, where a "
-        f"usual rater would in {expected.agreement[r]:.0%}"
+        f"agrees with the others in {evidence.agreement[r]:.0%} of {_counted(r, evidence)}, where "
+        f"a usual rater would in {expected.agreement[r]:.0%}"
     )
+    if evidence.given.tied[r]:
+        agrees = f"answered a tie to all {_counted(r, evidence)}, which tells nothing apart"
     found = []
     turned = kinds.p_inverted[r] > kinds.p_guesser[r]
     bad = flags.by_answers[r] or flags.suspect[r] or flags.still_out[r]
     if flags.upside_down[r]:
         found.append(
-            f"upside down: {agrees} and a coin in 50% (p {_p(evidence.p_coin_below[r])}); {TURNED}"
+            f"upside down: {_decided_by(r, evidence)}, {agrees} and a coin in 50% "
+            f"(p {_p(evidence.p_coin_below[r])}); {TURNED}"
         )
     elif bad and turned:
         found.append(
-            f"may be answering upside down: P(upside down) {_equal(kinds.p_inverted[r])}, "
-            f"{agrees}; {TURNED}"
+            f"may be answering upside down: {_decided_by(r, evidence)}, {agrees}; {TURNED}"
         )
     elif bad:
         head = "answers like a coin" if flags.by_answers[r] else "may be guessing"
+        if evidence.given.tied[r]:
+            head = "never decides"
         odds = float(np.exp(min(-kinds.log_honest[r], 50.0)))
         likelier = f"; a coin is {_times(odds)} likelier to answer so" if odds >= 2 else ""
-        found.append(f"{head}: P(guesser) {_equal(kinds.p_guesser[r])}, {agrees}{likelier}")
-    if found and n < rules.least:
-        found[-1] += f"; too few to decide (at least {rules.least})"
+        found.append(f"{head}: {_decided_by(r, evidence)}, {agrees}{likelier}")
+    if found and evidence.n_answers[r] < rules.least:
+        found[-1] += f"; too few to decide (at least {rules.least} answers)"
     if flags.still_out[r] and not flags.by_answers[r]:
         found.append(
             "was excluded before, and comes back when P(guessing or upside down) is below "
             f"{BACK:g}; it is {evidence.p_bad[r]:.2f}"
         )
     return found
+
+
+def _decided_by(r: int, evidence: Evidence) -> str:
+    """The number that the list is made by, and what it consists of."""
+    kinds = evidence.kinds
+    return (
+        f"P(guessing or upside down) {_equal(evidence.p_bad[r])} with P(guesser) "
+        f"{_equal(kinds.p_guesser[r])} and P(upside down) {_equal(kinds.p_inverted[r])}"
+    )
+
+
+def _counted(r: int, evidence: Evidence) -> str:
+    """So many comparisons, and the rankings that they came from."""
+    slates, answers = evidence.given.n_slates[r], evidence.n_answers[r]
+    found = f"{evidence.n[r]:,.0f} comparisons"
+    if not slates:
+        return found
+    rankings = f"{slates:,.0f} ranking{'s' if slates > 1 else ''}"
+    single = answers - slates
+    return f"{found} in {rankings}" + (f" and {single:,.0f} pairs" if single >= 0.5 else "")
 
 
 def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
@@ -99,17 +140,17 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
         head = "always the same button" if flags.by_button[r] else "leans to one side"
         found.append(
             f"{head}: {share:.0%} of {left.n[r]:,.0f} answers went {side}, where the items shown "
-            f"explain {told:.0%} (p {_p(left.p[r])})"
+            f"and the others' lean explain {told:.0%} (p {_p(left.p[r])})"
         )
     if signs.gold is not None and (flags.by_gold[r] or flags.gold[r]):
         gold = signs.gold
         found.append(
-            f"known questions: {gold.seen[r]:.0%} of {gold.n[r]:,.0f} right, where the others have "
-            f"{gold.expected[r]:.0%} (p {_p(gold.p[r])})"
+            f"known questions: {gold.seen[r]:.0%} of {gold.n[r]:,.0f} right, where a usual rater "
+            f"has {gold.expected[r]:.0%} on the same questions (p {_p(gold.p[r])})"
         )
     if signs.drift is not None and signs.drift_from is not None and flags.drift[r]:
         drift, since = signs.drift, signs.drift_from[r]
-        basis = "" if signs.dated else ", in the order of the rows"
+        basis = "" if signs.dated else "; in the order of the rows, which need not be that of time"
         found.append(
             f"good at first, then not: quality about {drift.expected[r]:.2f} in the first "
             f"{since:,.0f} answers and {max(drift.seen[r], 0.0):.2f} in the "
@@ -150,9 +191,10 @@ def way_back(r: int, evidence: Evidence, flags: Flags, expected: Expected) -> st
         needed = np.log(bad / (1 - bad)) + np.log((1 - BACK) / BACK)
         n = needed / max(float(expected.nats[r]), 1e-12)
         count = f"about {np.ceil(n):,.0f}" if n <= FAR else f"more than {FAR:,}"
+        ranks = evidence.given.n_slates[r] > 0.5 * evidence.n_answers[r]
         ways.append(
-            f"{count} further comparisons like these, answered as a usual rater would (agreeing in "
-            f"{expected.agreement[r]:.0%})"
+            f"{count} further {'rankings' if ranks else 'comparisons'} like these, answered as a "
+            f"usual rater would (agreeing in {expected.agreement[r]:.0%})"
         )
     if flags.by_button[r]:
         ways.append("answers that use both buttons as the items shown ask for")
