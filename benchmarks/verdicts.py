@@ -12,6 +12,14 @@ down), honest quality from Beta(10, 2) down to Beta(3, 2), with and without ties
 a lean of the guessers to the left; verdicts at a stated rate of 5%. Counted are the honest who are
 excluded, as a share of all honest raters and as a share of the excluded.
 
+**Harder for the honest.** The same in studies of which the 200 hold few or none: honest raters of
+very different quality (Beta(3, 2)) and clear items (θ spread by 2 nats), so that some honest raters
+are hardly better than a coin; rankings of up to twelve items, which are informed or guessed as a
+whole, with as few as three a rater and no minimum of answers; known questions of which some raters
+got a harder lot, a tie in three tenths of the answers; a layout by which everybody leans to the
+left. And what drift can be found: two of twenty raters have quality 0.9 and are coins from the
+middle on.
+
 **Prediction.** Half of the raters of a public set, drawn at random, are fitted, and each answer of
 the other half is predicted: by bayes-bt as σ(d), with raters weighted (bbq, estimated priors) as
 1/2 + q̄ (σ(d) − 1/2) with the mean quality q̄ of the fitted half. A tie counts half each way. Beside
@@ -26,6 +34,7 @@ Thresholds and priors of the verdicts were chosen on other seeds than these.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,11 +51,13 @@ from common import (
 )
 from numpy.typing import NDArray
 
-from bbq_plugin import Comparisons, fit, rater_report, simulate
+from bbq_plugin import Comparison, Comparisons, fit, rater_report, simulate
+from bbq_plugin.insight import RaterReport
 from bbq_plugin.model.kinds import honest_evidence
 
 STUDIES, QUICK_STUDIES = 10, 1
 SMALL_STUDIES, QUICK_SMALL_STUDIES = 200, 10
+HARD_STUDIES, QUICK_HARD_STUDIES = 60, 2
 SPLITS, QUICK_SPLITS = 100, 3
 AUC_BAR, BUSY_BAR, BUSY = 0.985, 0.99, 50
 RATE = 0.05
@@ -131,6 +142,100 @@ def small(seed: int) -> dict[str, float]:
         "bad": float((~honest).sum()),
         "wronged": float(np.sum(out & honest)),
         "found": float(np.sum(out & ~honest)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Hard:
+    """A kind of study that is hard on honest raters; ``least`` answers before an exclusion."""
+
+    name: str
+    design: dict[str, Any]
+    least: int = 10
+
+
+_PANEL: dict[str, Any] = {"items": 8, "raters": 40, "comparisons": 1600, "spread": 2.0}
+_RANKS: dict[str, Any] = {"items": 20, "raters": 40, "spread": 1.0, "answer": "rank"}
+HARD = (
+    Hard("pairs, Beta(3, 2), 40 votes", _PANEL | {"quality": (3.0, 2.0)}),
+    Hard("pairs, Beta(3, 2), 100 votes", _PANEL | {"quality": (3.0, 2.0), "comparisons": 4000}),
+    Hard("pairs, Beta(5, 2), 10% guessers", _PANEL | {"quality": (5.0, 2.0), "guessers": 0.1}),
+    Hard("pairs, Beta(10, 2), 10% guessers", _PANEL | {"guessers": 0.1}),
+    Hard("3 rankings of 12", _RANKS | {"comparisons": 120, "slate": 12}, 1),
+    Hard("3 rankings of 12, 20% guessers", _RANKS | {"comparisons": 120, "slate": 12,
+                                                       "guessers": 0.2}, 1),
+    Hard("4 rankings of 8, 20% guessers", _RANKS | {"comparisons": 160, "slate": 8,
+                                                      "guessers": 0.2}, 1),
+    Hard("12 rankings of 12, 20% guessers", _RANKS | {"comparisons": 480, "slate": 12,
+                                                        "guessers": 0.2}),
+    Hard("30 choices of 6, 20% guessers", _RANKS | {"comparisons": 1200, "slate": 6,
+                                                      "answer": "best", "guessers": 0.2}),
+)  # fmt: skip
+
+
+def hard(task: tuple[int, int]) -> dict[str, float]:
+    """Who is excluded in a study that is hard on honest raters."""
+    kind, seed = task
+    drawn = simulate(**HARD[kind].design, seed=20_000 + seed)
+    report = rater_report(
+        fit(drawn.arrays(), priors="auto"), false_rate=RATE, least=HARD[kind].least
+    )
+    return _counts(report, np.array([name == "honest" for name in drawn.truth.kind]))
+
+
+def _counts(report: RaterReport, honest: NDArray[np.bool_]) -> dict[str, float]:
+    out = np.array([row.verdict == "exclude" for row in report])
+    return {
+        "honest": float(honest.sum()),
+        "bad": float((~honest).sum()),
+        "wronged": float(np.sum(out & honest)),
+        "found": float(np.sum(out & ~honest)),
+        "watched": float(sum(row.verdict == "watch" for row in report)),
+    }
+
+
+ASKED = {
+    "known questions, some raters got hard ones": {"hard": 3},
+    "known questions, three tenths of the answers ties": {"ties": 0.3},
+    "everybody leans to the left": {"lean": 1.0, "known": 0},
+    "drift, 60 answers": {"drift": 2, "known": 0},
+    "drift, 150 answers": {"drift": 2, "known": 0, "votes": 150},
+    "drift, 400 answers": {"drift": 2, "known": 0, "votes": 400},
+}
+
+
+def asked(task: tuple[str, int]) -> dict[str, float]:
+    """Honest raters, single answers with times: known questions, a common lean, drift."""
+    name, seed = task
+    made: dict[str, Any] = {"hard": 0, "ties": 0.0, "lean": 0.0, "drift": 0, "known": 20,
+                            "votes": 60} | ASKED[name]  # fmt: skip
+    rng, raters, items = np.random.default_rng([7, seed]), 20, 8
+    theta = np.sort(rng.normal(0, 1, items))
+    rows = []
+    for r in range(raters):
+        quality = 0.9 if made["drift"] else rng.beta(10, 2)
+        for n in range(made["votes"]):
+            a, b = rng.choice(items, 2, replace=False).tolist()
+            if n < made["known"]:
+                pair = [items // 2, items // 2 + 1] if r < made["hard"] else [0, items - 1]
+                a, b = rng.permutation(pair).tolist()
+            guessed = r < made["drift"] and 2 * n >= made["votes"]
+            informed = rng.random() < quality and not guessed
+            left = (theta[a] - theta[b]) * informed + rng.logistic() + made["lean"] > 0
+            says = "tie" if rng.random() < made["ties"] else "left" if left else "right"
+            tags = {"gold": "left" if a > b else "right"} if n < made["known"] else None
+            when = float(len(rows))
+            rows.append(
+                Comparison(str(len(rows)), f"r{r:02}", str(a), str(b), says, at=when, tags=tags)
+            )
+    report = rater_report(fit(Comparisons.from_comparisons(rows), priors="auto"), false_rate=RATE)
+    honest = np.array([not (made["drift"] and row.rater in ("r00", "r01")) for row in report])
+    flagged = np.array([any("good at first" in why for why in row.reasons) for row in report])
+    leans = np.array([any("leans" in why for why in row.reasons) for row in report])
+    return _counts(report, honest) | {
+        "drifted": float(np.sum(flagged & ~honest)),
+        "false_drift": float(np.sum(flagged & honest)),
+        "leans": float(leans.sum()),
     }
 
 
@@ -240,6 +345,54 @@ def spare_the_honest(report: Report, n: int) -> None:
         axes.set_ylabel("honest raters excluded, %")
 
 
+def spare_the_hard_ones(report: Report, n: int) -> None:
+    """False discoveries where honest raters are hard to tell from guessers."""
+    tasks = [(kind, seed) for kind in range(len(HARD)) for seed in range(n)]
+    studies = dict(zip(tasks, in_two_processes(hard, tasks), strict=True))
+    rows = []
+    for kind, made in enumerate(HARD):
+        column = _column([studies[kind, seed] for seed in range(n)])
+        mean, error = mean_and_error(_false(column))
+        there = column["bad"].sum()
+        rows.append(
+            [
+                made.name, per_cent(column["wronged"].sum() / column["honest"].sum()),
+                f"{per_cent(mean)} ± {per_cent(error)}",
+                per_cent(column["found"].sum() / there, 1) if there else "–",
+            ]
+        )  # fmt: skip
+        report.values[made.name] = {key: values.tolist() for key, values in column.items()}
+    header = ["studies", "honest excluded", "honest among excluded", "bad excluded"]
+    report.tables.append(Table(f"Harder for the honest, {n} studies of each kind", header, rows))
+    names = [(name, seed) for name in ASKED for seed in range(n)]
+    told = dict(zip(names, in_two_processes(asked, names), strict=True))
+    rows = []
+    for name in ASKED:
+        column = _column([told[name, seed] for seed in range(n)])
+        honest, bad = column["honest"].sum(), column["bad"].sum()
+        rows.append(
+            [
+                name, per_cent(column["wronged"].sum() / honest),
+                f"{np.sum(column['wronged'] > 0):.0f} of {n}",
+                per_cent(column["leans"].sum() / honest),
+                per_cent(column["drifted"].sum() / bad, 1) if bad else "–",
+                per_cent(column["false_drift"].sum() / honest),
+            ]
+        )  # fmt: skip
+        report.values[name] = {key: values.tolist() for key, values in column.items()}
+    header = ["studies of 20 raters", "honest excluded", "studies with one", "told they lean",
+              "drift found", "drift of honest ones"]  # fmt: skip
+    report.tables.append(Table("Known questions, a common lean, drift", header, rows))
+
+
+def _column(studies: list[dict[str, float]]) -> dict[str, NDArray[np.float64]]:
+    return {key: np.array([study[key] for study in studies]) for key in studies[0]}
+
+
+def _false(column: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    return np.asarray(column["wronged"] / np.maximum(column["wronged"] + column["found"], 1))
+
+
 def predict(report: Report, splits: int) -> None:
     """The bar on public data."""
     rows = []
@@ -298,12 +451,13 @@ def cost(report: Report, *, quick: bool) -> None:
 
 
 def main() -> None:
-    """Run all four parts."""
+    """Run all parts."""
     quick: bool = arguments(__doc__ or "").quick
     report = Report("verdicts", "Verdicts on raters", __doc__ or "", quick)
     cost(report, quick=quick)
     predict(report, QUICK_SPLITS if quick else SPLITS)
     spare_the_honest(report, QUICK_SMALL_STUDIES if quick else SMALL_STUDIES)
+    spare_the_hard_ones(report, QUICK_HARD_STUDIES if quick else HARD_STUDIES)
     find_guessers(report, QUICK_STUDIES if quick else STUDIES)
     report.finish()
 
