@@ -171,6 +171,22 @@ def test_harder_known_questions_or_ties_exclude_no_honest_rater(made: dict[str, 
         assert all(row.n_gold < 20 for report in reports for row in report if row.n_gold)
 
 
+def test_a_ranking_whose_answer_is_known_is_one_known_question() -> None:
+    study = bbq.simulate(items=8, raters=12, comparisons=144, slate=4, answer="rank", seed=4)
+    theta = dict(zip(study.truth.items, study.truth.theta.tolist(), strict=True))
+    rows = [
+        bbq.Comparison(
+            c.key, c.rater, c.left, c.right, c.outcome, c.weight, c.slate,
+            tags={"gold": "left" if theta[c.left] > theta[c.right] else "right"},
+        )
+        for c in study.comparisons()
+    ]  # fmt: skip
+    report = _judged(bbq.Comparisons.from_comparisons(rows))
+    assert {row.n_gold for row in report} == {12.0}
+    assert all(0.3 < row.gold_rate < 1.0 for row in report)
+    assert not any("known questions" in reason for row in report for reason in row.reasons)
+
+
 # -- order, lean, repeats
 
 

@@ -111,7 +111,7 @@ def signs_of(
     if answers.gold is None:
         signs.not_known.append("which questions have a known answer")
     else:
-        signs.gold = _gold(single, answers.gold, data.n_items, honest)
+        signs.gold = _gold(rows, answers.gold, data.n_items, honest)
     if answers.kept is None:
         signs.not_known.append("in which order the items of a ranking were shown")
     else:
@@ -355,7 +355,7 @@ def _gold(rows: _Rows, gold: NDArray[np.int8], n_items: int, honest: RaterPopula
 
     A question is a pair with its right answer. How clear it is, is told by the others' answers to
     it, and for want of these by the ranking: p = (right + c (1/2 + q s)) / (n + c). Ties are left
-    out.
+    out. A ranking is one answer, right by the share of its pairs.
     """
     said = gold[rows.row]
     rows, said = rows.where(said != 0), said[said != 0]
@@ -371,11 +371,23 @@ def _gold(rows: _Rows, gold: NDArray[np.int8], n_items: int, honest: RaterPopula
     usual = honest.usual_quality
     by_ranking = 0.5 + usual * rows.s * said
     p = (others_right + GOLD_PRIOR * by_ranking) / (others + GOLD_PRIOR)
-    n, won, expected = (rows.count(x) for x in (None, right, p))
+    part = _part_of_answer(rows)
+    n, won, expected = (rows.count(part * x) for x in (np.ones(right.size), right, p))
+    # Whole but for rounding.
+    n = np.round(n)
     expected = _share(expected, n)
     slope = np.clip((np.nan_to_num(expected, nan=0.5) - 0.5) / usual, -0.5, 0.5)
-    tail = _as_low(won, n, 0.5 + honest.nodes * slope[:, None], honest)
+    tail = _as_low(np.ceil(won - 1e-9), n, 0.5 + honest.nodes * slope[:, None], honest)
     return Sign(_share(won, n), expected, n, tail)
+
+
+def _part_of_answer(rows: _Rows) -> Floats:
+    """1 of a pair; of the pairs of a ranking, one over their number."""
+    part: Floats = np.ones(rows.rater.size)
+    if rows.slate is not None and (rows.slate >= 0).any():
+        ranked = rows.slate >= 0
+        part[ranked] = 1.0 / np.bincount(rows.slate[ranked])[rows.slate[ranked]]
+    return part
 
 
 def _of_others(part: Floats, n: Floats) -> Floats:
