@@ -10,7 +10,6 @@ one. A ranking is one answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,9 @@ from numpy.typing import NDArray
 from bbq_plugin._coding import median_time_s
 from bbq_plugin._singles import Answers
 from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.insight.raters.answered import Rows, Sign, count_by, share
 from bbq_plugin.insight.raters.evidence import phi
+from bbq_plugin.insight.raters.sides import sides_of
 from bbq_plugin.insight.raters.slates import slate_of_row, triple_of_row
 from bbq_plugin.insight.uncertainty import Floats
 from bbq_plugin.model.kinds import RaterPopulation
@@ -27,18 +28,7 @@ __all__ = ["Sign", "Signs", "signs_of"]
 
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
 PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed
-LEAN_STEPS = 30
 GOLD_PRIOR = 2.0  # answers that the ranking's word on a known question is worth
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sign:
-    """By rater: what was seen, what was to be expected, of how many answers, and the p-value."""
-
-    seen: Floats
-    expected: Floats
-    n: Floats
-    p: Floats
 
 
 @dataclass(slots=True, eq=False)
@@ -56,29 +46,6 @@ class Signs:
     drift_from: Floats | None = None
     dated: bool = False
     not_known: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """Decided answers in the order of raters and, within a rater, of time."""
-
-    rater: NDArray[np.int64]
-    winner: NDArray[np.int64]
-    loser: NDArray[np.int64]
-    weight: Floats
-    s: Floats  # y - 1/2 of the winner against the loser, by the others
-    row: NDArray[np.int64]
-    n_raters: int
-    slate: NDArray[np.int64] | None = None  # -1: shown as a pair
-
-    def where(self, mask: NDArray[np.bool_]) -> _Rows:
-        return _Rows(
-            self.rater[mask], self.winner[mask], self.loser[mask], self.weight[mask], self.s[mask],
-            self.row[mask], self.n_raters, None if self.slate is None else self.slate[mask],
-        )  # fmt: skip
-
-    def count(self, weights: NDArray[np.float64] | None = None) -> Floats:
-        return _count(self.rater, self.n_raters, weights)
 
 
 def signs_of(
@@ -99,7 +66,7 @@ def signs_of(
     if answers.side is None:
         signs.not_known.append("on which side an item was shown")
     else:
-        signs.left, switches = _sides(single, answers.side, own, least)
+        signs.left, switches = sides_of(single, answers.side, own, least)
         # Rows may be sorted by anything: only recorded times show a pattern.
         signs.switches = switches if answers.dated else None
     if answers.time_s is None:
@@ -119,7 +86,7 @@ def signs_of(
     return signs
 
 
-def _decided(data: Comparisons, answers: Answers, s: Floats) -> _Rows:
+def _decided(data: Comparisons, answers: Answers, s: Floats) -> Rows:
     """The wins, with what the others say of each; halves of ties are none."""
     row = np.arange(data.rater.size)
     if answers.half is not None:
@@ -137,98 +104,11 @@ def _decided(data: Comparisons, answers: Answers, s: Floats) -> _Rows:
         by_row[of_slate] = slate_of_row(data, answers.slate, answers.time_s, of_slate)
         slate = by_row[row]
     weight = np.minimum(data.weight[row], 1.0)
-    return _Rows(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)
-
-
-def _count(
-    rater: NDArray[Any], n_raters: int, weights: NDArray[np.float64] | None = None
-) -> Floats:
-    return np.asarray(np.bincount(rater, weights, n_raters), dtype=np.float64)
-
-
-def _share(part: Floats, n: Floats) -> Floats:
-    return np.asarray(np.divide(part, n, out=np.full(n.size, np.nan), where=n > 0))
-
-
-def _p_value(total: Floats, variance: Floats, *, sides: int) -> Floats:
-    """Of a sum that is near normal: two sides, or -1 for the lower tail alone; NaN without any."""
-    z = np.divide(total, np.sqrt(variance), out=np.full(total.size, np.nan), where=variance > 0)
-    return np.asarray(phi(z) if sides < 0 else 2.0 * phi(-np.abs(z)))
-
-
-def _sides(rows: _Rows, side: NDArray[np.int8], own: Floats, least: int) -> tuple[Sign, Sign]:
-    """Left answers against what the items and the lean of the others explain; changes of side."""
-    place = side[rows.row]
-    rows, place = rows.where(place != 0), place[place != 0]
-    left = (place > 0).astype(np.float64)
-    p = 0.5 + own[rows.rater] * rows.s * place
-    n, went = rows.count(), rows.count(left)
-    shift = _lean_of_each(rows, p, went)
-    usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
-    expected, variance = rows.count(usual), rows.count(usual * (1 - usual))
-    lean = Sign(
-        _share(went, n), _share(expected, n), n, _p_value(went - expected, variance, sides=2)
-    )
-    return lean, _switches(rows, left, _shifted(rows, p, shift))
-
-
-def _lean_of_each(rows: _Rows, p: Floats, went: Floats) -> Floats:
-    """The shift of the log-odds with which as many lefts are expected as there were."""
-    n = rows.count()
-    goal = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5))
-    logit, shift = np.log(p) - np.log1p(-p), np.zeros(n.size)
-    for _ in range(LEAN_STEPS):
-        moved = 1.0 / (1.0 + np.exp(-(logit + shift[rows.rater])))
-        gap, slope = goal - rows.count(moved), rows.count(moved * (1 - moved))
-        shift += np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0)
-    return shift
-
-
-def _shifted(rows: _Rows, p: Floats, shift: Floats) -> Floats:
-    """The same chances, shifted on the log-odds."""
-    logit = np.log(p) - np.log1p(-p) + shift[rows.rater]
-    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
-
-
-def _lean_of_others(shift: Floats, judged: NDArray[np.bool_]) -> Floats:
-    """The lean that the others have in common, for a layout that favours one side.
-
-    Their median, which a few who always press one button do not move, less what chance brings.
-    """
-    known = np.sort(shift[judged])
-    n = known.size - 1  # others
-    if n < 3:
-        return np.zeros(shift.size)
-    # Without a value at or below the middle the median is one place higher, and so on.
-    place = np.searchsorted(known, shift)
-    low, high = (n - 1) // 2, n // 2
-    median = 0.5 * (known[low + (place <= low)] + known[high + (place <= high)])
-    median = np.where(judged, median, np.median(known))
-    error = 1.2533 * 1.4826 * float(np.median(np.abs(known - np.median(known)))) / np.sqrt(n)
-    small = np.maximum(median**2, 1e-300)
-    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small))
-
-
-def _switches(rows: _Rows, left: Floats, p: Floats) -> Sign:
-    """How often the side changes from one answer to the next: alternation, or runs."""
-    same = rows.rater[1:] == rows.rater[:-1]
-    rater = rows.rater[1:][same]
-    seen = (left[1:] != left[:-1])[same].astype(np.float64)
-    chance = p[1:] * (1 - p[:-1]) + (1 - p[1:]) * p[:-1]
-    n = _count(rater, rows.n_raters)
-    total, expected = (_count(rater, rows.n_raters, x) for x in (seen, chance[same]))
-    variance = _count(rater, rows.n_raters, (chance * (1 - chance))[same])
-    # Two changes in a row share an answer.
-    both = p[2:] * (1 - p[1:-1]) * p[:-2] + (1 - p[2:]) * p[1:-1] * (1 - p[:-2])
-    linked = rows.rater[2:] == rows.rater[:-2]
-    shared = (both - chance[1:] * chance[:-1])[linked]
-    variance = variance + 2 * _count(rows.rater[2:][linked], rows.n_raters, shared)
-    p_value = _p_value(total - expected, variance, sides=2)
-    return Sign(_share(total, n), _share(expected, n), n, p_value)
+    return Rows(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)
 
 
 def _tempo(
-    data: Comparisons, answers: Answers, time_s: NDArray[np.float32], rows: _Rows, least: int
+    data: Comparisons, answers: Answers, time_s: NDArray[np.float32], rows: Rows, least: int
 ) -> Sign:
     """Time over the usual time of the same pair; ``p`` is how few raters are as fast as this."""
     usable = ~np.isnan(time_s) & (time_s > 0)
@@ -247,7 +127,7 @@ def _tempo(
     log_time = np.log(time_s[usable].astype(np.float64))
     n_pairs = int(pair.max(initial=-1)) + 1
     usual = median_time_s(pair.astype(np.int32), log_time, n_pairs)
-    n = _count(rater, data.n_raters)
+    n = count_by(rater, data.n_raters)
     nothing = np.full(data.n_raters, np.nan)
     if usual is None:
         return Sign(nothing, nothing, n, nothing)
@@ -265,7 +145,7 @@ def _tempo(
     return Sign(np.exp(tempo - middle), np.ones(n.size), n, p)
 
 
-def _repeats(rows: _Rows, n_items: int, honest: RaterPopulation) -> Sign | None:
+def _repeats(rows: Rows, n_items: int, honest: RaterPopulation) -> Sign | None:
     """The same pair again: the same answer again? Expected of an honest rater."""
     low, high = np.minimum(rows.winner, rows.loser), np.maximum(rows.winner, rows.loser)
     pair = (rows.rater * n_items + low) * n_items + high
@@ -280,12 +160,12 @@ def _repeats(rows: _Rows, n_items: int, honest: RaterPopulation) -> Sign | None:
     again = np.flatnonzero(odd)
     rater = rater[again]
     same = (winner[again] == winner[again - 1]).astype(np.float64)
-    n, total = (_count(rater, rows.n_raters, x) for x in (None, same))
+    n, total = (count_by(rater, rows.n_raters, x) for x in (None, same))
     # p^2 + (1 - p)^2 = 1/2 + 2 q^2 s^2
-    clear = np.nan_to_num(_share(_count(rater, rows.n_raters, 2.0 * s[again] ** 2), n))
+    clear = np.nan_to_num(share(count_by(rater, rows.n_raters, 2.0 * s[again] ** 2), n))
     usual = 0.5 + honest.usual_quality**2 * clear
     return Sign(
-        _share(total, n), np.where(n > 0, usual, np.nan), n,
+        share(total, n), np.where(n > 0, usual, np.nan), n,
         _as_low(total, n, 0.5 + honest.nodes**2 * clear[:, None], honest),
     )  # fmt: skip
 
@@ -303,14 +183,14 @@ def _as_low(seen: Floats, n: Floats, chance: Floats, honest: RaterPopulation) ->
     return np.asarray(np.where(n > 0, np.minimum(tail, 1.0), np.nan))
 
 
-def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
+def _drift(rows: Rows, least: int) -> tuple[Sign, Floats]:
     """Quality before and after a third, a half and two thirds of the answers: the worst change.
 
     With u = 2 s of the winner, E[u] = q u^2, so sum(u) / sum(u^2) estimates q, with a variance of
     at most 1 / sum(u^2). ``expected`` is the quality before, ``seen`` the one after.
     """
     rater, told, weight = _by_answer(rows)
-    n = _count(rater, rows.n_raters)
+    n = count_by(rater, rows.n_raters)
     begin = np.cumsum(n) - n
     number = np.arange(rater.size) - begin[rater]
     best_z: Floats = np.full(n.size, -np.inf)
@@ -320,7 +200,7 @@ def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
         cut = np.floor(part * n)
         early = number < cut[rater]
         (told_1, w_1), (told_2, w_2) = (
-            tuple(_count(rater[mask], n.size, x[mask]) for x in (told, weight))
+            tuple(count_by(rater[mask], n.size, x[mask]) for x in (told, weight))
             for mask in (early, ~early)
         )
         able = (cut >= least) & (n - cut >= least) & (w_1 > 0) & (w_2 > 0)
@@ -335,7 +215,7 @@ def _drift(rows: _Rows, least: int) -> tuple[Sign, Floats]:
     return Sign(np.clip(after, -1, 1), np.clip(before, -1, 1), n, p), since
 
 
-def _by_answer(rows: _Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
+def _by_answer(rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
     """Rater, sum(u) and sum(u^2) of each answer; a ranking's sum(u^2) is at most 1, as a pair's."""
     u = 2.0 * rows.s
     told, weight = rows.weight * u, rows.weight * u**2
@@ -345,12 +225,12 @@ def _by_answer(rows: _Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
     first, slate = np.unique(rows.slate, return_index=True, return_inverse=True)[1:]
     place = np.where(rows.slate >= 0, first[slate], np.arange(rows.rater.size))
     kept, answer = np.unique(place, return_inverse=True)
-    told, weight = (_count(answer, kept.size, x) for x in (told, weight))
+    told, weight = (count_by(answer, kept.size, x) for x in (told, weight))
     scale = np.minimum(1.0, 1.0 / np.maximum(weight, 1e-300))
     return rows.rater[kept], told * scale, weight * scale
 
 
-def _gold(rows: _Rows, gold: NDArray[np.int8], n_items: int, honest: RaterPopulation) -> Sign:
+def _gold(rows: Rows, gold: NDArray[np.int8], n_items: int, honest: RaterPopulation) -> Sign:
     """Right answers to known questions, against what an honest rater manages on the same ones.
 
     A question is a pair with its right answer. How clear it is, is told by the others' answers to
@@ -375,13 +255,13 @@ def _gold(rows: _Rows, gold: NDArray[np.int8], n_items: int, honest: RaterPopula
     n, won, expected = (rows.count(part * x) for x in (np.ones(right.size), right, p))
     # Whole but for rounding.
     n = np.round(n)
-    expected = _share(expected, n)
+    expected = share(expected, n)
     slope = np.clip((np.nan_to_num(expected, nan=0.5) - 0.5) / usual, -0.5, 0.5)
     tail = _as_low(np.ceil(won - 1e-9), n, 0.5 + honest.nodes * slope[:, None], honest)
-    return Sign(_share(won, n), expected, n, tail)
+    return Sign(share(won, n), expected, n, tail)
 
 
-def _part_of_answer(rows: _Rows) -> Floats:
+def _part_of_answer(rows: Rows) -> Floats:
     """1 of a pair; of the pairs of a ranking, one over their number."""
     part: Floats = np.ones(rows.rater.size)
     if rows.slate is not None and (rows.slate >= 0).any():
@@ -401,9 +281,9 @@ def _untouched(data: Comparisons, kept: NDArray[np.int8]) -> Sign:
 
     said = kept != 0
     rater = data.rater[said]
-    n = _count(rater, data.n_raters)
-    same = _count(rater, data.n_raters, (kept[said] > 0).astype(np.float64))
+    n = count_by(rater, data.n_raters)
+    same = count_by(rater, data.n_raters, (kept[said] > 0).astype(np.float64))
     usual = _of_others(same, n)
     whole = np.maximum(n, 1.0).astype(np.int64)
     p = np.where(n > 0, np.where(same > 0, bdtrc(same - 1, whole, usual), 1.0), np.nan)
-    return Sign(_share(same, n), usual, n, p)
+    return Sign(share(same, n), usual, n, p)
