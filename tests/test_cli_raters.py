@@ -138,7 +138,7 @@ def test_table_and_page_state_the_rate_the_rule_and_the_minimum(
     table = " ".join(bbq("raters", votes, *rules).stdout.split())
     for text in (table, page.read_text("utf-8")):
         assert "of those excluded at most 2.5% are expected to be honest" in text
-        assert "nobody on fewer than 12 comparisons" in text
+        assert "nobody on fewer than 12 answers" in text
 
 
 def test_an_earlier_report_of_other_raters_is_warned_of(votes: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ least_option = click.option(
     type=click.IntRange(1),
     default=10,
     show_default=True,
-    help="Comparisons a rater must have before exclusion.",
+    help="Answers a rater must have before exclusion.",
 )
 before_option = click.option(
     "--before",

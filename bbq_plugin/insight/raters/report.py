@@ -20,6 +20,7 @@ from bbq_plugin.insight.raters.evidence import Evidence, evidence_of
 from bbq_plugin.insight.raters.rules import (
     FALSE_RATE,
     LEAST,
+    SURE,
     THRESHOLD,
     Flags,
     Rules,
@@ -106,8 +107,9 @@ class RaterReport(Rows[RaterRow]):
         """The rule of exclusion in one line: the rate, and the minimum of evidence."""
         return (
             f"Rule: of those excluded at most {100 * self.false_rate:.3g}% are expected to be "
-            f"honest, the surest are excluded first, and nobody on fewer than {self.least:,} "
-            "comparisons; each rater is held against the ranking that the others make."
+            f"honest, the surest are excluded first, nobody whose answers as a whole leave more "
+            f"doubt than P(guessing or upside down) = {SURE:g}, and nobody on fewer than "
+            f"{self.least:,} answers; each rater is held against the ranking that the others make."
         )
 
     @property

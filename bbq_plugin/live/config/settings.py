@@ -124,7 +124,7 @@ class RaterSettings:
         "Share of honest raters to expect among the excluded, at most.",
         default=0.05,
     )
-    least: int = _key(Whole(1), "Comparisons a rater must have before exclusion.", default=10)
+    least: int = _key(Whole(1), "Answers a rater must have before exclusion.", default=10)
 
 
 @dataclass(frozen=True)
