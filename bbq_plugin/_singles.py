@@ -38,8 +38,8 @@ class Answers:
     kept: NDArray[np.int8] | None
     #: 0: a win, 1 and 2: the two halves of a tie; None: there are no ties.
     half: NDArray[np.int8] | None
-    #: Of a pair of a ranking or choice: the number of its slate, or 1 where only that it is of one
-    #: is known; 0: shown as a pair. None: all were.
+    #: Of a pair of a ranking or choice: a number of its slate, one for each of a rater's; 0: shown
+    #: as a pair. None: all were.
     slate: NDArray[np.int64] | None = None
 
 
@@ -67,7 +67,7 @@ def answers_of(
 
 
 def _slate(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
-    """The pairs of a slate have its name as their key; a store without keys may number slates."""
+    """The pairs of a slate have its name as their key; a store has codes for slates instead."""
     of_slate = columns["slate"] != 0
     number = columns.get("key", columns["slate"])
     return np.where(of_slate, number, 0).astype(np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,20 +114,6 @@ def test_studies_of_pairs_are_judged_by_their_very_weights() -> None:
     assert given.pairs is data.triples
     assert given.weight is data.triples.weight
     assert given.slates(np.zeros(data.triples.size)) is None
-
-
-@pytest.mark.parametrize("answer", ["rank", "best"])
-def test_a_store_that_does_not_name_its_rankings_judges_as_a_file_does(answer: Any) -> None:
-    study = bbq.simulate(
-        items=12, raters=10, comparisons=100, slate=5, answer=answer, guessers=0.3, seed=2
-    )
-    data = bbq.Comparisons.from_comparisons(study.comparisons())
-    assert data.answers is not None
-    assert data.answers.slate is not None
-    nameless = replace(data.answers, slate=np.minimum(np.abs(data.answers.slate), 1))
-    named, other = (_judged(d, least=1) for d in (data, replace(data, answers=nameless)))
-    assert set(given_by(data).n_answers) == {10.0}
-    assert [repr(row) for row in named] == [repr(row) for row in other]
 
 
 # -- raters of very different quality

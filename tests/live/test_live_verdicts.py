@@ -154,6 +154,30 @@ def test_the_engine_in_memory_says_what_the_store_says(tasks: list[Task], tmp_pa
         agree(asdict(row), asdict(rows[row.rater]))
 
 
+def test_rankings_are_judged_as_whole_answers_in_a_store_too(tmp_path: Path) -> None:
+    """Also after some were given anew: the pairs that stayed and those that changed are one."""
+    design = {"items": 12, "raters": 15, "comparisons": 90, "slate": 8, "answer": "rank"}
+    first, later = (
+        list(bbq.simulate(**design, guessers=0.3, spread=1.0, seed=seed).comparisons())  # type: ignore[arg-type]
+        for seed in (1, 2)
+    )
+    # The second study's answer takes the place of the first's under the same name.
+    renewed = {one.slate for one in later[: len(later) // 3]}
+    now = [one for one in first if one.slate not in renewed]
+    now += [one for one in later if one.slate in renewed]
+    with Engine(tmp_path / "s.db", priors="auto") as engine:
+        engine.add(first)
+        engine.add([one for one in later if one.slate in renewed])
+        found = {row.rater: asdict(row) for row in bbq.rater_report(engine.fit)}
+    with Engine(tmp_path / "s.db", priors="auto") as engine:
+        again = {row.rater: asdict(row) for row in bbq.rater_report(engine.fit)}
+    data = bbq.Comparisons.from_comparisons(now)
+    cold = {row.rater: asdict(row) for row in bbq.rater_report(bbq.fit(data, priors="auto"))}
+    assert sum(row["n"] for row in cold.values()) == pytest.approx(sum(one.weight for one in now))
+    agree(found, cold)
+    agree(again, cold)
+
+
 def test_edits_and_retractions_give_the_verdicts_of_the_newer_export(
     tasks: list[Task], tmp_path: Path
 ) -> None:
@@ -377,7 +401,7 @@ def test_a_store_of_before_is_brought_up_to_date_with_nothing_lost(
 def _aged(store: Path) -> None:
     """Give it the columns and the version of the time when they held neither time nor gold."""
     db = sqlite3.connect(store, isolation_level=None)
-    bytes_before, bytes_now = 38, 48
+    bytes_before, bytes_now = 38, 51
     for first, n, data in db.execute("SELECT first_id, n, data FROM chunk").fetchall():
         assert len(data) == bytes_now * n
         old = data[: bytes_before * n]

@@ -101,7 +101,7 @@ def _decided(data: Comparisons, answers: Answers, s: Floats) -> Rows:
     if answers.slate is not None:
         by_row: NDArray[np.int64] = np.full(data.rater.size, -1, dtype=np.int64)
         of_slate = np.flatnonzero(answers.slate)
-        by_row[of_slate] = slate_of_row(data, answers.slate, answers.time_s, of_slate)
+        by_row[of_slate] = slate_of_row(data, answers.slate, of_slate)
         slate = by_row[row]
     weight = np.minimum(data.weight[row], 1.0)
     return Rows(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)

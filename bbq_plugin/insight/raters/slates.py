@@ -13,8 +13,6 @@ with the weights w of rank-breaking, under which the pairs have the information 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +27,6 @@ __all__ = ["Given", "SlateSums", "given_by", "slate_of_row", "triple_of_row"]
 
 Ints = NDArray[np.int64]
 NEVER = 1e-9  # an answer against a certain consensus is this likely at least
-LONGEST_SLATE = 100  # items, among those that are told by the weight of their pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,10 +107,10 @@ def given_by(data: Comparisons) -> Given:
     by_pair = _sum(at[single], weight[single], t.size)
     pairs = replace(t, weight=by_pair)
     n = _sum(rater, by_pair, t.n_raters)
-    if single.all():
+    if answers.slate is None or single.all():
         return Given(pairs, by_pair, n, np.zeros(t.n_raters), tied)
     rows = np.flatnonzero(~single)
-    slate = slate_of_row(data, answers.slate, answers.time_s, rows)
+    slate = slate_of_row(data, answers.slate, rows)
     row_weight = np.minimum(weight[rows], _most_informative(data, rows, slate))
     first = np.unique(slate, return_index=True)[1]
     n_slates = _sum(data.rater[rows[first]], None, t.n_raters)
@@ -133,14 +130,9 @@ def triple_of_row(data: Comparisons, rows: NDArray[np.int64] | None = None) -> I
     return np.searchsorted(codes, (rater * k + winner) * k + loser)
 
 
-def slate_of_row(
-    data: Comparisons, named: Ints | None, time_s: NDArray[np.float32] | None, rows: Ints
-) -> Ints:
+def slate_of_row(data: Comparisons, named: Ints, rows: Ints) -> Ints:
     """The slates of these rows, numbered as they come; ``named`` is the column of `Answers`."""
-    number = np.ones(rows.size, dtype=np.int64) if named is None else named[rows]
-    rater = data.rater[rows].astype(np.int64)
-    if (number == 1).all():
-        return _by_content(data, time_s, rows)
+    number, rater = named[rows], data.rater[rows].astype(np.int64)
     order = np.lexsort((rater, number))
     differs = (np.diff(number[order]) != 0) | (np.diff(rater[order]) != 0)
     new = np.concatenate(([True], differs))
@@ -151,56 +143,6 @@ def slate_of_row(
     place = np.empty(first.size, dtype=np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(first.size)
     return place[group]
-
-
-def _by_content(data: Comparisons, time_s: NDArray[np.float32] | None, rows: Ints) -> Ints:
-    """Where slates have no names: as pairs of full rankings and of choices follow each other."""
-    time = np.zeros(data.rater.size) if time_s is None else np.nan_to_num(time_s, nan=-1.0)
-    columns = (data.rater, data.weight, time, data.winner, data.loser)
-    found: Ints = np.empty(rows.size, dtype=np.int64)
-    number, slate = -1, None
-    listed = zip(*(column[rows].tolist() for column in columns), strict=True)
-    for place, (rater, weight, took, winner, loser) in enumerate(listed):
-        if slate is None or not slate.goes_on(rater, weight, took, winner, loser):
-            number, slate = number + 1, _Slate((rater, weight, took), winner)
-        slate.add(winner, loser)
-        found[place] = number
-    return found
-
-
-class _Slate:
-    """A ranking as its pairs come: first those of the best item, which name all the others."""
-
-    def __init__(self, same: tuple[int, float, float], best: int) -> None:
-        self.same, self.best, self.past_best = same, best, False
-        self.most = _pairs_in(same[1])
-        self.items: set[int] = set()
-        self.pairs: set[tuple[int, int]] = set()
-
-    def add(self, winner: int, loser: int) -> None:
-        self.past_best |= winner != self.best
-        self.items |= {winner, loser}
-        self.pairs.add((min(winner, loser), max(winner, loser)))
-
-    def goes_on(self, rater: int, weight: float, took: float, winner: int, loser: int) -> bool:
-        """Whether this may be the next pair of the same answer."""
-        again = (min(winner, loser), max(winner, loser)) in self.pairs
-        if self.same != (rater, weight, took) or again or len(self.pairs) >= self.most:
-            return False
-        if winner == self.best:
-            return not self.past_best
-        return winner in self.items and loser in self.items
-
-
-@cache
-def _pairs_in(weight: float) -> float:
-    """How many pairs a slate has, by their information weight; without end if it is no such one."""
-    for m in range(2, LONGEST_SLATE):
-        if abs(weight - 2.0 / m) < NEVER:
-            return m - 1
-        if abs(weight - information_weight([1] * m)) < NEVER:
-            return m * (m - 1) // 2
-    return inf
 
 
 def _most_informative(data: Comparisons, rows: Ints, slate: Ints) -> Floats:

@@ -6,6 +6,7 @@ from array import array
 from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Columns of an answer in memory and their types. Codes count from 0; nobody is -1.
+#: Columns of an answer in memory and their types. Codes count from 0; nobody is -1. `slate` is a
+#: code of the name of the ranking or choice that a pair is of, 0 for none.
 KINDS: Mapping[str, str] = {
     "id": "q", "rater": "i", "left": "i", "right": "i",
-    "outcome": "b", "slate": "b", "weight": "d", "time_s": "d",
+    "outcome": "b", "slate": "i", "weight": "d", "time_s": "d",
     "at": "d", "gold": "b", "kept": "b",
 }  # fmt: skip
 
@@ -83,6 +85,11 @@ class Changes:
 _USUAL: Mapping[str, Any] = {
     "slate": 0, "weight": 1.0, "time_s": nan, "at": nan, "gold": 0, "kept": 0,
 }  # fmt: skip
+
+
+def slate_code(name: str) -> int:
+    """A number for the name of a slate, of which two of one rater hardly share theirs."""
+    return 1 + crc32(name.encode()) % (2**31 - 1)
 
 
 def columns_of(data: Mapping[str, bytes]) -> Columns:

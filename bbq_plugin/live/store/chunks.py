@@ -35,7 +35,8 @@ def _code_of(tag: str, codes: Mapping[str, int]) -> str:
 
 
 _ROWS = (
-    "SELECT id, coalesce(rater, 0) - 1, left - 1, right - 1, outcome, slate IS NOT NULL, weight, "  # noqa: S608 (constants)
+    "SELECT id, coalesce(rater, 0) - 1, left - 1, right - 1, outcome, "  # noqa: S608 (constants)
+    "CASE WHEN slate IS NULL THEN 0 ELSE slate_code(iif(slate = '', key, slate)) END, weight, "
     f"time_s, at, {_code_of(GOLD, GOLD_CODES)}, {_code_of(SHOWN_ORDER, KEPT_CODES)} "
     "FROM comparison WHERE id > ? AND id < ? ORDER BY id"
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreError
 from bbq_plugin.live.store import chunks
+from bbq_plugin.live.store.changes import slate_code
 from bbq_plugin.live.store.event_tables import EVENT_PLANS, EVENTS
 from bbq_plugin.live.store.remote_tables import NOTES, REMOTE
 
@@ -145,6 +146,7 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
     """Open a store, make one where there is none, and refuse what is not ours or too new."""
     try:
         connection = _connected(path, writable=writable)
+        connection.create_function("slate_code", 1, slate_code, deterministic=True)
         try:
             _prepare(connection, path, writable=writable)
         except BaseException:

@@ -23,6 +23,7 @@ import msgspec
 from bbq_plugin._answers import coded, told_by
 from bbq_plugin._gather import AGAINST_ITSELF, FileLog
 from bbq_plugin.comparisons import GOLD, SHOWN_ORDER, Comparison, Skipped
+from bbq_plugin.live.store.changes import slate_code
 from bbq_plugin.live.store.rows import (
     ANY_TIME,
     CHUNK,
@@ -254,7 +255,7 @@ def insert_rows(db: sqlite3.Connection, changes: Changes, rows: Iterable[Row]) -
         changes.add(
             (
                 row.id, (row.rater or 0) - 1, row.left - 1, row.right - 1, row.outcome,
-                row.slate is not None, row.weight,
+                0 if row.slate is None else slate_code(row.slate or row.key), row.weight,
                 nan if row.time_s is None else row.time_s, nan if row.at is None else row.at,
                 *_told(row.tags),
             )
