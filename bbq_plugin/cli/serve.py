@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.model.fitting import Model
 
+# Longer than a start takes on a machine that has seen one.
+_PATIENCE_S = 10.0
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -176,7 +179,26 @@ def serve(
                 "BBQ_WEBHOOK_SECRET",
                 what="Warning",
             )
-        run(service, door, _ready)
+        slow = threading.Timer(_PATIENCE_S, _still_starting)
+        slow.daemon = True
+        slow.start()
+        stack.callback(slow.cancel)
+
+        def ready(address: str) -> None:
+            slow.cancel()
+            click.echo(f"Serving {address} (Ctrl-C to stop)", err=True)
+            sys.stderr.flush()
+
+        run(service, door, ready)
+
+
+def _still_starting() -> None:
+    click.echo(
+        "Starting: what is compiled on first use is compiled before the port is open; on a new "
+        "machine that takes a minute or two",
+        err=True,
+    )
+    sys.stderr.flush()
 
 
 def _check(chosen: Settings, reconcile_s: float | None) -> None:
@@ -196,11 +218,6 @@ def _check(chosen: Settings, reconcile_s: float | None) -> None:
 def _file_options(chosen: Settings) -> Mapping[str, Any]:
     """The options of bbq.toml, where they are those of Label Studio."""
     return chosen.read.options if chosen.read.adapter == "label-studio" else {}
-
-
-def _ready(address: str) -> None:
-    click.echo(f"Serving {address} (Ctrl-C to stop)", err=True)
-    sys.stderr.flush()
 
 
 def _known(engine: Engine) -> tuple[str | None, dict[str, Any]]:
