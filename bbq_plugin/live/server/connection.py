@@ -40,6 +40,7 @@ class Connection(Line):
     ) -> None:
         """Pull every so often; with a policy, plan after each refresh and act within it."""
         store = self._engine.store
+        service.worker.project = str(project)
         feedback = service.feedback = Feedback(
             service.view,
             self.use,

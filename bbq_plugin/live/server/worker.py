@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from bbq_plugin.errors import BBQError, StoreError
+from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.events import take
 from bbq_plugin.report.text import plain
 
@@ -54,6 +54,8 @@ class Worker:
         self._clock = clock
         self.engine, self.inbox, self.reader, self.tool = engine, inbox, reader, tool
         self._given, self._on_fit, self._on_partial, self._tell = given, on_fit, on_partial, tell
+        #: The project whose events are taken; None: those of all.
+        self.project: str | None = None
         self._problem: str | None = None
         #: When the priors may be estimated anew, on that clock.
         self._estimate_from = 0.0
@@ -161,10 +163,19 @@ class Worker:
         given = self._given()
         for own, _, body in letters:
             try:
-                news.append((own, self.reader(body, given)))
+                one = self.reader(body, given)
+                self._check_project(one)
+                news.append((own, one))
             except Exception as error:  # noqa: BLE001 (no event may hold up the others)
                 refused[own] = _reason(error)
         return news, refused
+
+    def _check_project(self, news: News) -> None:
+        if self.project is not None and news.project not in (None, self.project):
+            raise DataError(
+                f"it is of project {news.project}, and --project {self.project} was given; serve "
+                "each project from a store of its own, or both without --project"
+            )
 
     def _store_one(self, own: int, news: News) -> None:
         try:

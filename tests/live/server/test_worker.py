@@ -94,3 +94,18 @@ def test_the_priors_follow_though_no_more_events_come() -> None:
             "an estimate of the priors from all events",
         )
         assert engine.fit.priors == bbq.fit(engine.data, priors="auto").priors
+
+
+def test_events_of_another_project_are_kept_with_the_reason_and_do_not_count() -> None:
+    said: list[str] = []
+    with working(tell=said.append) as (worker, send):
+        worker.project = "2"
+        send(0, 3)
+        work_off(worker)
+        assert worker.engine.store.counts().n_comparisons == 0
+        (told,) = said
+        assert "it is of project 1, and --project 2 was given" in told
+        worker.project = "1"
+        assert worker.inbox.retry() == 3
+        work_off(worker)
+        assert worker.engine.store.counts().n_comparisons == 3
