@@ -208,7 +208,7 @@ def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> No
     elif version < VERSION:
         raise StoreError(
             f"{path}: this store has version {version}, older than {VERSION}; "
-            "open it once for writing (bbq store vacuum) to bring it up to date"
+            f"'bbq store vacuum --store {path}' brings it up to date, and loses nothing"
         )
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute("PRAGMA foreign_keys = ON")
