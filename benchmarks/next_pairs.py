@@ -322,6 +322,8 @@ def main() -> None:
     else:
         report.notes.append("The entropy selector was not run: comparative-judgement is missing.")
     runs["ranking+exclude"] = measured("ranking+exclude", fewer, quick=quick)
+    if "BBQ_KEEP" in os.environ:
+        report.notes.append("Run in parts (BBQ_KEEP): the time above is that of the last one.")
     judge(report, runs)
     draw(report, runs)
     report.finish()
