@@ -156,7 +156,7 @@ def rater_report(
     p_coins = panel_p(fit.data)
     return RaterReport(
         _rows(fit, evidence, signs, flags, rules, alone),
-        _warnings(fit, evidence, p_coins),
+        _warnings(fit, evidence, p_coins, rules),
         rules=rules,
         population=population,
         without_excluded=together,
@@ -257,11 +257,13 @@ def _of(sign: Sign | None, what: str, r: int) -> float:
     return float("nan") if sign is None else float(getattr(sign, what)[r])
 
 
-def _warnings(fit: Fit, evidence: Evidence, p_coins: float) -> tuple[str, ...]:
+def _warnings(fit: Fit, evidence: Evidence, p_coins: float, rules: Rules) -> tuple[str, ...]:
     within = len(evidence.left_out.within)
     warning = (
         f"{within:,} of {len(fit.raters):,} raters are judged by a ranking that holds their own "
         "votes, which could not be left out here: their agreement looks better than it is"
     )
-    found = (panel_warning(p_coins), warning if within else "")
+    # Where nobody has answers enough for a verdict, "keep" claims nothing that could mislead.
+    judged = bool((evidence.n_answers >= rules.least).any())
+    found = (panel_warning(p_coins) if judged else "", warning if within else "")
     return tuple(text for text in found if text)
