@@ -17,6 +17,7 @@ from bbq_plugin.live.server import charts
 from bbq_plugin.live.server.answers import answers_of
 from bbq_plugin.live.server.guard import COOKIE, headers_of
 from bbq_plugin.live.server.outlook import MATRIX
+from bbq_plugin.live.server.paging import Paging
 from bbq_plugin.report.answer import answer, level_text
 from bbq_plugin.report.html_format import FILTERS, ranks, span
 
@@ -53,36 +54,6 @@ SORTS: dict[str, Callable[[RaterRow], Any]] = {
 
 def _known(value: float, other: float = 1e300) -> float:
     return other if isnan(value) else value
-
-
-@dataclass(frozen=True)
-class Paging:
-    """Where a long table stands."""
-
-    page: int
-    n: int
-    size: int
-    path: str
-    given: dict[str, str]
-
-    @property
-    def n_pages(self) -> int:
-        """At least one."""
-        return max(1, ceil(self.n / self.size))
-
-    @property
-    def first(self) -> int:
-        """The first row, counted from 0."""
-        return (self.page - 1) * self.size
-
-    @property
-    def last(self) -> int:
-        """One after the last row."""
-        return min(self.n, self.first + self.size)
-
-    def url(self, page: int) -> str:
-        """Another part of the table."""
-        return f"{self.path}?{urlencode({**self.given, 'page': str(page)})}"
 
 
 class Pages:
