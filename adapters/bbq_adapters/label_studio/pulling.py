@@ -81,7 +81,14 @@ class Pulling:
         self.page_size = page_size
         self.parsed = info.get("parsed_label_config")
         self.candidates = finding.controls_of(self.parsed, options, self.name)
-        self.fingerprint = finding.fingerprint(str(info.get("label_config")), options)
+        self.fingerprint = self._fingerprint(info)
+
+    def reads(self, info: Mapping[str, Any]) -> bool:
+        """Whether this is the configuration that answers are read by."""
+        return self._fingerprint(info) == self.fingerprint
+
+    def _fingerprint(self, info: Mapping[str, Any]) -> str:
+        return finding.fingerprint(str(info.get("label_config")), self.options)
 
     def plan(self, known: Known) -> Plan | None:
         """How the answers are read, if that is known by now."""

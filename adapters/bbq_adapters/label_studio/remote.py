@@ -71,12 +71,28 @@ class LabelStudioProject:
         self.project = project
         self.url = client.url
         self._options = checked(**{**_DEFAULTS, **options, "project": project})
-        self._info = self._project()
-        self._pulling = Pulling(client, project, self._info, self._options, page_size)
-        self._seeing = Seeing(client, project, self._pulling.listed)
-        self._writing = Writing(client, project, self._seeing)
+        self._page_size = page_size
+        self._read_as(self._project())
         self._plan: ReadingPlan | None = None
         self._looked = False
+
+    def _read_as(self, info: dict[str, Any]) -> None:
+        """Read answers by this configuration."""
+        self._info = info
+        self._pulling = Pulling(self.client, self.project, info, self._options, self._page_size)
+        self._seeing = Seeing(self.client, self.project, self._pulling.listed)
+        self._writing = Writing(self.client, self.project, self._seeing)
+
+    def _refresh(self) -> None:
+        """Look at the project again: one that is held open for days is changed meanwhile.
+
+        Read by an old configuration, answers to the new one would be taken out as no answers.
+        """
+        info = self._project()
+        if self._pulling.reads(info):
+            self._info = info
+        else:
+            self._read_as(info)
 
     def _project(self) -> dict[str, Any]:
         got = self.client.call(
@@ -105,6 +121,7 @@ class LabelStudioProject:
     def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
         """What has changed."""
         self._looked = True
+        self._refresh()
         self._plan = self._pulling.plan(known)
         for page in self._pulling.pages(known, everything=everything):
             self._plan = found.unpacked(page.state.get("plan"))
@@ -114,9 +131,9 @@ class LabelStudioProject:
 
     def plan(self, wishes: Wishes, journal: Journal, known: Known) -> Plan:
         """What to write, from the server's state of this moment."""
+        self._refresh()
+        info = self._info
         self._plan = self._pulling.plan(known)
-        # A project that is held open for days is changed meanwhile, not least by an earlier plan.
-        info = self._project()
         entries = journal.entries()
         enterprise = self._edition() == "enterprise"
         now = Now(

@@ -1,0 +1,97 @@
+"""Pulls beside events, on a real server: neither takes out what the other rightly brought."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bbq_plugin.live.events import event_reader, take
+from bbq_plugin.live.remote import Memory, pull, tool
+from bbq_plugin.live.store import Store
+from bbq_plugin.live.store.reading import records_of
+from tests.live.label_studio.study import PAIRWISE, chose, pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bbq_plugin.feedback import Project
+    from bbq_plugin.live.remote import Pulled
+    from tests.live.label_studio.server import Server, User
+
+
+@dataclass
+class Listening:
+    """A store that is told events and pulls on a line that stays open."""
+
+    server: Server
+    project: int
+    store: Store
+    line: Project
+    memory: Memory
+
+    def __post_init__(self) -> None:
+        self._reader = event_reader("label-studio")
+
+    def event(self, task: int, annotation: int) -> dict[str, Any]:
+        """What the server's webhook says of an annotation as it is now."""
+        info = self.server.get(f"/api/projects/{self.project}/")
+        said = self.server.get(f"/api/annotations/{annotation}/")
+        return {
+            "action": "ANNOTATION_UPDATED",
+            "annotation": {**said, "project": self.project},
+            "task": self.server.get(f"/api/tasks/{task}/"),
+            "project": {
+                "id": self.project,
+                "parsed_label_config": info["parsed_label_config"],
+            },
+        }
+
+    def hear(self, event: dict[str, Any]) -> None:
+        """Take an event in."""
+        with self.store.transaction() as transaction:
+            news = self._reader(json.dumps(event).encode())
+            take(transaction, [news], "webhook", "test", 0.0, adapter="label-studio")
+
+    def pull(self) -> Pulled:
+        """Reconcile."""
+        return pull(self.line, self.memory)
+
+    def counting(self) -> set[int]:
+        """The annotations that count."""
+        return {int(record.key.rpartition(":")[2]) for record in records_of(self.store)}
+
+
+@pytest.fixture
+def listening(label_studio: Server, tmp_path: Path) -> Iterator[Listening]:
+    project = label_studio.project(PAIRWISE, maximum_annotations=3)
+    line = tool().open(label_studio.url, label_studio.token, project, options={})
+    with Store(tmp_path / "s.db") as store, closing(line):
+        memory = Memory(store, "label-studio", project, label_studio.url)
+        yield Listening(label_studio, project, store, line, memory)
+
+
+def test_a_pull_after_a_change_of_the_configuration_keeps_what_events_brought(
+    listening: Listening, people: list[User]
+) -> None:
+    server, project = listening.server, listening.project
+    tasks = server.tasks(project, [pair("x", "y"), pair("y", "z")])
+    first = server.annotate(tasks[0], chose("left"), people[0])
+    listening.pull()
+    # The server refuses another configuration while there are answers to the old one.
+    server.delete(f"/api/annotations/{first}/")
+    listening.pull()
+    config = PAIRWISE.replace('name="pw"', 'name="better"')
+    server.patch(f"/api/projects/{project}/", {"label_config": config})
+    result = [{**chose("left")[0], "from_name": "better", "to_name": "better"}]
+    made = [server.annotate(task, result, people[1]) for task in tasks]
+    for task, annotation in zip(tasks, made, strict=True):
+        listening.hear(listening.event(task, annotation))
+    assert listening.counting() == set(made)
+    assert listening.pull().n_retracted == 0
+    assert listening.counting() == set(made)
+    assert "control 'better'" in listening.line.describe()
