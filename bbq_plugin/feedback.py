@@ -57,6 +57,9 @@ class Page:
     n_total: int
     #: Tasks that were there before and exist no more.
     gone: Sequence[int] = ()
+    #: `Known.last_id` from before the tool was asked which tasks there are: what events have told
+    #: of these since is of a new task with the same id.
+    last_id: int = 0
 
 
 class Known(Protocol):
@@ -74,6 +77,12 @@ class Known(Protocol):
 
     def tasks(self) -> Mapping[int, tuple[str, int, int]]:
         """Stamp, answers and cancelled answers of each task."""
+
+    def told_tasks(self) -> frozenset[int]:
+        """Tasks that events have told of and no page."""
+
+    def last_id(self) -> int:
+        """What comes into the store from now on has a higher id."""
 
     def cancelled_by_push(self) -> frozenset[int]:
         """The tool's ids of answers that were cancelled by us: their raters did give them."""

@@ -12,7 +12,7 @@ from bbq_plugin._options import coerced
 from bbq_plugin.comparisons import Skipped
 from bbq_plugin.errors import UsageError
 from bbq_plugin.events import News
-from bbq_plugin.live.gold import KnownAnswers, keys_of
+from bbq_plugin.live.gold import KnownAnswers, keys_of, numbers_of
 from bbq_plugin.registry import chosen_adapter
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ _SET_ASIDE = (
     "JOIN retracted r ON r.key = b.key AND r.version < 1e300 "
     "WHERE a.key IN (SELECT value FROM json_each(?)) "
     "AND NOT EXISTS (SELECT 1 FROM comparison c WHERE c.key = b.key) LIMIT 1"
+)
+# A task that a page has held is known to the next pull, which notices when it is gone.
+_TOLD = (
+    "INSERT OR IGNORE INTO told_task SELECT :project, :task WHERE NOT EXISTS ("
+    "SELECT 1 FROM remote r CROSS JOIN remote_task t "
+    "WHERE r.project = :project AND t.remote = r.id AND t.task = :task)"
 )
 
 
@@ -96,6 +102,7 @@ def take(
         "INSERT OR IGNORE INTO task_answer VALUES (?, ?)",
         [pair for one in found for pair in one.answers],
     )
+    _note_tasks(db, {task for one in found for task, _ in one.answers})
     db.executemany(
         "INSERT INTO event_plan VALUES (?, ?) "
         "ON CONFLICT DO UPDATE SET plan = excluded.plan WHERE plan != excluded.plan",
@@ -107,6 +114,7 @@ def take(
     for task in (task for one in found for task in one.gone_tasks):
         gone += keys_of(db, task)
         db.execute("DELETE FROM task_answer WHERE task = ?", (task,))
+        db.execute("DELETE FROM told_task WHERE project = ? AND task = ?", numbers_of(task))
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
     later = _replaced(db, dict.fromkeys(task for one in found for task, _ in one.answers))
@@ -118,6 +126,14 @@ def take(
     if gone and db.execute(_SET_ASIDE, (_json(gone),)).fetchone():
         on_partial()
     return tally
+
+
+def _note_tasks(db: sqlite3.Connection, tasks: Iterable[str]) -> None:
+    for task in tasks:
+        project, own = numbers_of(task)
+        # A number with zeros before it names no task of a server.
+        if task == f"ls:{project}:task:{own}":
+            db.execute(_TOLD, {"project": project, "task": own})
 
 
 def _json(keys: Collection[str]) -> str:

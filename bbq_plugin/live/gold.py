@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bbq_plugin.events import News
     from bbq_plugin.live.store.transaction import Transaction
 
-__all__ = ["KnownAnswers", "keys_of"]
+__all__ = ["KnownAnswers", "keys_of", "numbers_of"]
 
 # The answers of a task, as events or the pages of a pull have told them. A cross join keeps its
 # order: projects are few, and a plan that begins with the tasks goes through all of them.
@@ -107,11 +107,11 @@ def _right(rows: list[Row], said: list[str]) -> _Right:
 
 def keys_of(db: sqlite3.Connection, task: str) -> set[str]:
     """The keys of the answers of a task."""
-    return {key for (key,) in db.execute(_KEYS, (task, *_numbers(task)))}
+    return {key for (key,) in db.execute(_KEYS, (task, *numbers_of(task)))}
 
 
-def _numbers(task: str) -> tuple[int, int]:
-    """Project and task of a name such as ls:1:task:17."""
+def numbers_of(task: str) -> tuple[int, int]:
+    """Project and task of a name such as ls:1:task:17; below zero if it is none such."""
     named = re.fullmatch(r"ls:([0-9]{1,18}):task:([0-9]{1,18})", task)
     return (int(named[1]), int(named[2])) if named else (-1, -1)
 

@@ -406,7 +406,7 @@ def _aged(store: Path) -> None:
         assert len(data) == bytes_now * n
         old = data[: bytes_before * n]
         db.execute("UPDATE chunk SET data = ?, crc = ? WHERE first_id = ?", (old, 0, first))
-    for later in ("event_plan", "note"):
+    for later in ("event_plan", "note", "told_task"):
         db.execute(f"DROP TABLE {later}")
     db.execute("PRAGMA user_version = 3")
     db.close()

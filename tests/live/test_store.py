@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from bbq_plugin.comparisons import Batch, Comparison, Skipped, Whole
 from bbq_plugin.errors import DataError, StoreBusyError, StoreError
 from bbq_plugin.events import News
+from bbq_plugin.feedback import TaskState
 from bbq_plugin.live.events import take
+from bbq_plugin.live.remote import Memory
 from bbq_plugin.live.store import Store, chunks, holder, ledger, read_store
 from bbq_plugin.live.store.reading import records_of
 from bbq_plugin.live.store.schema import VERSION
@@ -140,6 +142,22 @@ def test_what_is_taken_back_as_of_a_time_spares_what_is_newer(store: Store) -> N
     assert set(held(store)) == {newer.key}
     store.add([answer(older.key, "right", version=8.0, at=1.0)], by_key=False)
     assert set(held(store)) == {older.key, newer.key}
+
+
+def test_what_was_known_at_a_moment_is_taken_back_and_what_came_since_is_not(
+    store: Store,
+) -> None:
+    before = [answer("ls:1:5", version=5.0, at=1.0), *ranking("ls:1:6", "ab", "ac", version=5.0)]
+    store.add([*before, answer("ls:1:7", version=5.0, at=1.0)], by_key=False)
+    (moment,) = store.db.execute("SELECT max(id) FROM comparison").fetchone()
+    store.add([answer("ls:1:7", "right", version=6.0, at=1.0)], by_key=False)
+    with store.transaction() as transaction:
+        taken = transaction.retract_known(["ls:1:5", "ls:1:6", "ls:1:7", "ls:1:8"], moment)
+    assert taken == (3, ["ls:1:7"])
+    store.add(before, by_key=False)
+    assert held(store) == {"ls:1:7": "right"}
+    store.add([answer("ls:1:5", "right", version=5.000001, at=1.0)], by_key=False)
+    assert held(store) == {"ls:1:5": "right", "ls:1:7": "right"}
 
 
 def test_an_answer_that_was_cancelled_later_is_taken_back_in_any_order(store: Store) -> None:
@@ -487,9 +505,39 @@ def test_no_lookup_goes_through_all_answers(store: Store) -> None:
     with store.transaction() as transaction:
         take(transaction, [News("gone", "1", gone=(known.key,))], "webhook", "", 0.0)
     store.db.set_trace_callback(None)
-    asked = {text for text in said if text.startswith(("SELECT", "DELETE", "UPDATE"))}
+    memory = Memory(store, "label-studio", 1, "http://server")
+    store.db.set_trace_callback(said.append)
+    assert memory.told_tasks() == {3}
+    with store.transaction() as transaction:
+        assert memory.told_keys(3) == {known.key, *(one.key for one in others)}
+        transaction.retract_known([others[0].key], memory.last_id())
+        memory.save_page(transaction, {}, [], {3: [others[1].key]})
+    store.db.set_trace_callback(None)
+    told = "INSERT OR IGNORE INTO told_task SELECT"
+    assert any(text.startswith(told) for text in said)
+    asked = {text for text in said if text.startswith(("SELECT", "DELETE", "UPDATE", told))}
     plans = [row[3] for text in asked for row in store.db.execute(f"EXPLAIN QUERY PLAN {text}")]
     scans = {plan for plan in plans if plan.startswith("SCAN comparison")}
     # Those that share a key are few, and have an index of their own.
     assert scans <= {"SCAN comparison USING INDEX comparison_twin"}
     assert not {plan for plan in plans if plan.startswith(("SCAN task_answer", "SCAN t"))}
+
+
+def test_a_store_of_before_knows_which_tasks_only_events_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        memory = Memory(store, "label-studio", 1, "http://server")
+        pages = [TaskState(task, "", 0.0, 1, 0, ()) for task in (3, 33)]
+        with store.transaction() as transaction:
+            memory.save_page(transaction, {}, pages, {})
+            names = [f"ls:1:task:{own}" for own in (3, 4, "04", "x", 33, 333)] + ["ls:12:task:3"]
+            transaction.db.executemany(
+                "INSERT INTO task_answer VALUES (?, 'k')", [(name,) for name in names]
+            )
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE told_task")
+        db.execute("PRAGMA user_version = 6")
+    db.close()
+    with Store(path) as store:
+        assert Memory(store, "label-studio", 1, "http://server").told_tasks() == {4, 333}
+        assert store.rows("SELECT task FROM told_task WHERE project = 12") == [(3,)]

@@ -4,8 +4,8 @@ Tasks come in the order of their ids, each page asks for ids above the last one:
 or read twice when others work meanwhile, and a pull that was interrupted goes on from its last
 page. A task's `updated_at` moves with every answer that is made, changed or deleted in it, so only
 tasks that changed are asked for. Tasks that were deleted are asked for by nobody: after each
-pull the numbers of tasks and answers on both sides are compared, and where they differ the ids
-and counts of all tasks are gone through.
+pull the numbers of tasks and answers on both sides are compared, and where they differ, or where
+events have told of tasks that were on no page, the ids and counts of all tasks are gone through.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Pulling:
             state, n_done = State(**page.state), page.n_done
         state = replace(state, since=max(state.began, state.since), after=0, began="")
         yield Page((), (), _kept(state), n_done, n_done)
-        if everything or self._counts() != (known.n_tasks(), known.n_answers()):
+        counted = known.n_tasks(), known.n_answers()
+        if everything or known.told_tasks() or self._counts() != counted:
             yield from self._sweep(state, known, n_done)
 
     def _page(
@@ -228,15 +229,18 @@ class Pulling:
 
     def _sweep(self, state: State, known: Known, n_done: int) -> Iterator[Page]:
         """Compare ids and counts of all tasks: read what differs, drop what is gone."""
+        # Before the list is asked for: what comes later may be newer than the list.
+        last_id = known.last_id()
         before = known.tasks()
-        missing = set(before)
+        missing = set(before) | known.told_tasks()
         for tasks, n_left in self._whole(self._differing(before, missing, [])):
             page = self._page(tasks, state, known, n_done, n_left)
             # Where to go on is not a matter of these.
             state, n_done = replace(state, plan=page.state["plan"]), page.n_done
             yield replace(page, state=_kept(state))
         if missing:
-            yield Page((), (), _kept(state), n_done, n_done, tuple(sorted(missing)))
+            gone = tuple(sorted(missing))
+            yield Page((), (), _kept(state), n_done, n_done, gone, last_id)
 
     def listed(
         self, what: str, asked: str, fields: str, size: int, *, whole: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,15 @@ class Memory:
         sql = "SELECT task, stamp, n_answers, n_cancelled FROM remote_task WHERE remote = ?"
         return {task: (stamp, n, m) for task, stamp, n, m in self._all(sql)}
 
+    def told_tasks(self) -> frozenset[int]:
+        """Tasks that events have told of and no page."""
+        sql = "SELECT task FROM told_task WHERE project = ?"
+        return frozenset(task for (task,) in self.store.rows(sql, (self.project,)))
+
+    def last_id(self) -> int:
+        """What comes into the store from now on has a higher id."""
+        return int(self.store.rows("SELECT value FROM counter WHERE name = 'last_id'")[0][0])
+
     def cancelled_by_push(self) -> frozenset[int]:
         """The tool's ids of answers that were cancelled by us."""
         sql = (
@@ -127,23 +136,41 @@ class Memory:
 
     def task_keys(self, task: int) -> set[str]:
         """The keys of the answers that a task had, whether a page or an event has told them."""
+        return self.page_keys(task) | self.told_keys(task)
+
+    def page_keys(self, task: int) -> set[str]:
+        """Those that were on the last page of the task."""
         found = self.store.db.execute(
             "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task)
         ).fetchone()
+        return set(msgspec.json.decode(found[0]) if found else ())
+
+    def told_keys(self, task: int) -> set[str]:
+        """Those that events have told of."""
         told = self.store.db.execute(
-            "SELECT key FROM task_answer WHERE task = ?", (f"ls:{self.project}:task:{task}",)
+            "SELECT key FROM task_answer WHERE task = ?", (self._task_name(task),)
         ).fetchall()
-        return set(msgspec.json.decode(found[0]) if found else ()) | {key for (key,) in told}
+        return {key for (key,) in told}
+
+    def _task_name(self, task: int) -> str:
+        return f"ls:{self.project}:task:{task}"
 
     def save_page(
         self,
         transaction: Transaction,
         state: Mapping[str, Any],
-        tasks: Iterable[TaskState],
-        gone: Iterable[int],
+        tasks: Sequence[TaskState],
+        gone: Mapping[int, Collection[str]],
     ) -> None:
-        """Note what a page says, in the transaction that stores its answers."""
+        """Note what a page says, in the transaction that stores its answers.
+
+        `gone`: tasks that exist no more, each with the keys under it that are newer than that.
+        """
         db = transaction.db
+        db.executemany(
+            "DELETE FROM told_task WHERE project = ? AND task = ?",
+            [(self.project, task) for task in (*(t.task for t in tasks), *gone)],
+        )
         db.executemany(
             "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
             [
@@ -154,6 +181,19 @@ class Memory:
         db.executemany(
             "DELETE FROM remote_task WHERE remote = ? AND task = ?",
             [(self.id, task) for task in gone],
+        )
+        db.executemany(
+            "DELETE FROM task_answer WHERE task = ?", [(self._task_name(task),) for task in gone]
+        )
+        # A new task with the same id: for the next pull.
+        newer = [(task, key) for task, keys in gone.items() for key in keys]
+        db.executemany(
+            "INSERT INTO task_answer VALUES (?, ?)",
+            [(self._task_name(task), key) for task, key in newer],
+        )
+        db.executemany(
+            "INSERT OR IGNORE INTO told_task VALUES (?, ?)",
+            [(self.project, task) for task, _ in newer],
         )
         db.execute(
             "UPDATE remote SET state = ?, at = ? WHERE id = ?",

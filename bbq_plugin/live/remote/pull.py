@@ -63,10 +63,15 @@ def _store(page: Page, transaction: Transaction, memory: Memory, done: Pulled) -
         # An event may have told of an answer that is newer than the page.
         lost = sorted(memory.task_keys(task.task) - set(task.keys))
         done.n_retracted += transaction.retract(lost, as_of=task.at)[0]
+    newer: dict[int, list[str]] = {}
     for gone in page.gone:
-        # Ids are not used twice: what was deleted does not come back, by whatever way.
-        lost = sorted(memory.task_keys(gone))
-        done.n_retracted += transaction.retract(lost, for_good=True)[0]
+        # The id of an answer is not used twice: what was on a page and is deleted stays out. That
+        # of a task may be (SQLite), and events may tell of the new task before this page is stored.
+        paged = memory.page_keys(gone)
+        done.n_retracted += transaction.retract(sorted(paged), for_good=True)[0]
+        told = sorted(memory.told_keys(gone) - paged)
+        n_retracted, newer[gone] = transaction.retract_known(told, page.last_id)
+        done.n_retracted += n_retracted
     if page.records:
         _unbury(page, transaction)
         tally = transaction.add(
@@ -77,7 +82,7 @@ def _store(page: Page, transaction: Transaction, memory: Memory, done: Pulled) -
         done.n_changed += tally.n_changed
         done.n_retracted += tally.n_retracted
         done.n_skipped += sum(isinstance(record, Skipped) for record in page.records)
-    memory.save_page(transaction, page.state, page.tasks, page.gone)
+    memory.save_page(transaction, page.state, page.tasks, newer)
 
 
 def _unbury(page: Page, transaction: Transaction) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bbq_plugin.errors import StoreError
 from bbq_plugin.live.store import chunks
 from bbq_plugin.live.store.changes import slate_code
-from bbq_plugin.live.store.event_tables import EVENT_PLANS, EVENTS
+from bbq_plugin.live.store.event_tables import EVENT_PLANS, EVENTS, TOLD_TASKS
 from bbq_plugin.live.store.remote_tables import NOTES, REMOTE
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ MIGRATIONS: Sequence[str] = (
     "DELETE FROM chunk; DELETE FROM removed;",
     EVENT_PLANS,
     NOTES,
+    TOLD_TASKS,
 )
 
 VERSION = len(MIGRATIONS)

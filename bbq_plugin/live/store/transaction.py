@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, nextafter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -232,22 +232,47 @@ class Transaction:
         gone, unknown = [], []
         newest = inf if as_of is None else as_of
         for key in keys:
-            found = self.db.execute(
-                "SELECT id, coalesce(version, 0) FROM comparison WHERE key = ? UNION "
-                "SELECT id, coalesce(version, 0) FROM comparison WHERE slate > '' AND slate = ?",
-                (checked_key(key), key),
-            ).fetchall()
+            found = self._versions(key)
             gone += [id_ for id_, version in found if version <= newest]
             if not found:
                 unknown.append(key)
             if for_good or as_of is not None:
-                self.db.execute(
-                    "INSERT INTO retracted VALUES (?, ?, ?) "
-                    "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
-                    (key, ANY_TIME, newest),
-                )
+                self._bury(key, newest)
         self._delete(gone)
         return len(gone), unknown
+
+    def retract_known(self, keys: Iterable[str], last_id: int) -> tuple[int, list[str]]:
+        """Take back answers that came no later than this id; how many went, and which keys did not.
+
+        The same records stay out when they come again. Newer ones do not.
+        """
+        gone, later = [], []
+        for key in keys:
+            found = self._versions(key)
+            if any(id_ > last_id for id_, _ in found):
+                later.append(key)
+            elif found:
+                gone += [id_ for id_, _ in found]
+                # Less than a microsecond, the smallest step of a version, after the newest.
+                self._bury(key, nextafter(max(version for _, version in found), inf))
+        self._delete(gone)
+        return len(gone), later
+
+    def _versions(self, key: str) -> list[tuple[int, float]]:
+        """Ids and versions of what counts under a key."""
+        return self.db.execute(
+            "SELECT id, coalesce(version, 0) FROM comparison WHERE key = ? UNION "
+            "SELECT id, coalesce(version, 0) FROM comparison WHERE slate > '' AND slate = ?",
+            (checked_key(key), key),
+        ).fetchall()
+
+    def _bury(self, key: str, version: float) -> None:
+        """Keep records out that are older than this."""
+        self.db.execute(
+            "INSERT INTO retracted VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
+            (key, ANY_TIME, version),
+        )
 
     def retag(self, tags: Mapping[int, str | None]) -> int:
         """Give comparisons other tags, by id; how many. Their sources go on speaking for them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from bbq_plugin.live.store.reading import records_of
 from tests.live.label_studio.study import PAIRWISE, chose, pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from bbq_plugin.feedback import Project
@@ -57,9 +58,14 @@ class Listening:
             news = self._reader(json.dumps(event).encode())
             take(transaction, [news], "webhook", "test", 0.0, adapter="label-studio")
 
-    def pull(self) -> Pulled:
+    def pull(
+        self,
+        *,
+        everything: bool = False,
+        alone: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Pulled:
         """Reconcile."""
-        return pull(self.line, self.memory)
+        return pull(self.line, self.memory, everything=everything, alone=alone)
 
     def counting(self) -> set[int]:
         """The annotations that count."""
@@ -95,3 +101,72 @@ def test_a_pull_after_a_change_of_the_configuration_keeps_what_events_brought(
     assert listening.pull().n_retracted == 0
     assert listening.counting() == set(made)
     assert "control 'better'" in listening.line.describe()
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_an_answer_that_only_an_event_told_of_goes_with_its_task(
+    listening: Listening, people: list[User], everything: bool
+) -> None:
+    server, project = listening.server, listening.project
+    tasks = server.tasks(project, [pair("x", "y")] * 2)
+    stays = server.annotate(tasks[0], chose("left"), people[0])
+    listening.pull()
+    (new,) = server.tasks(project, [pair("y", "z")])
+    event = listening.event(new, server.annotate(new, chose("left"), people[1]))
+    listening.hear(event)
+    assert len(listening.counting()) == 2
+    server.delete(f"/api/tasks/{new}/")
+    assert listening.pull(everything=everything).n_retracted == 1
+    assert listening.counting() == {stays}
+    # An event that comes once more does not bring it back, and leaves nothing to look for.
+    listening.hear(event)
+    assert listening.counting() == {stays}
+    listening.pull()
+    assert not listening.memory.told_tasks()
+
+
+def test_an_event_that_comes_after_its_task_was_taken_out_counts_until_the_next_pull(
+    listening: Listening, people: list[User]
+) -> None:
+    server, project = listening.server, listening.project
+    tasks = server.tasks(project, [pair("x", "y")] * 2)
+    stays = server.annotate(tasks[0], chose("left"), people[0])
+    listening.pull()
+    late = listening.event(tasks[1], server.annotate(tasks[1], chose("left"), people[1]))
+    server.delete(f"/api/tasks/{tasks[1]}/")
+    gone = {"tasks": [{"id": tasks[1]}], "project": {"id": project}}
+    listening.hear({"action": "TASKS_DELETED", **gone})
+    listening.pull()
+    listening.hear(late)
+    listening.pull()
+    assert listening.counting() == {stays}
+
+
+def test_an_answer_to_a_new_task_with_the_id_of_a_deleted_one_stays(
+    listening: Listening, people: list[User]
+) -> None:
+    server, project = listening.server, listening.project
+    server.tasks(project, [pair("x", "y")])
+    listening.pull()
+    (old,) = server.tasks(project, [pair("y", "z")])
+    listening.hear(listening.event(old, server.annotate(old, chose("left"), people[0])))
+    server.delete(f"/api/tasks/{old}/")
+    made: list[int] = []
+    pages: list[int] = []
+
+    @contextmanager
+    def meanwhile() -> Iterator[None]:
+        pages.append(1)
+        # The second page is that of the tasks that are gone: the server has been asked for them.
+        if len(pages) == 2:
+            (new,) = server.tasks(project, [pair("z", "x")])
+            assert new == old
+            made.append(server.annotate(new, chose("right"), people[1]))
+            listening.hear(listening.event(new, made[0]))
+        yield
+
+    listening.pull(alone=meanwhile)
+    assert made
+    assert made[0] in listening.counting()
+    listening.pull()
+    assert listening.counting() == set(made)
