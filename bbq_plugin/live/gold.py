@@ -47,7 +47,7 @@ class KnownAnswers:
         gone = {key for one in news for key in one.gone}
         truths = [row for row in _rows(db, gone) if _gold(row) == TRUTH]
         for row in truths:
-            own = (row.slate or row.key,)
+            own = (_answer(row),)
             found = db.execute("SELECT task FROM task_answer WHERE key = ?", own)
             tasks |= {task for (task,) in found}
         self._before = {task: _rows(db, keys_of(db, task)) for task in sorted(tasks)}
@@ -63,20 +63,28 @@ class KnownAnswers:
         tags: dict[int, str | None] = {}
         for task, before in self._before.items():
             if task in told or any(_gold(row) is not None for row in before):
-                tags |= _settled(before, _rows(self._db, keys_of(self._db, task)))
+                now = _rows(self._db, keys_of(self._db, task))
+                tags |= _settled(before, now, told=task in told)
         return transaction.retag(tags)
 
 
-def _settled(before: list[Row], now: list[Row]) -> dict[int, str | None]:
-    """The tags, by id, of those answers of a task whose tags are not right any more."""
+def _settled(before: list[Row], now: list[Row], *, told: bool) -> dict[int, str | None]:
+    """The tags, by id, of those answers of a task whose tags are not right any more.
+
+    `told`: an event has named a known answer. The tool has one of them in a task, and tells
+    nothing of the one before, so the newest is the one. Only an import can bring several.
+    """
     truths = [row for row in now if _gold(row) == TRUTH]
+    if told and truths:
+        newest = max(truths, key=lambda row: (row.when, row.id))
+        truths = [row for row in truths if _answer(row) == _answer(newest)]
     right = _right(truths, [OUTCOMES[row.outcome] for row in truths])
     if not truths and not any(_gold(row) == TRUTH for row in before):
         return _as_before(before, now)
     changed = {}
     for row in now:
-        gold, wanted = _gold(row), right.get((row.left, row.right))
-        if gold not in (TRUTH, wanted):
+        wanted = right.get((row.left, row.right))
+        if row not in truths and _gold(row) != wanted:
             changed[row.id] = _with_gold(row, wanted)
     return changed
 
@@ -122,6 +130,11 @@ def _rows(db: sqlite3.Connection, keys: Iterable[str]) -> list[Row]:
     select = f"SELECT {COLUMNS} FROM comparison WHERE"  # noqa: S608 (constants)
     found = among(db, f"{select} key", wanted) + among(db, f"{select} slate > '' AND slate", wanted)
     return [Row(*row) for row in found]
+
+
+def _answer(row: Row) -> str:
+    """The key of the answer that a comparison is of."""
+    return row.slate or row.key
 
 
 def _tags(row: Row) -> dict[str, str]:

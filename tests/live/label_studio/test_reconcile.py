@@ -170,3 +170,27 @@ def test_an_answer_to_a_new_task_with_the_id_of_a_deleted_one_stays(
     assert made[0] in listening.counting()
     listening.pull()
     assert listening.counting() == set(made)
+
+
+def test_of_two_ground_truths_the_later_counts_by_events_as_by_a_pull(
+    listening: Listening, people: list[User], tmp_path: Path
+) -> None:
+    server, project = listening.server, listening.project
+    (task,) = server.tasks(project, [pair("x", "y")])
+    sides = ("left", "right", "left")
+    made = [server.annotate(task, chose(s), user) for s, user in zip(sides, people, strict=False)]
+    for annotation in made:
+        listening.hear(listening.event(task, annotation))
+    heard = []
+    for annotation in made[:2]:
+        server.patch(f"/api/annotations/{annotation}/", {"ground_truth": True})
+        heard.append(listening.event(task, annotation))
+    for event in reversed(heard):
+        listening.hear(event)
+    with Store(tmp_path / "fresh.db") as fresh:
+        pull(listening.line, Memory(fresh, "label-studio", project, server.url))
+        pulled = {record.key: record.tags for record in records_of(fresh)}
+    assert {record.key: record.tags for record in records_of(listening.store)} == pulled
+    assert [(pulled[f"ls:{project}:{one}"] or {})["gold"] for one in made] == [
+        *("right", "truth", "right")
+    ]
