@@ -62,7 +62,8 @@ def push_dict(
     project: int, plan: Plan, *, applied: bool, undone: bool = False, done: Iterable[Done] = ()
 ) -> dict[str, Any]:
     """Collect a plan and what became of it under the names of the contract."""
-    left = {(one.action.kind, one.action.target): one.left for one in done if one.left}
+    # By the action itself: of two writes to the same task one may be left and one put back.
+    left = {id(one.action): one.left for one in done}
     return {
         "schema": PUSH_SCHEMA,
         "version": bbq_plugin.__version__,
@@ -77,7 +78,7 @@ def push_dict(
                 "reason": action.reason,
                 "before": action.before,
                 "after": action.after,
-                "left": left.get((action.kind, action.target)),
+                "left": left.get(id(action)),
             }
             for action in plan.actions
         ],

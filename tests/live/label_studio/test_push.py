@@ -487,3 +487,22 @@ def test_the_plan_for_people_says_what_and_why(
 
 def kinds_of(document: dict[str, Any]) -> set[str]:
     return {action["kind"] for action in document["actions"]}
+
+
+def test_undo_names_the_write_that_was_left_and_not_the_one_put_back(
+    bbq: Bbq, small: Small, label_studio: Server
+) -> None:
+    small.apply(without(small.bob))
+    theirs = small.tasks[0]
+    label_studio.patch(f"/api/tasks/{theirs}/", {"overlap": 9})
+    small.apply(without(small.bob))
+    assert small.now()[theirs] == (10, False)
+    bbq.store = small.store
+    undone = bbq.push(small.id, "--undo")
+    writes = [one for one in undone["actions"] if one["target"] == f"task {theirs}"]
+    assert [(one["after"]["overlap"], one["left"] is None) for one in writes] == [
+        (10, True),
+        (3, False),
+    ]
+    assert "changed by somebody" in writes[1]["left"]
+    assert small.now()[theirs][0] == 9
