@@ -35,9 +35,10 @@ model_option = click.option(
     "upside down. bayes-bt: raters taken as equal. crowd-bt: Chen et al. 2013.",
 )
 #: The models that verdicts can be had from.
+JUDGED_MODELS = ("bbq", "bbq-signed")
 judged_model_option = click.option(
     "--model",
-    type=Choice(["bbq", "bbq-signed"]),
+    type=Choice(list(JUDGED_MODELS)),
     default="bbq",
     show_default=True,
     help="bbq-signed uses the answers of raters who answer upside down, turned round.",
@@ -110,11 +111,15 @@ def options(*chosen: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
 
 def fitted(data: Comparisons, model: Any, priors: str | None, solver: Any = "auto") -> Fit:
     """Fit, with a sign of life."""
-    chosen = parsed_priors(priors, model, solver)
+    return fitted_with(data, model, parsed_priors(priors, model, solver), solver)
+
+
+def fitted_with(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:
+    """The same with the priors of `bbq.toml`, which are read already."""
     with working("Fitting"):
         from bbq_plugin.model import fit
 
-        return fit(data, model=model, priors=chosen, solver=solver)
+        return fit(data, model=model, priors=priors, solver=solver)
 
 
 def check_intervals(model: str, intervals: str) -> None:

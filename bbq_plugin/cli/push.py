@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli import fitting
+from bbq_plugin.cli import fitting, settings
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, show, tell, working
-from bbq_plugin.cli.remote import Server, server_options
+from bbq_plugin.cli.remote import Server, configured_server_options
 from bbq_plugin.cli.types import Choice
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 from bbq_plugin.feedback import ASKABLE, KINDS, kinds_of
@@ -17,12 +17,15 @@ from bbq_plugin.feedback import ASKABLE, KINDS, kinds_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bbq_plugin.cli.settings import Configured
     from bbq_plugin.feedback import Done, Plan, Wishes
+    from bbq_plugin.live.config import Settings
     from bbq_plugin.live.store import Store
 
 
 @click.command(cls=Command)
-@server_options
+@settings.judging_options
+@configured_server_options
 @click.option("--apply", "applied", is_flag=True, help="Write; without it, only say what.")
 @click.option("--undo", "undone", is_flag=True, help="Put back everything that was written.")
 @click.option(
@@ -51,7 +54,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many tasks to serve first for what they would tell.",
 )
-@fitting.options(fitting.priors_option, fitting.false_rate_option, fitting.least_option)
 @click.option(
     "--format",
     "output_format",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 )
 def push(
     server: Server,
+    configured: Configured,
     applied: bool,  # noqa: FBT001 (click passes by keyword)
     undone: bool,  # noqa: FBT001
     only: tuple[str, ...],
@@ -73,7 +76,8 @@ def push(
     Tasks that lean on excluded raters go back into the queue; their answers get a tab for review;
     with uncertainty sampling the most informative tasks are served first. Every write is on
     record before it is done, and --undo puts everything back. Nothing is ever deleted but what an
-    earlier push made. Pull first: the verdicts are on what the store holds.
+    earlier push made. Pull first: the verdicts are on what the store holds. Model, priors and
+    [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch'; what is typed counts first.
     """
     from bbq_plugin.feedback import Plan
     from bbq_plugin.live import remote
@@ -81,6 +85,8 @@ def push(
 
     if applied and undone:
         raise UsageError("--apply and --undo were both given; say one of them")
+    chosen = configured.load()
+    settings.check_judged(chosen, "bbq push")
     with _store(server.store, writable=applied or undone) as store, server.open(store) as opened:
         project, memory = opened
         if undone:
@@ -92,7 +98,7 @@ def push(
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was cut off the last time; --apply looks what became of it first")
             excluded = Excluded(store)
-            wishes = _wishes(server, only, excluded.names, **asked)
+            wishes = _wishes(server, chosen, only, excluded.names, **asked)
             with working("Planning"):
                 plan = remote.make_plan(project, memory, wishes)
             if applied:
@@ -117,12 +123,10 @@ def _store(path: Path, *, writable: bool) -> Store:
 
 def _wishes(
     server: Server,
+    chosen: Settings,
     only: tuple[str, ...],
     before: frozenset[str],
     *,
-    priors: str | None,
-    false_rate: float,
-    least: int,
     cancel: bool,
     sampling: bool,
     n_informative: int,
@@ -134,11 +138,17 @@ def _wishes(
         data = read_store(server.store)
     if not data.has_raters:
         raise UnsupportedError("the answers in the store name no raters, so none can be judged")
-    fit = fitting.fitted(data, "bbq", priors)
+    fit = fitting.fitted_with(data, chosen.model.model, chosen.model.fit_priors())
     with working("Judging"):
         from bbq_plugin.insight import rater_report
 
-        report = rater_report(fit, false_rate=false_rate, least=least, before=before)
+        report = rater_report(
+            fit,
+            chosen.model.level,
+            false_rate=chosen.raters.false_rate,
+            least=chosen.raters.least,
+            before=before,
+        )
     kinds: frozenset[str] = frozenset(KINDS)
     if only:
         kinds = kinds_of(only) | ({"cancel"} if cancel else set())

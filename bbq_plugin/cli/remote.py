@@ -15,6 +15,7 @@ from bbq_plugin.cli.output import tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from bbq_plugin.cli.settings import Configured
     from bbq_plugin.feedback import Project
     from bbq_plugin.live.remote import Address, Memory
     from bbq_plugin.live.store import Store
@@ -31,16 +32,14 @@ _PLACE = [
         help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
     ),
 ]
-_ADDRESS = [
-    *_PLACE,
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path),
-        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
-    ),
-]
+_CONFIG = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+)
+_ADDRESS = [*_PLACE, _CONFIG]
 
-_OPTIONS = [
+_PROJECT = [
     click.option("--project", type=click.IntRange(1), required=True, help="The project's number."),
     click.option(
         "--store",
@@ -48,7 +47,8 @@ _OPTIONS = [
         required=True,
         help="The store to keep the answers in.",
     ),
-    *_ADDRESS,
+]
+_MANNERS = [
     click.option(
         "--timeout",
         "timeout_s",
@@ -148,19 +148,34 @@ def server_options(command: _Command) -> _Command:
     """Add the options to a command, which gets them as one ``server``."""
 
     @wraps(command)
-    def wrapped(
-        project: int,
-        store: Path,
-        url: str | None,
-        token_file: Path | None,
-        config: Path | None,
-        timeout_s: float,
-        moved: bool,  # noqa: FBT001 (click passes by keyword)
-        **rest: Any,
-    ) -> Any:
-        server = Server(project, store, url, token_file, config, timeout_s, moved)
-        return command(server, **rest)
+    def wrapped(config: Path | None, **rest: Any) -> Any:
+        server, rest = _taken(config, **rest)
+        return command(server=server, **rest)
 
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value] # click calls it by keyword
+    return _with([*_PROJECT, *_ADDRESS, *_MANNERS], wrapped)  # type: ignore[return-value] # click's
+
+
+def configured_server_options(command: _Command) -> _Command:
+    """Add the same to a command that gets a ``configured`` from the options of `settings`."""
+
+    @wraps(command)
+    def wrapped(configured: Configured, **rest: Any) -> Any:
+        server, rest = _taken(configured.file, **rest)
+        return command(server=server, configured=configured, **rest)
+
+    return _with([*_PROJECT, *_PLACE, *_MANNERS], wrapped)  # type: ignore[return-value] # click's
+
+
+def _taken(
+    config: Path | None,
+    *,
+    project: int,
+    store: Path,
+    url: str | None,
+    token_file: Path | None,
+    timeout_s: float,
+    moved: bool,
+    **rest: Any,
+) -> tuple[Server, dict[str, Any]]:
+    """The server of what was typed, and the options that are not about it."""
+    return Server(project, store, url, token_file, config, timeout_s, moved), rest

@@ -19,7 +19,7 @@ from bbq_plugin.cli.output import tell
 from bbq_plugin.cli.reading import merged
 from bbq_plugin.cli.remote import Server, place_options, warn_of_readers
 from bbq_plugin.cli.types import KeyValue
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.live.config.settings import KEYS
 
 if TYPE_CHECKING:
@@ -53,9 +53,11 @@ class Duration(click.ParamType[float]):
 
 
 # The keys of bbq.toml that concern a server; the others are those of a folder and its results.
-_SECTIONS = ("raters", "feedback")
-_NAMES = ("store", "model", "priors", "level")
-_KEYS = [key for key in KEYS if key.section in _SECTIONS or key.name in _NAMES]
+_KEYS = [
+    key
+    for key in KEYS
+    if key in settings.JUDGING or key.section == "feedback" or key.name == "store"
+]
 
 
 @click.command(cls=Command)
@@ -206,13 +208,7 @@ def _check(chosen: Settings, reconcile_s: float | None) -> None:
     chosen.feedback.check()
     if reconcile_s is not None and chosen.feedback.project is None:
         raise click.UsageError("--reconcile pulls from a project; name it with --project")
-    from bbq_plugin.insight.raters.report import JUDGED
-
-    if chosen.model.model not in JUDGED:
-        raise UsageError(
-            f"model.model is {chosen.model.model!r}, and bbq serve judges raters, which can be "
-            f"done with {' and '.join(JUDGED)}; say one of these with --model"
-        )
+    settings.check_judged(chosen, "bbq serve")
 
 
 def _file_options(chosen: Settings) -> Mapping[str, Any]:

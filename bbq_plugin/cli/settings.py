@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.output import tell
+from bbq_plugin.errors import UsageError
 from bbq_plugin.live.config.kinds import (
     Choice,
     Kind,
@@ -37,6 +38,11 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 VARIABLE = "BBQ_CONFIG"
 USUAL = Path("bbq.toml")
+
+#: What a verdict on raters depends on: the same for whoever plans feedback.
+JUDGING = tuple(
+    key for key in KEYS if key.section == "raters" or key.name in ("model", "priors", "level")
+)
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,27 @@ def options_for(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
         )(wrapped)
 
     return added
+
+
+def judging_options(command: _Command) -> _Command:
+    """Add --config and what verdicts depend on to a command that does nothing else with a fit."""
+    from bbq_plugin.cli.fitting import JUDGED_MODELS
+
+    narrow = [
+        replace(key, kind=Choice(JUDGED_MODELS)) if key.name == "model" else key for key in JUDGING
+    ]
+    return options_for(narrow)(command)
+
+
+def check_judged(chosen: Settings, command: str) -> None:
+    """Refuse a model that raters cannot be judged with; the file may name any."""
+    from bbq_plugin.insight.raters.report import JUDGED
+
+    if chosen.model.model not in JUDGED:
+        raise UsageError(
+            f"model.model is {chosen.model.model!r}, and {command} judges raters, which can be "
+            f"done with {' and '.join(JUDGED)}; say one of these with --model"
+        )
 
 
 def _usual_file() -> Path | None:

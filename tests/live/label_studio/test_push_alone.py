@@ -225,3 +225,38 @@ def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: P
         done = CliRunner(env=nowhere).invoke(main, words, prog_name="bbq")
         assert done.exit_code == 2, (words, done.output)
         assert reason in done.stderr
+
+
+def test_push_plans_with_the_model_of_bbq_toml_as_serve_does(
+    label_studio: Server, people: list[User], tmp_path: Path
+) -> None:
+    """bbq excludes a rater who answers upside down; bbq-signed turns the answers round."""
+    crowd = fill(label_studio, people[:10], n_tasks=75, n_guessers=0)
+    (inverted,) = crowd.inverted
+    place = {"LABEL_STUDIO_URL": label_studio.url, "LABEL_STUDIO_API_KEY": label_studio.token}
+    bbq = Bbq(label_studio, tmp_path / "state.db")
+    bbq.pull(crowd.project)
+    file = tmp_path / "ours.toml"
+    file.write_text(
+        '[model]\nmodel = "bbq-signed"\n[raters]\nleast = 5\n'
+        f"[feedback]\npush = true\nproject = {crowd.project}\npush_every_s = 0.3\n"
+    )
+    config = ("--config", str(file))
+    with serving(bbq.store, *config, **place) as here:
+        said(here, "feedback: planned, not written: tab 1\n")
+    planned = bbq.push(crowd.project, *config)["actions"]
+    assert [(one["kind"], one["target"]) for one in planned] == [("tab", "tab Spot check")]
+    assert bbq.push(crowd.project, "--model", "bbq-signed")["actions"] == planned
+
+    # What is typed counts first.
+    for words in ((), (*config, "--model", "bbq", "--least", "10")):
+        (tab,) = (one for one in bbq.push(crowd.project, *words)["actions"] if one["kind"] == "tab")
+        assert tab["target"] == "tab Second look"
+        assert [str(one["value"]) for one in tab["after"]["filters"]["items"]] == [inverted]
+    # Nobody has so many answers, so nobody is excluded, and no task needs others.
+    few = bbq.push(crowd.project, "--least", "1000")["actions"]
+    assert [one["target"] for one in few] == ["tab Spot check"]
+    file.write_text("[raters]\nleast = 1000\n")
+    assert bbq.push(crowd.project, *config)["actions"] == few
+    file.write_text('[model]\nmodel = "crowd-bt"\n')
+    assert "bbq push judges raters" in bbq("push", crowd.project, *config, fails=2)
