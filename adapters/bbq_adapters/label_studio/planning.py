@@ -68,6 +68,14 @@ class Now:
     enterprise: bool
     #: On Enterprise, the raters who are paused, whoever did it.
     paused: frozenset[str] = frozenset()
+    #: How many answers the project wants of a task, and of which share of them; the others get one.
+    overlap: int = 1
+    cohort_percent: int = 100
+
+    @property
+    def overlaps(self) -> tuple[int, ...]:
+        """The overlaps that the project itself gives its tasks."""
+        return (self.overlap,) if self.cohort_percent >= 100 else (self.overlap, 1)
 
 
 class _Past:
@@ -128,27 +136,28 @@ def _cancels(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
 def _relabels(now: Now, wishes: Wishes, past: _Past) -> list[Action]:
     found = []
     for task in now.tasks:
-        ours = past.of("relabel", f"task {task.id}")
-        action = _relabel(task, wishes, ours, past)
+        action = _relabel(task, now, wishes, past)
         if action is not None:
             found.append(action)
     return found
 
 
-def _relabel(task: Task, wishes: Wishes, ours: list[Entry], past: _Past) -> Action | None:
+def _relabel(task: Task, now: Now, wishes: Wishes, past: _Past) -> Action | None:
     """Enough room for as many answers of others as the project wants."""
+    target = f"task {task.id}"
+    ours = past.of("relabel", target)
     counted = [answer for answer in task.answers if not answer.cancelled]
     bad = [answer for answer in counted if answer.rater in wishes.excluded]
     cancelled = any(
         answer.cancelled and past.of("cancel", f"annotation {answer.id}") for answer in task.answers
     )
+    wanted = _wanted(task, now, len(bad), ours)
+    if not ours and not task.is_labeled and task.overlap > now.overlap + len(bad):
+        # Room enough for now; whose it is shows when it is used up.
+        return None
     if wishes.cancel and bad:
         bad, cancelled = [], True
-    # An overlap that people have set since is the project's own again.
-    still = ours and task.overlap == ours[-1].action.after["overlap"]
-    wanted = int((ours[0].action.before or {})["overlap"]) if still else task.overlap
     n_good = sum(answer.rater not in wishes.excluded for answer in counted)
-    target = f"task {task.id}"
     if not bad and not cancelled:
         if ours and task.last_answer <= int((ours[-1].action.before or {})["last_answer"]):
             return _release(ours, target, "it leans on no excluded rater any more")
@@ -166,6 +175,20 @@ def _relabel(task: Task, wishes: Wishes, ours: list[Entry], past: _Past) -> Acti
     }
     after = {"overlap": overlap, "is_labeled": False}
     return Action("relabel", target, reason, before, after, task.id)
+
+
+def _wanted(task: Task, now: Now, n_bad: int, ours: list[Entry]) -> int:
+    """How many answers the task should have, before room was made for others."""
+    if ours:
+        # An overlap that people have set since is the project's own again.
+        still = task.overlap == ours[-1].action.after["overlap"]
+        return int((ours[0].action.before or {})["overlap"]) if still else task.overlap
+    if task.overlap in now.overlaps:
+        return task.overlap
+    # What this store knows nothing of, and is what a push would have written, was written by a
+    # push from another store: counted as the project's own, each store would ask for more.
+    made = [own for own in now.overlaps if own < task.overlap <= own + n_bad]
+    return max(made, default=task.overlap)
 
 
 def _named(bad: list[Answer]) -> str:

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 _FIELDS = f"id,project,data,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
 
+#: What is looked at of a project.
+_SEEN = (
+    "title",
+    "label_config",
+    "parsed_label_config",
+    "model_version",
+    "sampling",
+    "maximum_annotations",
+    "overlap_cohort_percentage",
+)
+
 _DEFAULTS: dict[str, Any] = {
     "items": None,
     "control": None,
@@ -100,9 +111,8 @@ class LabelStudioProject:
             lambda sdk: sdk.projects.get(id=self.project),
             missing=f"there is no project {self.project}",
         )
-        wanted = ("title", "label_config", "parsed_label_config", "model_version", "sampling")
         # The answer also holds passwords and tokens, which go nowhere.
-        return {name: plain(got).get(name) for name in wanted}
+        return {name: plain(got).get(name) for name in _SEEN}
 
     def close(self) -> None:
         """Close the connections."""
@@ -143,6 +153,8 @@ class LabelStudioProject:
             tabs=self._seeing.tabs(),
             enterprise=enterprise,
             paused=self._seeing.paused(wishes.excluded) if enterprise else frozenset(),
+            overlap=int(info["maximum_annotations"] or 1),
+            cohort_percent=_percent(info["overlap_cohort_percentage"]),
         )
         return planned(now, wishes, entries)
 
@@ -184,6 +196,10 @@ class LabelStudioProject:
             after = int(tasks[-1]["id"])
             for task in tasks:
                 yield _task(task, source, self._pulling.name)
+
+
+def _percent(value: Any) -> int:
+    return 100 if value is None else int(value)
 
 
 def _task(task: dict[str, Any], source: Any, name: str) -> Task:
