@@ -97,9 +97,13 @@ class Server:
 
     @contextmanager
     def open(
-        self, store: Store, options: Mapping[str, Any] | None = None, page_size: int | None = None
+        self,
+        store: Store,
+        options: Mapping[str, Any] | None = None,
+        page_size: int | None = None,
+        notice: Callable[[str], None] = tell,
     ) -> Iterator[tuple[Project, Memory]]:
-        """Reach the project, and what the store knows of it."""
+        """Reach the project, and what the store knows of it; `notice` hears of retries."""
         from bbq_plugin.live import remote
 
         tool = remote.tool()
@@ -114,7 +118,7 @@ class Server:
             options=memory.options,
             page_size=page_size,
             timeout_s=self.timeout_s,
-            notice=tell,
+            notice=notice,
         )
         try:
             yield project, memory

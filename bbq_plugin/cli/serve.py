@@ -167,7 +167,11 @@ def serve(
             server = Server(project, store, url, token_file, configured.file, 30.0, moved=False)
             if feedback.push:
                 server.place()
-            connection = Connection(engine, lambda: server.open(engine.store, options))
+            connection = Connection(
+                engine,
+                lambda notice: server.open(engine.store, options, notice=notice),
+                tell,
+            )
             stack.callback(connection.close)
             connection.join(
                 service, project, tell,

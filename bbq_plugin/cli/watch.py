@@ -55,5 +55,5 @@ def watch(
     if chosen.feedback.push:
         server(chosen).place()
     log = Log(sys.stderr, cast("LogFormat", chosen.log_format))
-    parts = Parts(reach=lambda now, store: server(now).open(store))
+    parts = Parts(reach=lambda now, store, notice: server(now).open(store, notice=notice))
     Daemon(chosen, configured.load, log, parts=parts).run(once=once)

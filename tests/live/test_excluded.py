@@ -63,7 +63,7 @@ def on_the_page(store: Path, n_good: int) -> frozenset[str]:
         return found
 
 
-def nobody(_: Settings, __: Store) -> Opened:
+def nobody(_: Settings, __: Store, ___: Callable[[str], None]) -> Opened:
     raise RemoteError("there is no server")
 
 

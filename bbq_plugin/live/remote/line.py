@@ -6,6 +6,8 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from bbq_plugin.errors import RemoteError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -19,21 +21,52 @@ __all__ = ["Line"]
 
 
 class Line:
-    """Opens the project when it is first needed: the server may be down when this one starts."""
+    """Opens the project when it is first needed: the server may be down when this one starts.
 
-    def __init__(self, open_: Callable[[], Opened]) -> None:
-        self._open = open_
+    `open_` gets whom to tell of requests that are tried again. Of an outage `tell` hears once, and
+    once more when it is over, however often the project is needed meanwhile.
+    """
+
+    def __init__(
+        self, open_: Callable[[Callable[[str], None]], Opened], tell: Callable[[str], None]
+    ) -> None:
+        self._open, self._tell = open_, tell
         self._stack = ExitStack()
         self._opened: tuple[Project, Memory] | None = None
         # One request at a time: a pull and a plan would see each other's half.
         self._lock = threading.RLock()
+        self._doing = ""
+        #: What did not work the last time: reading may have, when writing did not.
+        self._out: set[str] = set()
+        self._is_outage = False
 
-    def use(self, work: Callable[[Project, Memory], None]) -> None:
-        """Do something with the project."""
+    def use(self, work: Callable[[Project, Memory], None], what: str = "feedback") -> None:
+        """Do something with the project; `what` says what for."""
         with self._lock:
-            if self._opened is None:
-                self._opened = self._stack.enter_context(self._open())
-            work(*self._opened)
+            self._doing = what
+            try:
+                if self._opened is None:
+                    self._opened = self._stack.enter_context(self._open(self._again))
+                work(*self._opened)
+            except RemoteError:
+                self._failed()
+                raise
+            if what in self._out:
+                self._out.remove(what)
+                if self._is_outage:
+                    self._is_outage = False
+                    self._tell("the server of the labelling project answers again")
+
+    def _again(self, notice: str) -> None:
+        if self._failed():
+            self._tell(notice)
+
+    def _failed(self) -> bool:
+        """Whether that is the beginning of an outage."""
+        known = self._is_outage or self._doing in self._out
+        self._is_outage = self._is_outage or not known
+        self._out.add(self._doing)
+        return not known
 
     def close(self) -> None:
         """Let the project go."""

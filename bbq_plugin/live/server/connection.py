@@ -24,8 +24,13 @@ __all__ = ["Connection"]
 class Connection(Line):
     """Gives a service its feedback, and what else needs the project."""
 
-    def __init__(self, engine: Engine, open_: Callable[[], Opened]) -> None:
-        super().__init__(open_)
+    def __init__(
+        self,
+        engine: Engine,
+        open_: Callable[[Callable[[str], None]], Opened],
+        tell: Callable[[str], None],
+    ) -> None:
+        super().__init__(open_, tell)
         self._engine = engine
 
     def join(
@@ -67,7 +72,7 @@ class Connection(Line):
                     f"{done.n_retracted:,} deleted answers that no event had brought"
                 )
 
-        self.use(work)
+        self.use(work, "pulling")
         return said[0] if said else None
 
 

@@ -34,6 +34,7 @@ class Reconcile:
         self._pull, self._every_s, self._after, self._tell = pull, every_s, after, tell
         self._stop = threading.Event()
         self._asked = threading.Event()
+        self._problem: str | None = None
         self._thread = threading.Thread(target=self._run, name="bbq-reconcile", daemon=True)
 
     def start(self) -> None:
@@ -59,11 +60,17 @@ class Reconcile:
                 if done is not None:
                     self._tell(done)
                 self._after()
+                self._problem = None
             except BBQError as error:
-                self._tell(f"pulling failed, will be tried again: {plain(str(error))}")
+                self._failed(plain(str(error)))
             except Exception as error:  # noqa: BLE001 (whatever it is, the next time may be better)
-                kind = type(error).__name__
-                self._tell(f"pulling failed, will be tried again: {kind}: {plain(str(error))}")
+                self._failed(f"{type(error).__name__}: {plain(str(error))}")
             if self._asked.wait(self._every_s) and not self._stop.is_set():
                 self._asked.clear()
                 self._stop.wait(_SOON_S)
+
+    def _failed(self, problem: str) -> None:
+        """Tell it once: an outage may last for many times."""
+        if problem != self._problem:
+            self._tell(f"pulling failed, will be tried again: {problem}")
+        self._problem = problem

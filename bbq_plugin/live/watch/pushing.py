@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from bbq_plugin.live.watch.log import Log
     from bbq_plugin.model import Fit
 
-    #: Reaches the project of these settings, and what the store knows of it.
-    Reach = Callable[[Settings, Store], Opened]
+    #: Reaches the project of these settings, and what the store knows of it; tells of retries.
+    Reach = Callable[[Settings, Store, Callable[[str], None]], Opened]
 
 __all__ = ["Pushing"]
 
@@ -34,7 +34,10 @@ class Pushing:
         self._settings, self._log = settings, log
         wanted = settings.feedback
         self._policy = wanted.policy()
-        self._line = Line(lambda: reach(settings, store))
+        self._line = Line(
+            lambda notice: reach(settings, store, notice),
+            lambda note: log("feedback_server", note=note),
+        )
         self._rounds = Rounds(self._act, wanted.push_every_s, self._failed)
         self._lock = threading.Lock()
         self._fit: Fit | None = None

@@ -1,0 +1,92 @@
+"""A line to a project's server: an outage is told once, whoever needs the project meanwhile."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.live.remote import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+AGAIN = "the server of the labelling project answers again"
+
+
+class Server:
+    """What a line sees of a server: it is there, or for some purposes not."""
+
+    def __init__(self) -> None:
+        self.down: set[str] = set()
+        self.told: list[str] = []
+        self.line = Line(self.open, self.told.append)
+        self._notice: Callable[[str], None] = lambda _: None
+
+    @contextmanager
+    def open(self, notice: Callable[[str], None]) -> Iterator[Any]:
+        self._notice = notice
+        if "opening" in self.down:
+            self._fail()
+        yield None, None
+
+    def use(self, what: str) -> None:
+        def work(*_: object) -> None:
+            if what in self.down:
+                self._fail()
+
+        with suppress(RemoteError):
+            self.line.use(cast("Any", work), what)
+
+    def _fail(self) -> None:
+        for wait_s in (1, 2):
+            self._notice(f"trying again in {wait_s} s")
+        raise RemoteError("cannot be reached")
+
+    def heard(self) -> list[str]:
+        said = list(self.told)
+        self.told.clear()
+        return said
+
+
+def test_an_outage_from_the_start_is_told_once_and_its_end_once() -> None:
+    server = Server()
+    server.down = {"opening"}
+    for what in ("pulling", "feedback", "pulling", "feedback"):
+        server.use(what)
+    assert server.heard() == ["trying again in 1 s"]
+    server.down = set()
+    server.use("pulling")
+    server.use("feedback")
+    assert server.heard() == [AGAIN]
+    server.down = {"pulling", "feedback"}
+    server.use("feedback")
+    server.use("pulling")
+    assert server.heard() == ["trying again in 1 s"]
+
+
+def test_a_server_that_is_read_and_not_written_does_not_come_and_go_in_the_log() -> None:
+    server = Server()
+    server.down = {"feedback"}
+    for _ in range(3):
+        server.use("feedback")
+        server.use("pulling")
+    assert server.heard() == ["trying again in 1 s"]
+    server.down = set()
+    server.use("feedback")
+    assert server.heard() == [AGAIN]
+
+
+def test_a_plan_that_nobody_asks_for_again_hides_no_later_outage() -> None:
+    server = Server()
+    server.down = {"feedback", "pulling"}
+    server.use("pulling")
+    server.use("feedback")
+    server.down = set()
+    server.use("pulling")
+    assert server.heard() == ["trying again in 1 s", AGAIN]
+    server.down = {"pulling"}
+    server.use("pulling")
+    server.down = set()
+    server.use("pulling")
+    assert server.heard() == ["trying again in 1 s", AGAIN]
