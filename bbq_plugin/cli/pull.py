@@ -10,9 +10,8 @@ import click
 
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import emit, tell
-from bbq_plugin.cli.reading import merged
-from bbq_plugin.cli.remote import Server, server_options
-from bbq_plugin.cli.types import Choice, KeyValue
+from bbq_plugin.cli.remote import Server, naming_options, server_options
+from bbq_plugin.cli.types import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,16 +23,7 @@ PULL_SCHEMA = "bbq.pull/1"
 
 @click.command(cls=Command)
 @server_options
-@click.option("--items", help="Fields of the task data that name the items; for -O items=….")
-@click.option("--labels", help="What the labels of Choices mean; for -O labels=….")
-@click.option(
-    "-O",
-    "--option",
-    "adapter_options",
-    type=KeyValue(),
-    multiple=True,
-    help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
-)
+@naming_options
 @click.option("--everything", is_flag=True, help="Read all of the project again.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), help="Tasks a request.")
 @click.option(
@@ -46,9 +36,7 @@ PULL_SCHEMA = "bbq.pull/1"
 )
 def pull(
     server: Server,
-    items: str | None,
-    labels: str | None,
-    adapter_options: tuple[tuple[str, str], ...],
+    naming: dict[str, Any],
     everything: bool,  # noqa: FBT001 (click passes by keyword)
     page_size: int | None,
     output_format: str,
@@ -63,8 +51,7 @@ def pull(
     from bbq_plugin.live.store import Store
     from bbq_plugin.report import report_json
 
-    options = merged(adapter_options, {"items": items, "labels": labels})
-    with Store(server.store) as store, server.open(store, options, page_size) as opened:
+    with Store(server.store) as store, server.open(store, naming, page_size) as opened:
         project, memory = opened
         with _shown() as progress:
             done = remote.pull(project, memory, everything=everything, progress=progress)

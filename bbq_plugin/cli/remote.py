@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.output import tell
+from bbq_plugin.cli.reading import merged
+from bbq_plugin.cli.types import KeyValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +50,18 @@ _PROJECT = [
         help="The store to keep the answers in.",
     ),
 ]
+_NAMING = [
+    click.option("--items", help="Fields of the task data that name the items; for -O items=…."),
+    click.option("--labels", help="What the labels of Choices mean; for -O labels=…."),
+    click.option(
+        "-O",
+        "--option",
+        "adapter_options",
+        type=KeyValue(),
+        multiple=True,
+        help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
+    ),
+]
 _MANNERS = [
     click.option(
         "--timeout",
@@ -69,6 +83,22 @@ def address_options(command: _Command) -> _Command:
 def place_options(command: _Command) -> _Command:
     """Add the same to a command that has a --config of its own."""
     return _with(_PLACE, command)
+
+
+def naming_options(command: _Command) -> _Command:
+    """Add what an adapter is told of the items' names; the command gets all of it as `naming`."""
+
+    @wraps(command)
+    def wrapped(
+        *,
+        items: str | None,
+        labels: str | None,
+        adapter_options: tuple[tuple[str, str], ...],
+        **rest: Any,
+    ) -> Any:
+        return command(naming=merged(adapter_options, {"items": items, "labels": labels}), **rest)
+
+    return _with(_NAMING, wrapped)  # type: ignore[return-value] # click calls it by keyword
 
 
 def _with(options: Sequence[Callable[[Any], Any]], command: _Command) -> _Command:

@@ -16,9 +16,7 @@ import click
 from bbq_plugin.cli import settings
 from bbq_plugin.cli.group import Command
 from bbq_plugin.cli.output import tell
-from bbq_plugin.cli.reading import merged
-from bbq_plugin.cli.remote import Server, place_options, warn_of_readers
-from bbq_plugin.cli.types import KeyValue
+from bbq_plugin.cli.remote import Server, naming_options, place_options, warn_of_readers
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.live.config.settings import KEYS
 
@@ -92,16 +90,7 @@ _KEYS = [
     type=Duration(),
     help="Pull what webhooks have missed, at the start and this often (5m). Needs --project.",
 )
-@click.option("--items", help="Fields of the task data that name the items; for -O items=….")
-@click.option("--labels", help="What the labels of Choices mean; for -O labels=….")
-@click.option(
-    "-O",
-    "--option",
-    "adapter_options",
-    type=KeyValue(),
-    multiple=True,
-    help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
-)
+@naming_options
 def serve(
     configured: Configured,
     host: str,
@@ -113,9 +102,7 @@ def serve(
     url: str | None,
     token_file: Path | None,
     reconcile_s: float | None,
-    items: str | None,
-    labels: str | None,
-    adapter_options: tuple[tuple[str, str], ...],
+    naming: dict[str, Any],
 ) -> None:
     """Take the events of Label Studio, and show the leaderboard in a browser.
 
@@ -142,10 +129,7 @@ def serve(
         hosts=frozenset((*allow_host, *({host} - {"0.0.0.0", "::"}))),  # noqa: S104
         page_token=read_secret(page_token_file, "BBQ_PAGE_TOKEN", os.environ),
     )
-    options = {
-        **_file_options(chosen),
-        **merged(adapter_options, {"items": items, "labels": labels}),
-    }
+    options = {**_file_options(chosen), **naming}
     door = listening(host, port)
     with ExitStack() as stack:
         stack.callback(door.close)
