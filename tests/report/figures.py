@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 import msgspec
 import numpy as np
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 import bbq_plugin as bbq
 from bbq_plugin.comparisons import GOLD, Comparison, Comparisons
 from bbq_plugin.insight import stopping
+from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
-from tests.report.test_browser import CHROMIUM, DESK, DRIVER, FLAGS, PHONE, show
+from tests.report.test_browser import show
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 WIDTH = 896  # of the picture of one rater
@@ -51,7 +51,7 @@ def taken(browser: webdriver.Chrome, file: str, clip: dict[str, float]) -> None:
         "Page.captureScreenshot", {"clip": {**clip, "scale": 1}, "captureBeyondViewport": True}
     )
     (FIGURES / file).write_bytes(base64.b64decode(found["data"]))
-    sys.stdout.write(f"{FIGURES / file}\n")
+    sys.stdout.write(f"docs/figures/{file}\n")
 
 
 def main() -> None:
@@ -62,28 +62,19 @@ def main() -> None:
         command="bbq fit votes.jsonl -o report.html",
         stop=stopping(result.fit, result.board),
     )
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    with TemporaryDirectory() as folder:
-        for flag in (*FLAGS, f"--user-data-dir={folder}"):
-            options.add_argument(flag)
+    with TemporaryDirectory() as folder, browsing(Path(folder), "performance") as browser:
         page = Path(folder) / "report.html"
         page.write_text(text, encoding="utf-8")
-        browser = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-        try:
-            show(browser, page)
-            taken(browser, "report-desk.png", {"x": 0, "y": 0, "width": DESK, "height": 1100})
-            show(browser, page, WIDTH)
-            box = browser.execute_script(
-                "const box = document.querySelector('section.page').getBoundingClientRect();"
-                "return {x: 0, y: box.top + scrollY - 16, height: box.height + 32}"
-            )
-            taken(browser, "report-rater.png", {**box, "width": WIDTH})
-            show(browser, page, PHONE, "dark")
-            taken(browser, "report-phone.png", {"x": 0, "y": 0, "width": PHONE, "height": 1100})
-        finally:
-            browser.quit()
+        show(browser, page)
+        taken(browser, "report-desk.png", {"x": 0, "y": 0, "width": DESK, "height": 1100})
+        show(browser, page, WIDTH)
+        box = browser.execute_script(
+            "const box = document.querySelector('section.page').getBoundingClientRect();"
+            "return {x: 0, y: box.top + scrollY - 16, height: box.height + 32}"
+        )
+        taken(browser, "report-rater.png", {**box, "width": WIDTH})
+        show(browser, page, PHONE, "dark")
+        taken(browser, "report-phone.png", {"x": 0, "y": 0, "width": PHONE, "height": 1100})
 
 
 if __name__ == "__main__":

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import json
-import shutil
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pypdf
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
+from tests.browsing import CHROMIUM, DESK, DRIVER, PHONE, browsing, complaints, look
 from tests.report.studies import HOSTILE
 
 if TYPE_CHECKING:
@@ -23,33 +21,16 @@ if TYPE_CHECKING:
 
     from tests.report.studies import Result
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None,
     reason="Chromium and chromedriver are not installed (Debian: chromium, chromium-driver)",
 )
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--hide-scrollbars",
-)  # fmt: skip
-
-DESK, PHONE = 1280, 390
-
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    yield driver
-    driver.quit()
+    with browsing(tmp_path_factory.mktemp("profile"), "performance") as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")
@@ -64,12 +45,7 @@ def pages(
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = DESK, scheme: str = "light") -> None:
-    scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme_feature]})
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE},
-    )
+    look(browser, width, scheme)
     for kind in ("browser", "performance"):
         browser.get_log(kind)  # type: ignore[no-untyped-call] # forget what was before
     browser.get(page.as_uri())
@@ -128,17 +104,9 @@ def test_axe_finds_nothing_to_complain_of(
 ) -> None:
     show(browser, pages[name], width, scheme)
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-    axe = files("selenium_axe_python").joinpath("axe-core/axe.min.js").read_text("utf-8")
-    browser.execute_script(axe)
-    found = browser.execute_async_script(
-        "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
-    )
-    complaints = [
-        (v["id"], v["help"], [node["html"][:200] for node in v["nodes"][:3]])
-        for v in found["violations"]
-    ]
-    assert complaints == []
-    assert len(found["passes"]) > 20
+    wrong, n_passed = complaints(browser)
+    assert wrong == []
+    assert n_passed > 20
 
 
 def test_light_and_dark_are_two_looks_of_the_same_page(

@@ -12,9 +12,9 @@ import pytest
 
 from bbq_plugin.live.store import Store
 from bbq_plugin.live.store.reading import records_of
+from tests.browsing import CHROMIUM, DRIVER, browsing
 from tests.live.label_studio.server import _free_port
 from tests.live.label_studio.study import PAIRWISE, chose, fill, pair
-from tests.live.server.browsing import CHROMIUM, DRIVER, browsing
 from tests.live.server.serving import SECRET, Serving, run, serving, wait_until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.report.history import history_rows
-from tests.live.server.browsing import browsing
+from tests.browsing import browsing
 from tests.live.server.serving import serving, wait_until
 from tests.live.server.test_page import show
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,7 @@ import bbq_plugin as bbq
 from bbq_plugin.comparisons import Comparison
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.simulation import simulate
-from tests.live.server.browsing import CHROMIUM, DRIVER, browsing, text_of
+from tests.browsing import CHROMIUM, DESK, DRIVER, PHONE, browsing, complaints, look, text_of
 from tests.live.server.payloads import event
 from tests.live.server.serving import Serving, serving, wait_until
 from tests.report.studies import HOSTILE
@@ -28,7 +27,6 @@ pytestmark = pytest.mark.skipif(
     reason="Chromium and chromedriver are not installed (Debian: chromium, chromium-driver)",
 )
 
-DESK, PHONE = 1280, 390
 TOKEN = "a-token-of-the-page-0123456789"  # noqa: S105
 
 
@@ -71,12 +69,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def show(browser: webdriver.Chrome, url: str, width: int = DESK, scheme: str = "light") -> None:
-    scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme_feature]})
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE},
-    )
+    look(browser, width, scheme)
     browser.get_log("browser")  # type: ignore[no-untyped-call] # forget what was before
     browser.get(url)
 
@@ -112,19 +105,11 @@ def test_hostile_names_neither_run_nor_hide_nor_widen_the_page(
 def test_axe_finds_nothing_to_complain_of(
     page: str, browser: webdriver.Chrome, hostile: Serving
 ) -> None:
-    axe = files("selenium_axe_python").joinpath("axe-core/axe.min.js").read_text("utf-8")
     for scheme, width in (("light", DESK), ("dark", PHONE)):
         show(browser, address(hostile, page), width, scheme)
-        browser.execute_script(axe)
-        found = browser.execute_async_script(
-            "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
-        )
-        complaints = [
-            (v["id"], v["help"], [node["html"][:200] for node in v["nodes"][:3]])
-            for v in found["violations"]
-        ]
-        assert complaints == []
-        assert len(found["passes"]) > 15
+        wrong, n_passed = complaints(browser)
+        assert wrong == []
+        assert n_passed > 15
 
 
 def test_the_page_fills_and_follows_without_being_loaded_again(
