@@ -6,6 +6,7 @@ the value as `Settings` holds it, or raise `Wrong` with what is expected.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -48,17 +49,17 @@ def near(word: object, known: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Kind(ABC):
     """What may stand at a key; `takes` says it in the documentation."""
 
     @property
+    @abstractmethod
     def takes(self) -> str:
         """What may stand there, in a word or two."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, value: Any) -> Any:
         """The value as it is kept, from one of a TOML file."""
-        raise NotImplementedError
 
     def parse(self, text: str) -> Any:
         """The value as it is kept, from text."""
