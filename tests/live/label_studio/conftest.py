@@ -8,6 +8,7 @@ import pytest
 
 from tests.live.label_studio.faults import Proxy, proxied
 from tests.live.label_studio.server import NoServerError, Server, User, installed, running
+from tests.live.label_studio.small import Small
 from tests.live.label_studio.study import Bbq
 
 if TYPE_CHECKING:
@@ -50,3 +51,8 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries that nobody has to sit out."""
     monkeypatch.setattr("bbq_adapters.label_studio.client.FIRST_WAIT_S", 0.001)
     monkeypatch.setattr("bbq_adapters.label_studio.client.LONGEST_WAIT_S", 0.01)
+
+
+@pytest.fixture
+def small(label_studio: Server, people: list[User], tmp_path: Path) -> Small:
+    return Small(label_studio, people, tmp_path / "answers.db")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.errors import RemoteError
-from bbq_plugin.feedback import Plan, Policy, Wishes
+from bbq_plugin.feedback import Policy
 from bbq_plugin.live import remote
 from bbq_plugin.live.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
+from tests.live.label_studio.small import Small, by_first, kinds, without
 from tests.live.label_studio.study import (
     PAIRWISE,
     Bbq,
     Crowd,
-    answer,
     chose,
     fill,
     pair,
@@ -26,84 +24,9 @@ from tests.live.label_studio.study import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bbq_plugin.feedback import Done, Project
     from tests.live.label_studio.server import Server, User
-
-
-class Small:
-    """Four tasks with two answers each, of Ann and Bob, and a store that has pulled them."""
-
-    def __init__(self, server: Server, people: list[User], store: Path, **settings: Any) -> None:
-        self.server, self.store = server, store
-        self.ann, self.bob, self.cat = people[:3]
-        self.id = server.project(PAIRWISE, maximum_annotations=2, **settings)
-        answers = [answer(user, "left") for user in (self.ann, self.bob)]
-        pairs = [pair("x", "y"), pair("y", "z"), pair("z", "x"), pair("y", "x")]
-        body = [{"data": data, "annotations": answers} for data in pairs]
-        server.post(f"/api/projects/{self.id}/import", body)
-        exported = server.export(self.id)
-        self.tasks = [int(task["id"]) for task in exported]
-        self.answers = {
-            (int(task["id"]), int(one["completed_by"])): int(one["id"])
-            for task in exported
-            for one in task["annotations"]
-        }
-        self.url = server.url
-        with self.opened() as (project, memory):
-            remote.pull(project, memory)
-
-    @contextmanager
-    def opened(self) -> Iterator[tuple[Project, remote.Memory]]:
-        with Store(self.store) as store:
-            memory = remote.Memory(store, "label-studio", self.id, self.url, moved=True)
-            project = remote.tool().open(self.url, self.server.token, self.id, options={})
-            try:
-                yield project, memory
-            finally:
-                project.close()
-
-    def plan(self, wishes: Wishes) -> Plan:
-        with self.opened() as (project, memory):
-            remote.settle(project, memory)
-            return remote.make_plan(project, memory, wishes)
-
-    def apply(self, wishes: Wishes) -> list[Done]:
-        with self.opened() as (project, memory):
-            remote.settle(project, memory)
-            return list(remote.apply(project, memory, remote.make_plan(project, memory, wishes)))
-
-    def undo(self) -> list[Done]:
-        with self.opened() as (project, memory):
-            return list(remote.undo(project, memory))
-
-    def now(self) -> dict[int, tuple[int, bool]]:
-        """Overlap and is_labeled of every task."""
-        listed = self.server.get(f"/api/tasks/?project={self.id}&page_size=100")["tasks"]
-        return {task["id"]: (task["overlap"], task["is_labeled"]) for task in listed}
-
-    def snapshot(self) -> Any:
-        """Everything that a write could change: tasks, annotations, predictions, tabs, project."""
-        listed = self.server.get(f"/api/tasks/?project={self.id}&page_size=100&fields=all")
-        return without_times(
-            [
-                self.server.export(self.id),
-                listed,
-                self.server.get(f"/api/dm/views/?project={self.id}"),
-                self.server.get(f"/api/projects/{self.id}/"),
-            ]
-        )
-
-
-@pytest.fixture
-def small(label_studio: Server, people: list[User], tmp_path: Path) -> Small:
-    return Small(label_studio, people, tmp_path / "answers.db")
-
-
-def without(*raters: User, **more: Any) -> Wishes:
-    return Wishes(excluded={str(rater.id): "answers like a coin" for rater in raters}, **more)
 
 
 def last_touched(key: str) -> bool:
@@ -112,10 +35,6 @@ def last_touched(key: str) -> bool:
     An import leaves `result_count` at 0 until anything is written to the annotation.
     """
     return key in ("updated_by", "result_count")
-
-
-def kinds(actions: Sequence[Any]) -> list[str]:
-    return sorted({getattr(action, "action", action).kind for action in actions})
 
 
 def test_the_loop_with_twelve_raters_three_of_them_bad(
@@ -267,13 +186,6 @@ def test_cancelling_after_relabelling_needs_no_more_room(small: Small) -> None:
     assert set(small.now().values()) == {(2, True)}
 
 
-BITS = {"x": 0.1, "y": 0.9, "z": 0.5}
-
-
-def by_first(items: Sequence[str]) -> float | None:
-    return BITS[items[0]]
-
-
 def test_the_most_informative_tasks_are_served_first(
     label_studio: Server, people: list[User], tmp_path: Path
 ) -> None:
@@ -374,74 +286,6 @@ def test_on_enterprise_an_excluded_rater_is_paused_and_let_go_on(
     small.undo()
     assert paused == {}
     assert others == []
-
-
-@pytest.mark.usefixtures("no_waiting")
-def test_a_push_that_was_cut_off_is_finished_by_the_next(small: Small, proxy: Proxy) -> None:
-    before = small.snapshot()
-    writes = 0
-
-    def fail_the_third(asked: Asked) -> Answer | None:
-        nonlocal writes
-        writes += asked.method == "PATCH"
-        return Answer(400) if asked.method == "PATCH" and writes > 2 else None
-
-    small.url, proxy.rule = proxy.url, fail_the_third
-    with pytest.raises(RemoteError, match="400"):
-        small.apply(without(small.bob))
-    assert sorted(small.now().values()) == [(2, True)] * 2 + [(3, False)] * 2
-    small.url = small.server.url
-    done = small.apply(without(small.bob))
-    assert len(done) == 2 + 1
-    assert set(small.now().values()) == {(3, False)}
-    small.undo()
-    assert small.snapshot() == before
-
-
-@pytest.mark.usefixtures("no_waiting")
-@pytest.mark.parametrize("what", ["/api/dm/views/", "/api/tasks/", "/api/predictions/"])
-def test_a_write_whose_answer_was_lost_is_found_and_not_done_again(
-    small: Small, proxy: Proxy, label_studio: Server, what: str
-) -> None:
-    """The server did it and then failed: a second try would make a second tab or prediction."""
-    label_studio.tasks(small.id, [pair("x", "y")])
-    before = small.snapshot()
-    wishes = without(small.bob, information_bits=by_first, sampling=True)
-
-    def lose(asked: Asked) -> Answer | None:
-        lost = asked.method in ("POST", "PATCH") and asked.path.startswith(what)
-        return Answer(502, after=True) if lost else None
-
-    small.url, proxy.rule = proxy.url, lose
-    with pytest.raises(RemoteError):
-        small.apply(wishes)
-    small.url = small.server.url
-    small.apply(wishes)
-    assert small.apply(wishes) == []
-    assert len(label_studio.get(f"/api/dm/views/?project={small.id}")) == 1
-    listed = label_studio.get(f"/api/predictions/?project={small.id}")
-    assert len(listed) == len({one["task"] for one in listed}) == len(small.tasks) + 1
-    small.undo()
-    same = [
-        without_times(one, lambda key: key == "updated_by") for one in (small.snapshot(), before)
-    ]
-    assert same[0] == same[1]
-
-
-@pytest.mark.usefixtures("no_waiting")
-def test_rate_limits_and_errors_that_pass_are_waited_out(small: Small, proxy: Proxy) -> None:
-    seen: set[tuple[str, str]] = set()
-
-    def every_first(asked: Asked) -> Answer | None:
-        what = (asked.method, asked.path.split("?")[0])
-        if what in seen:
-            return None
-        seen.add(what)
-        return Answer(429 if asked.method == "POST" else 503)
-
-    small.url, proxy.rule = proxy.url, every_first
-    small.apply(without(small.bob))
-    assert set(small.now().values()) == {(3, False)}
 
 
 def test_what_may_be_done_alone_keeps_to_its_kinds_and_its_budget(small: Small) -> None:

@@ -12,8 +12,8 @@ from bbq_plugin.feedback import Policy, kinds_of
 from bbq_plugin.live import remote
 from bbq_plugin.live.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
+from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import Bbq, chose, fill
-from tests.live.label_studio.test_push import Small, small, without
 from tests.live.label_studio.test_serve import connected
 from tests.live.server.serving import Serving, run, serving, wait_until
 from tests.live.watch.running import Nursery, Place, put
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.live.label_studio.server import Server, User
-
-__all__ = ["small"]
 
 WRITES = ("PATCH", "PUT", "DELETE")
 

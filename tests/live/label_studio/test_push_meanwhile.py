@@ -10,16 +10,14 @@ from bbq_plugin.errors import RemoteError
 from bbq_plugin.feedback import Policy, kinds_of
 from bbq_plugin.live import remote
 from tests.live.label_studio.faults import Answer, Asked, Proxy
+from tests.live.label_studio.small import Small, by_first, without
 from tests.live.label_studio.study import chose, pair
-from tests.live.label_studio.test_push import Small, by_first, small, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bbq_plugin.feedback import Done, Plan, Wishes
     from tests.live.label_studio.server import Server
-
-__all__ = ["small"]
 
 
 def carried_out(small: Small, plan: Plan) -> dict[str, str | None]:

@@ -6,16 +6,14 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from bbq_plugin.live import remote
+from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import chose
-from tests.live.label_studio.test_push import Small, small, without
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.feedback import Wishes
     from tests.live.label_studio.server import Server
-
-__all__ = ["small"]
 
 
 def elsewhere(small: Small, tmp_path: Path) -> Small:
