@@ -16,16 +16,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bbq_plugin import errors
-    from bbq_plugin.breaking import break_choice, break_ranking
-    from bbq_plugin.comparisons import Comparison, Comparisons, Note, Skipped, Source
+    from bbq_plugin.analysis import compare, leaderboard, next_pairs, rater_report
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.files import read, read_by
+    from bbq_plugin.data.rankings import break_choice, break_ranking
+    from bbq_plugin.data.records import Comparison, Note, Skipped, Source
     from bbq_plugin.errors import BBQError
-    from bbq_plugin.insight import compare, leaderboard, next_pairs, rater_report
+    from bbq_plugin.live.async_hook import AsyncHook
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.hook import Hook
-    from bbq_plugin.live.hook_async import AsyncHook
     from bbq_plugin.live.updates import Update
     from bbq_plugin.model import Fit, Priors, SignedPriors, fit
-    from bbq_plugin.registry import read, read_by
     from bbq_plugin.simulation import simulate
 
 __all__ = [
@@ -57,28 +58,28 @@ __all__ = [
 ]
 
 _HOME = {
-    "AsyncHook": "live.hook_async",
+    "AsyncHook": "live.async_hook",
     "BBQError": "errors",
-    "Comparison": "comparisons",
-    "Comparisons": "comparisons",
+    "Comparison": "data.records",
+    "Comparisons": "data.dataset",
     "Engine": "live.engine",
     "Fit": "model",
     "Hook": "live.hook",
-    "Note": "comparisons",
+    "Note": "data.records",
     "Priors": "model",
     "SignedPriors": "model",
-    "Skipped": "comparisons",
-    "Source": "comparisons",
+    "Skipped": "data.records",
+    "Source": "data.records",
     "Update": "live.updates",
-    "break_choice": "breaking",
-    "break_ranking": "breaking",
-    "compare": "insight",
+    "break_choice": "data.rankings",
+    "break_ranking": "data.rankings",
+    "compare": "analysis",
     "fit": "model",
-    "leaderboard": "insight",
-    "next_pairs": "insight",
-    "rater_report": "insight",
-    "read": "registry",
-    "read_by": "registry",
+    "leaderboard": "analysis",
+    "next_pairs": "analysis",
+    "rater_report": "analysis",
+    "read": "data.files",
+    "read_by": "data.files",
     "simulate": "simulation",
 }
 

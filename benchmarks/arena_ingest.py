@@ -39,7 +39,7 @@ class Vote(msgspec.Struct, gc=False):
 def draw(folder: str, lines: str) -> dict[str, Any]:
     """Write the votes, and a small file to warm up with."""
     from bbq_plugin import simulate  # noqa: PLC0415 (other children must not pay for it)
-    from bbq_plugin.simulation.files import write_study  # noqa: PLC0415
+    from bbq_plugin.simulation import write_study  # noqa: PLC0415
 
     for name, n in (("votes", int(lines)), ("small", 2000)):
         study = simulate(

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from common import Report, Table, arguments
 
 from bbq_plugin import simulate
-from bbq_plugin.simulation.files import write_study
+from bbq_plugin.simulation import write_study
 
 LINES = 5000
 SECONDS = 1.5

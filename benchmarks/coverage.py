@@ -14,7 +14,7 @@ import numpy as np
 from common import Report, Table, arguments, figure, in_two_processes, mean_and_error, per_cent
 
 from bbq_plugin import fit, simulate
-from bbq_plugin.insight import Uncertainty, uncertainty
+from bbq_plugin.analysis import Uncertainty, uncertainty
 
 STUDIES, QUICK_STUDIES = 1000, 40
 LEVEL = 0.95

@@ -41,8 +41,8 @@ def fill(server: Any, n_tasks: int) -> int:
 
 def pull(url: str, project: str, store: str) -> dict[str, Any]:
     """One pull in a process of its own."""
-    from bbq_plugin.live import remote  # noqa: PLC0415
-    from bbq_plugin.live.store import Store  # noqa: PLC0415
+    from bbq_plugin.live import feedback as remote  # noqa: PLC0415
+    from bbq_plugin.store import Store  # noqa: PLC0415
 
     token = os.environ["LABEL_STUDIO_API_KEY"]
     opened = remote.tool().open(url, token, int(project), options={}, page_size=PAGE)

@@ -31,7 +31,7 @@ FIELDS = ("id", "judge", "model_a", "model_b", "winner")
 def draw(folder: str, lines: str) -> dict[str, Any]:
     """Write the votes."""
     from bbq_plugin import simulate  # noqa: PLC0415 (other children must not pay for it)
-    from bbq_plugin.simulation.files import write_study  # noqa: PLC0415
+    from bbq_plugin.simulation import write_study  # noqa: PLC0415
 
     n = int(lines)
     study = simulate(items=30, raters=n // EACH, comparisons=n, guessers=0.2, ties=0.1, seed=1)

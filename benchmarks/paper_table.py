@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from bbq_plugin import Comparisons, fit
-from bbq_plugin.model.fitting import Model
+from bbq_plugin.model.fit import Model
 
 RESAMPLES = 1000
 NEAR = 0.01

@@ -22,7 +22,7 @@ import numpy as np
 from common import Report, Table, arguments, figure, per_cent
 from numpy.typing import NDArray
 
-from bbq_plugin.insight.stopping import log_e_value
+from bbq_plugin.analysis.stopping import log_e_value
 
 Floats = NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from common import Report, Table, arguments, best_of
 from numpy.typing import NDArray
 
 from bbq_plugin import Comparisons, Priors, fit, simulate
-from bbq_plugin.aggregate import Triples, aggregate
+from bbq_plugin.data.aggregate import Triples, aggregate
 from bbq_plugin.model.marginal import theta_density
-from bbq_plugin.model.solve import solve_newton
+from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.streaming import Streaming
 
 ITEMS, BATCH, EACH, FEW_RATERS = 27, 1000, 33, 2000

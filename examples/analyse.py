@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import bbq_plugin as bbq
-from bbq_plugin.simulation.files import write_study
+from bbq_plugin.simulation import write_study
 
 
 def main() -> None:

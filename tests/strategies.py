@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import OUTCOMES, Comparison
+from bbq_plugin.data.records import OUTCOMES, Comparison
 
 names = st.text(min_size=1, max_size=12).filter(str.strip)
 # Weights as the engine promises to cope with them.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from bbq_plugin.breaking import break_choice, break_ranking, information_weight
+from bbq_plugin.data.rankings import break_choice, break_ranking, information_weight
 from bbq_plugin.errors import DataError, UsageError
 from tests.strategies import level_sizes
 

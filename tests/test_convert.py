@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import bbq_plugin as bbq
 from bbq_plugin.cli import main
-from bbq_plugin.report.exchange import write_comparisons
-from bbq_plugin.report.text import cell
+from bbq_plugin.data.export import write_comparisons
+from bbq_plugin.text import cell
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Batch, Comparison, Comparisons, Skipped
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.files import read, read_by, records
+from bbq_plugin.data.records import Batch, Comparison, Skipped
 from bbq_plugin.errors import DataError, FormatError, UsageError
-from bbq_plugin.registry import describe, read, read_by, records
+from bbq_plugin.plugins import describe
 from tests.strategies import comparisons
 
 if TYPE_CHECKING:

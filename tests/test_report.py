@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 import bbq_plugin as bbq
+from bbq_plugin.cli.study import screen_svg
+from bbq_plugin.live.demo import check_against_truth
 from bbq_plugin.report import (
     Origin,
     grouped_csv,
@@ -31,10 +33,8 @@ from bbq_plugin.report import (
 )
 from bbq_plugin.report.files import remove_leftovers, write_atomically
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
-from bbq_plugin.report.screen import screen_svg
-from bbq_plugin.report.text import cell, plain
-from bbq_plugin.report.truth import check_against_truth
 from bbq_plugin.simulation import Study
+from bbq_plugin.text import cell, plain
 
 if TYPE_CHECKING:
     from pathlib import Path

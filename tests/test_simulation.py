@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.files import read
 from bbq_plugin.errors import UsageError
-from bbq_plugin.registry import read
-from bbq_plugin.simulation import Study, simulate
-from bbq_plugin.simulation.files import FileFormat, write_study, write_truth
+from bbq_plugin.simulation import FileFormat, Study, simulate, write_study, write_truth
 
 if TYPE_CHECKING:
     from pathlib import Path

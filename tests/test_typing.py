@@ -12,7 +12,7 @@ import bbq_plugin as bbq
 if TYPE_CHECKING:
     from bbq_adapters.arena import ArenaAdapter
 
-    from bbq_plugin.registry import Adapter
+    from bbq_plugin.protocols import Adapter
 
     # The built-in adapter is one by the protocol, options of its own included.
     _adapter: type[Adapter] = ArenaAdapter

@@ -1,38 +1,572 @@
-"""Arena-style votes: two items, a winner and perhaps a rater, in the shapes that people publish.
-
-- The shape is that of the first row (`arena_shapes.SHAPES`); docs/formats.md has the table.
-- An outcome that nobody knows is an error, never a tie; null is an unanswered row.
-- The rater is the first of RATER_FIELDS that a row fills. A session is taken when there
-  is nobody else, and said to be one.
-- The key is `key`, or `id` where that is known to name a vote; else `id`, `uid`, or
-  `question_id` with the turn, joined with rater and items, because many judges may see
-  one question. Without any the key is `file:line`.
-"""
+"""Arena-style votes: two items, a winner and perhaps a rater, in the shapes that people publish."""
 
 from __future__ import annotations
 
+import difflib
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from bbq_adapters._fields import (
+import msgspec
+
+from bbq_adapters.fields import (
     RATER_FIELDS,
     is_name,
+    item,
     line_key,
+    missing,
+    number,
     rater,
     seconds_since_1970,
     tags,
     text,
 )
-from bbq_adapters._rows import Place, Row, look, rows
-from bbq_adapters.arena_fast import batches
-from bbq_adapters.arena_shapes import SHAPES, BothBad, Golden, Options, Shape, Vote
-from bbq_plugin.comparisons import GOLD, Batch, Comparison, Note, Skipped
+from bbq_adapters.rows import BOM, LONGEST_ROW, Row, RowPlace, line_row, look, rows, too_long
+from bbq_plugin.data.records import (
+    GOLD,
+    NO_ANSWER,
+    OUTCOMES,
+    Batch,
+    Comparison,
+    Note,
+    Outcome,
+    Skipped,
+)
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-__all__ = ["RATER_FIELDS", "ArenaAdapter"]
+    Slow = Callable[[Iterator[tuple[RowPlace, Row]]], Iterator[Comparison | Skipped | Note]]
+
+__all__ = [
+    "ArenaAdapter",
+]
+
+BothBad = Literal["tie", "drop"]
+
+Golden = Literal["use", "skip", "only"]
+
+NO_WINNER = "no winner recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaOptions:
+    """What the user can decide about Arena-style votes."""
+
+    both_bad: BothBad = "tie"
+    golden: Golden = "use"
+    strong: float = 1.0
+    baseline: str | None = None
+    salt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaVote:
+    """What one row says, before it is known by whom and under which key."""
+
+    left: str
+    right: str
+    outcome: Outcome
+    weight: float = 1.0
+    #: Tells the votes of one row apart.
+    part: str = ""
+    rater: str | None = None
+    key: str | None = None
+    #: Whether left and right were really seen there.
+    sided: bool = True
+    #: The right answer of a known question, or "other" if only this one is known to be wrong.
+    gold: str | None = None
+
+
+Votes = Iterator[ArenaVote | Skipped]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One kind of row: the fields it is known by, and how to read it."""
+
+    title: str
+    fields: tuple[str, ...]
+    votes: Callable[[Row, RowPlace, ArenaOptions], Votes]
+    #: Fields that are read and make no tag, beside those above.
+    used: tuple[str, ...] = ()
+    #: Whether `id` is known to name a vote, and not a pair or a question that many see.
+    votes_have_ids: bool = False
+
+
+WORDS: dict[str, Outcome] = {
+    "model_a": "left",
+    "model_b": "right",
+    "tie": "tie",
+    "both_bad": "both_bad",
+    "tie (bothbad)": "both_bad",
+}
+
+_SIDES: dict[str, Outcome] = {
+    "left": "left", "right": "right", "tie": "tie", "both_bad": "both_bad",
+}  # fmt: skip
+
+_FASTCHAT: dict[str, Outcome] = {
+    "leftvote": "left", "rightvote": "right", "tievote": "tie", "bothbad_vote": "both_bad",
+}  # fmt: skip
+
+_CLIC: dict[str, Outcome] = {"A": "left", "B": "right", "draw": "tie"}
+
+_GAMES: dict[str, tuple[Outcome, bool]] = {
+    "A>>B": ("left", True), "A>B": ("left", False), "A=B": ("tie", False),
+    "B>A": ("right", False), "B>>A": ("right", True), "B=A": ("tie", False),
+    "A<B": ("right", False), "A<<B": ("right", True), "B<A": ("left", False),
+    "B<<A": ("left", True),
+}  # fmt: skip
+
+_PAIR: dict[str, Outcome] = {"model_1": "left", "model_2": "right", "tie": "tie"}
+
+_HTML = re.compile(r"<[^>]*>|^#+\s*(Model [AB]:)?|[*_`\s]+$")
+
+
+def outcome(
+    row: Row, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
+) -> Outcome | Skipped:
+    """Who won, by one of the words or by the name of an item; never a guess."""
+    if field not in row:
+        raise missing(row, field, place)
+    value = row[field]
+    if value is None or value == "":
+        return Skipped(str(place), NO_WINNER)
+    if not is_name(value):
+        raise _unknown(value, field, words, left, right, place)
+    word = text(value)
+    said = words.get(word)
+    named: Outcome | None = "left" if word == left else "right" if word == right else None
+    if named is None:
+        if said is None:
+            raise _unknown(word, field, words, left, right, place)
+        return said
+    if said not in (None, named):
+        raise place.error(
+            f"{field} is {word!r}, which is both an outcome and the name of an item",
+            word,
+            "rename the item",
+        )
+    return named
+
+
+def _unknown(
+    word: object, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
+) -> Exception:
+    by_lower = {known.lower(): known for known in (left, right, *words)}
+    close = difflib.get_close_matches(str(word).lower()[:100], by_lower, n=1)
+    *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
+    listed = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
+    shown = repr(word)
+    return place.error(
+        f"{field} is {shown if len(shown) < 80 else shown[:80] + '…'}; expected {listed}",
+        word,
+        f"did you mean {by_lower[close[0]]!r}?" if close else "mend or drop the line",
+    )
+
+
+def _pair_reader(
+    left: str, right: str, field: str, words: dict[str, Outcome]
+) -> Callable[[Row, RowPlace, ArenaOptions], Votes]:
+    """Reads rows of two items and one word about them."""
+
+    def votes(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa: ARG001 - one signature
+        a, b = item(row, left, place), item(row, right, place)
+        if a == b:
+            yield Skipped(str(place), "an item against itself", a)
+            return
+        said = outcome(row, field, words, a, b, place)
+        yield said if isinstance(said, Skipped) else ArenaVote(a, b, said)
+
+    return votes
+
+
+def _fastchat(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
+    kind = row.get("type")
+    if not isinstance(kind, str) or kind not in _FASTCHAT:
+        shown = kind if isinstance(kind, str) and len(kind) < 40 else "unknown"
+        yield Skipped(str(place), f"not a vote (type {shown})", expected=True)
+        return
+    a, b = _fastchat_models(row, place)
+    address = row.get("ip")
+    voter = rater(row)
+    if voter is None and is_name(address):
+        voter = hashed(text(address), options.salt)
+    yield ArenaVote(a, b, _FASTCHAT[kind], rater=voter, key=_conversations(row))
+
+
+def _fastchat_models(row: Row, place: RowPlace) -> tuple[str, str]:
+    """Both names: from the states, which have them also in a blind battle, else from `models`."""
+    states, models = row.get("states"), row.get("models")
+    for found, field in ((states, "model_name"), (models, None)):
+        if isinstance(found, list) and len(found) == 2:
+            said = [s.get(field) if isinstance(s, dict) and field else s for s in found]
+            a, b = (_HTML.sub("", n).strip() if isinstance(n, str) else "" for n in said)
+            if a and b:
+                return a, b
+    raise place.error(
+        "neither states[].model_name nor models name two items", remedy="mend or drop the line"
+    )
+
+
+def _conversations(row: Row) -> str | None:
+    states = row.get("states")
+    if not isinstance(states, list):
+        return None
+    found = [str(s["conv_id"]) for s in states if isinstance(s, dict) and s.get("conv_id")]
+    return "/".join(found) if len(found) == 2 else None
+
+
+def hashed(address: str, salt: str) -> str:
+    """A keyed hash of a network address: the same one in every file, and never the address."""
+    key = hashlib.blake2b(salt.encode(), digest_size=32, person=b"bbq address").digest()
+    return "ip-" + hashlib.blake2b(address.strip().encode(), digest_size=8, key=key).hexdigest()
+
+
+def _one_hot(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa: ARG001 - one signature
+    a, b = item(row, "model_a", place), item(row, "model_b", place)
+    flags = []
+    for field in ("winner_model_a", "winner_model_b", "winner_tie"):
+        if field not in row:
+            raise missing(row, field, place)
+        value = row[field]
+        flag = float(value) if isinstance(value, bool) else number(value)
+        if value is not None and flag not in (0.0, 1.0):
+            raise place.error(f"{field} is {value!r}", value, "expected 0 or 1")
+        flags.append(flag)
+    if a == b:
+        yield Skipped(str(place), "an item against itself", a)
+    elif not any(flags):
+        yield Skipped(str(place), NO_WINNER)
+    elif flags.count(1.0) > 1:
+        raise place.error(
+            "more than one of winner_model_a, winner_model_b and winner_tie is 1",
+            flags,
+            "a vote has one outcome: mend or drop the line",
+        )
+    else:
+        outcomes: tuple[Outcome, ...] = ("left", "right", "tie")
+        yield ArenaVote(a, b, outcomes[flags.index(1.0)])
+
+
+def _mt_bench_pair(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa: ARG001
+    a, b = item(row, "model_1", place), item(row, "model_2", place)
+    said = []
+    for game in ("g1_winner", "g2_winner"):
+        if row.get(game) == "error":
+            yield Skipped(str(place), "the judge gave no verdict (error)")
+            return
+        found = outcome(row, game, _PAIR, a, b, place)
+        if isinstance(found, Skipped):
+            yield found
+            return
+        said.append(found)
+    if a == b:
+        yield Skipped(str(place), "an item against itself", a)
+        return
+    # The games swap the sides, so the sides of the verdict on both mean nothing; two games that
+    # disagree show a bias of position and no preference.
+    yield ArenaVote(a, b, said[0] if said[0] == said[1] else "tie", sided=False)
+
+
+def _arena_hard(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
+    model = item(row, "model", place)
+    base = row.get("baseline") or options.baseline
+    if not is_name(base) or not text(base).strip():
+        raise place.error(
+            "the row does not say which baseline the model was compared with",
+            remedy="name it with the option baseline=NAME",
+        )
+    baseline, games = text(base), row.get("games")
+    if not isinstance(games, list) or len(games) not in (1, 2):
+        raise place.error("games is not a list of one or two games", remedy="mend or drop the line")
+    for i, game in enumerate(games, 1):
+        score = game.get("score") if isinstance(game, dict) else None
+        if score is None:
+            yield Skipped(f"{place}", f"game {i} has no score")
+            continue
+        if not isinstance(score, str) or score not in _GAMES:
+            raise place.error(
+                f"the score of game {i} is {str(score)[:60]!r}", score, "expected A>B, A>>B, A=B, …"
+            )
+        if model == baseline:
+            yield Skipped(str(place), "an item against itself", model)
+            continue
+        said, is_strong = _GAMES[score]
+        # In game 1 the baseline is A, in game 2 the sides are swapped.
+        a, b = (baseline, model) if i == 1 else (model, baseline)
+        yield ArenaVote(a, b, said, options.strong if is_strong else 1.0, part=f"game {i}")
+
+
+def _alpaca(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa: ARG001 - one signature
+    a, b = item(row, "generator_1", place), item(row, "generator_2", place)
+    if "preference" not in row:
+        raise missing(row, "preference", place)
+    value = row["preference"]
+    if a == b:
+        yield Skipped(str(place), "an item against itself", a)
+        return
+    if value is None or (isinstance(value, str) and value.lower() in ("", "nan", "none")):
+        yield Skipped(str(place), NO_WINNER)
+        return
+    found = number(value)
+    # AlpacaEval wrote 0 for a draw before it wrote 1.5.
+    if found is None or not (found == 0 or 1 <= found <= 2):
+        raise place.error(
+            f"preference is {str(value)[:60]!r}", value, "expected a number from 1 to 2 (1.5 ties)"
+        )
+    yield ArenaVote(a, b, "tie" if found in (0, 1.5) else "left" if found < 1.5 else "right")
+
+
+_clic_pair = _pair_reader("methodA", "methodB", "answerValue", _CLIC)
+
+
+def _clic(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
+    golden = str(row.get("isGolden") or "").strip().lower() in ("1", "true", "yes")
+    if options.golden != "use" and golden != (options.golden == "only"):
+        what = "a golden question" if golden else "not a golden question"
+        yield Skipped(str(place), f"{what}, left out as asked", expected=True)
+        return
+    for vote in _clic_pair(row, place, options):
+        yield (
+            replace(vote, gold=_clic_gold(row, vote))
+            if golden and isinstance(vote, ArenaVote)
+            else vote
+        )
+
+
+def _clic_gold(row: Row, vote: ArenaVote) -> str | None:
+    """`modelProbability` is 1 where the answer given is the right one, by that format's word."""
+    right = number(row.get("modelProbability"))
+    if right is None:
+        return None
+    if right >= 0.5:
+        return vote.outcome
+    return {"left": "right", "right": "left"}.get(vote.outcome, "other")
+
+
+_MODELS = ("model_a", "model_b")
+
+#: In the order in which they are tried: the more telling fields first.
+SHAPES = (
+    Shape("FastChat log", ("type", "states"), _fastchat, ("models", "ip", "tstamp")),
+    Shape("FastChat log", ("type", "models"), _fastchat, ("states", "ip", "tstamp")),
+    Shape("Arena-Hard judgments", ("model", "games"), _arena_hard, ("baseline",)),
+    Shape("MT-Bench pairs", ("model_1", "model_2", "g1_winner", "g2_winner"), _mt_bench_pair),
+    Shape(
+        "one-hot votes",
+        (*_MODELS, "winner_model_a", "winner_model_b"),
+        _one_hot,
+        ("winner_tie",),
+        votes_have_ids=True,
+    ),
+    Shape(
+        "votes",
+        (*_MODELS, "winner"),
+        _pair_reader(*_MODELS, "winner", WORDS),
+        ("tstamp", "timestamp"),
+        votes_have_ids=True,
+    ),
+    Shape("AlpacaEval annotations", ("generator_1", "generator_2", "preference"), _alpaca),
+    Shape("CLIC answers", ("methodA", "methodB", "answerValue"), _clic),
+    Shape("pairs", ("left", "right", "winner"), _pair_reader("left", "right", "winner", _SIDES)),
+    Shape("pairs", ("left", "right", "label"), _pair_reader("left", "right", "label", {})),
+)
+
+
+# Small enough to stay in the cache of a core.
+_PIECE = 1 << 17
+
+_BLANKS = 64
+
+_CODES: dict[Any, int] = {
+    **{word: OUTCOMES.index(said) for word, said in WORDS.items()},
+    None: NO_ANSWER,
+}
+
+_WORDS = frozenset(WORDS)
+# The more telling ones first, as the reader of single rows has them.
+_KEYS = (("key",), ("id",), ("uid",), ("question_id", "turn"))
+# These name a vote; a question is seen by many.
+_OF_VOTES = (("key",), ("id",))
+
+_MOMENTS = ("tstamp", "timestamp")
+
+_Name = str | int | float
+# Known words come out of the decoder as the same objects each time, which costs nothing.
+_Said = Literal["model_a", "model_b", "tie", "both_bad", "tie (bothbad)"]
+
+
+class _Unusual(Exception):  # noqa: N818 - nothing is wrong yet
+    """This piece is for the reader of single rows."""
+
+
+def batches(
+    stream: io.BufferedReader, name: str, slow: Slow
+) -> Iterator[Comparison | Skipped | Note | Batch]:
+    """Yield batches, or what `slow` makes of the rows where no batch can be made."""
+    if not stream.peek(_BLANKS).removeprefix(BOM).lstrip().startswith(b"{"):
+        yield from slow(rows(stream, name))
+        return
+    fast: _Fast | None = None
+    for lines, piece in _pieces(stream, name):
+        fast = fast or _Fast.of(piece)
+        single = partial(_single, lines, piece, name, slow)
+        try:
+            batch = fast.batch(lines, piece, single)
+        except (_Unusual, msgspec.DecodeError, ValueError, RecursionError):
+            yield from single()
+        else:
+            yield batch
+
+
+def _pieces(stream: io.BufferedReader, name: str) -> Iterator[tuple[range, bytes]]:
+    """Whole lines, about a piece at a time, with their numbers."""
+    line, parts, size = 1, [stream.read(_PIECE).removeprefix(BOM)], 0
+    while data := parts.pop():
+        end = data.rfind(b"\n") + 1
+        if end:
+            piece = b"".join((*parts, data[:end]))
+            lines = range(line, line + piece.count(b"\n"))
+            yield lines, piece
+            line = lines.stop
+            parts, size, data = [], 0, data[end:]
+        parts.append(data)
+        size += len(data)
+        if size > LONGEST_ROW:
+            raise too_long(name, line)
+        parts.append(stream.read(_PIECE))
+    if rest := b"".join(parts):
+        yield range(line, line + 1), rest
+
+
+def _single(
+    lines: range, piece: bytes, name: str, slow: Slow
+) -> Iterator[Comparison | Skipped | Note]:
+    return slow(_rows_of(lines.start, piece, name))
+
+
+def _rows_of(line: int, piece: bytes, name: str) -> Iterator[tuple[RowPlace, Row]]:
+    for at_line, text_ in enumerate(piece.split(b"\n"), line):
+        if text_ and not text_.isspace():
+            place = RowPlace(name, at_line)
+            yield place, line_row(text_, place)
+
+
+class _Fast:
+    """Decodes only what the first line shows to be there, and notices what appears later."""
+
+    def __init__(self, first: Row) -> None:
+        rater = next((f for f in RATER_FIELDS if first.get(f) is not None), None)
+        key = next((k for k in _KEYS if first.get(k[0]) is not None), None)
+        at = next((f for f in _MOMENTS if first.get(f) is not None), None)
+        turn = key[1] if key and len(key) > 1 else None
+        self.rated, self.timed = rater is not None, at
+        self.keyed, self.turns = key, turn is not None and first.get(turn) is not None
+        # What a field is called in the file, by what it is here: an attribute that is written
+        # in the code is read three times as fast as one whose name is in a variable.
+        called = {"rater": rater, "own": key and key[0], "turn": turn, "at": at}
+        # Where something would count before what is read, it has to be absent or null.
+        absent = [
+            *_before(rater, (*RATER_FIELDS, "evaluation_session_id")),
+            *_before(key and key[0], [k[0] for k in _KEYS]),
+            *_before(at, _MOMENTS),
+            "winner_model_a",
+        ]
+        fields: list[Any] = [("model_a", _Name), ("model_b", _Name), ("winner", _Said | None)]
+        fields += [(field, _Name | None, None) for field, name in called.items() if name]
+        if key and isinstance(first[key[0]], str):
+            fields = [(f[0], str, "") if f[0] == "own" else f for f in fields]
+        fields += [(f"no_{field}", None, None) for field in absent]
+        names = {field: name for field, name in called.items() if name}
+        names |= {f"no_{field}": field for field in absent}
+        vote = msgspec.defstruct("Vote", fields, rename=names, gc=False)
+        self.decode = msgspec.json.Decoder(vote).decode_lines
+
+    @classmethod
+    def of(cls, piece: bytes) -> _Fast:
+        try:
+            first = msgspec.json.decode(piece.lstrip().split(b"\n", 1)[0])
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            first = {}
+        return cls(first if isinstance(first, dict) else {})
+
+    def batch(self, lines: range, piece: bytes, single: Callable[[], Iterator[Any]]) -> Batch:
+        """The rows of a piece, or _Unusual."""
+        votes: list[Any] = self.decode(piece)
+        if len(votes) != len(lines):
+            raise _Unusual
+        left, right = [v.model_a for v in votes], [v.model_b for v in votes]
+        outcome = bytes([_CODES[v.winner] for v in votes])
+        rater = [v.rater for v in votes] if self.rated else None
+        if rater is not None and not all(rater):
+            # Another field may name the rater of such a row.
+            raise _Unusual
+        return Batch(
+            lines,
+            rater,
+            left,
+            right,
+            outcome,
+            self._keys(votes, rater, left, right),
+            self._moments(votes),
+            # An item called `tie` makes some outcomes ambiguous.
+            reserved=_WORDS,
+            records=single,
+        )
+
+    def _keys(
+        self,
+        votes: list[Any],
+        rater: Sequence[Any] | None,
+        left: Sequence[Any],
+        right: Sequence[Any],
+    ) -> Sequence[Any] | None:
+        if self.keyed is None:
+            return None
+        own = [v.own for v in votes]
+        # 0 is a good key, and empty text is none.
+        if not all(own) and (None in own or "" in own):
+            raise _Unusual
+        if self.keyed in _OF_VOTES:
+            return own
+        parts: list[Sequence[Any]] = [own]
+        if len(self.keyed) > 1:
+            turn = [v.turn for v in votes]
+            if self.turns is (None in turn):
+                raise _Unusual
+            parts += [turn] if self.turns else []
+        parts += [[""] * len(votes) if rater is None else rater, left, right]
+        try:
+            return list(map("/".join, zip(*parts, strict=True)))
+        except TypeError:
+            words = ([text(value) for value in column] for column in parts)
+            return list(map("/".join, zip(*words, strict=True)))
+
+    def _moments(self, votes: list[Any]) -> Sequence[float | None] | None:
+        if self.timed is None:
+            return None
+        found = [v.at for v in votes]
+        if set(map(type, found)) <= {float, int}:
+            try:
+                return list(map(float, found))
+            except OverflowError:
+                raise _Unusual from None
+        known = [None if value is None else seconds_since_1970(value) for value in found]
+        if self.timed == "tstamp" and known.count(None) != found.count(None):
+            raise _Unusual
+        return known
+
+
+def _before(chosen: str | None, ordered: Sequence[str]) -> Sequence[str]:
+    return ordered if chosen is None else ordered[: ordered.index(chosen)]
+
 
 SESSION = "evaluation_session_id"
 
@@ -40,10 +574,12 @@ _SESSION_NOTE = (
     f"the raters are sessions ({SESSION}), not people: one person may be several of them, "
     "so a verdict on a rater is one on a session"
 )
+
 _ADDRESS_NOTE = (
     "the raters are hashed network addresses: several people may share one, and who knows how "
     "the hash is made can guess addresses; give salt=SECRET to prevent that"
 )
+
 _KEY_FIELDS = ("id", "key")
 
 
@@ -84,7 +620,7 @@ class ArenaAdapter:
         salt: str = "",
     ) -> Iterator[Comparison | Skipped | Note]:
         """Yield the votes of a file with their tags."""
-        options = Options(both_bad, golden, strong, baseline, salt)
+        options = ArenaOptions(both_bad, golden, strong, baseline, salt)
         return _records(rows(stream, name), options)
 
     def read_batches(
@@ -99,14 +635,14 @@ class ArenaAdapter:
         salt: str = "",
     ) -> Iterator[Comparison | Skipped | Note | Batch]:
         """Yield the same votes without tags, JSON lines of the common shape as batches."""
-        options = Options(both_bad, golden, strong, baseline, salt)
+        options = ArenaOptions(both_bad, golden, strong, baseline, salt)
         if both_bad == "drop":
             return _records(rows(stream, name), options)
         return batches(stream, name, lambda found: _records(found, options))
 
 
 def _records(
-    found: Iterator[tuple[Place, Row]], options: Options
+    found: Iterator[tuple[RowPlace, Row]], options: ArenaOptions
 ) -> Iterator[Comparison | Skipped | Note]:
     first = next(found, None)
     if first is None:
@@ -144,7 +680,7 @@ def _records(
             )
 
 
-def _tags(row: Row, used: set[str], vote: Vote) -> dict[str, str] | None:
+def _tags(row: Row, used: set[str], vote: ArenaVote) -> dict[str, str] | None:
     found = tags(row, used)
     return found if vote.gold is None else {**(found or {}), GOLD: vote.gold}
 
@@ -157,7 +693,7 @@ def _shape(row: Row) -> Shape:
     return next(shape for shape in SHAPES if shape.title == "votes")
 
 
-def _key(row: Row, shape: Shape, vote: Vote, who: str | None, place: Place) -> str:
+def _key(row: Row, shape: Shape, vote: ArenaVote, who: str | None, place: RowPlace) -> str:
     part = f"/{vote.part}" if vote.part else ""
     for field in ("key", "id") if shape.votes_have_ids else ("key",):
         if is_name(own := row.get(field)) and text(own):
@@ -171,7 +707,7 @@ def _key(row: Row, shape: Shape, vote: Vote, who: str | None, place: Place) -> s
     return line_key(place) + part
 
 
-def _moment(row: Row, place: Place) -> float | None:
+def _moment(row: Row, place: RowPlace) -> float | None:
     value = row.get("tstamp")
     if value is None:
         return seconds_since_1970(row.get("timestamp"))

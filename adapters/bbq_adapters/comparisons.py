@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters._rows import Place, look, rows
-from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_adapters.rows import RowPlace, look, rows
+from bbq_plugin.data.records import Comparison, Skipped
 
 if TYPE_CHECKING:
     import io
@@ -53,7 +53,7 @@ class ComparisonsAdapter:
 _FIELDS = ("winner", "loser")
 
 
-def _name(row: dict[str, Any], field: str, place: Place, *, guarded: bool) -> str:
+def _name(row: dict[str, Any], field: str, place: RowPlace, *, guarded: bool) -> str:
     value = row.get(field)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
         raise place.error(
@@ -67,7 +67,7 @@ def _name(row: dict[str, Any], field: str, place: Place, *, guarded: bool) -> st
     return text
 
 
-def _weight(row: dict[str, Any], place: Place) -> float:
+def _weight(row: dict[str, Any], place: RowPlace) -> float:
     value = row.get("weight")
     if value is None or value == "":
         return 1.0

@@ -22,7 +22,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_adapters._fields import (
+from bbq_adapters.arena import outcome
+from bbq_adapters.fields import (
     is_name,
     item,
     known_columns,
@@ -33,9 +34,8 @@ from bbq_adapters._fields import (
     tags,
     text,
 )
-from bbq_adapters._rows import Place, Row, look, rows
-from bbq_adapters.arena_shapes import outcome
-from bbq_plugin.comparisons import OUTCOMES, Comparison, Outcome, Skipped
+from bbq_adapters.rows import Row, RowPlace, look, rows
+from bbq_plugin.data.records import OUTCOMES, Comparison, Outcome, Skipped
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _completed(columns: Columns, row: Row) -> Columns:
 
 
 def _records(
-    found: Iterator[tuple[Place, Row]], columns: Columns
+    found: Iterator[tuple[RowPlace, Row]], columns: Columns
 ) -> Iterator[Comparison | Skipped]:
     first = next(found, None)
     if first is None:
@@ -203,7 +203,7 @@ def _records(
         )
 
 
-def _answer(row: Row, columns: Columns, place: Place) -> tuple[str, str, Outcome] | Skipped:
+def _answer(row: Row, columns: Columns, place: RowPlace) -> tuple[str, str, Outcome] | Skipped:
     winner = columns.winner or ""
     if not (columns.left and columns.right):
         if row.get(winner) is None:
@@ -227,7 +227,7 @@ def _answer(row: Row, columns: Columns, place: Place) -> tuple[str, str, Outcome
     return said if isinstance(said, Skipped) else (left, right, cast("Outcome", said))
 
 
-def _weight(row: Row, columns: Columns, place: Place) -> float:
+def _weight(row: Row, columns: Columns, place: RowPlace) -> float:
     value = row.get(columns.weight) if columns.weight else None
     if value is None:
         return 1.0

@@ -14,7 +14,7 @@ from bbq_plugin.cli.convert import convert
 from bbq_plugin.cli.evaluate import evaluate
 from bbq_plugin.cli.fit import fit
 from bbq_plugin.cli.formats import formats
-from bbq_plugin.cli.group import Commands
+from bbq_plugin.cli.main import Commands
 from bbq_plugin.cli.pairs import pairs
 from bbq_plugin.cli.pull import pull
 from bbq_plugin.cli.push import push

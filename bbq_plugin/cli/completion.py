@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
 
 
 @click.command(cls=Command)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import emit, tell
 from bbq_plugin.cli.remote import address_options, place, warn_of_readers
 from bbq_plugin.errors import UsageError
@@ -43,7 +43,8 @@ def connect(
     whether that comes through. Running it again renews the same webhook. Needs the extra
     label-studio.
     """
-    from bbq_plugin.live import connecting, remote
+    from bbq_plugin.live import connecting
+    from bbq_plugin.live import feedback as remote
     from bbq_plugin.live.secrets import read_secret
 
     warn_of_readers(webhook_secret_file)

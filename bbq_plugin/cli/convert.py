@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.inputs import Input, reading_options
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice
 from bbq_plugin.cli.output import check_writable, tell, working
-from bbq_plugin.cli.reading import Input, reading_options
-from bbq_plugin.cli.types import Choice
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.data.dataset import Comparisons
 
 _SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
@@ -67,9 +67,9 @@ def write_converted(
     read: Callable[[], Comparisons], layout: Any, file_format: Any, output: Path | None
 ) -> None:
     """Write comparisons; they are read when it is known that they can be written."""
-    from bbq_plugin.report.exchange import write_comparisons
+    from bbq_plugin.data.export import write_comparisons
     from bbq_plugin.report.files import open_atomically
-    from bbq_plugin.report.text import plain
+    from bbq_plugin.text import plain
 
     chosen = file_format or _by_suffix(output)
     check_writable(output)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bbq_plugin.cli import fitting
-from bbq_plugin.cli.framing import framed
-from bbq_plugin.cli.group import Command
-from bbq_plugin.cli.output import chosen_format, emit, output_options, show
-from bbq_plugin.cli.reading import Input, reading_options
-from bbq_plugin.cli.types import Choice
+from bbq_plugin.cli import options as fitting
+from bbq_plugin.cli.inputs import Input, reading_options
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice
+from bbq_plugin.cli.output import chosen_format, emit, framed, output_options, show
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def evaluate(
     compared with that of all data: Kendall's tau, and whether the same item comes first.
     """
     from bbq_plugin import report
-    from bbq_plugin.report.document import distinct
+    from bbq_plugin.report.json import distinct
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     origin = source.origin()
@@ -72,7 +71,7 @@ def evaluate(
         fitting.fitted(data, model, None if model in ("crowd-bt", "bbq-signed") else priors)
         for model in dict.fromkeys(models)
     ]
-    from bbq_plugin.insight import stability
+    from bbq_plugin.analysis import stability
 
     with _progress(resamples * len(fits)) as advance:
         found = stability(fits, resamples, source.seed, advance=advance)

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli import fitting
-from bbq_plugin.cli.framing import framed
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli import options as fitting
+from bbq_plugin.cli.inputs import Input, reading_options
+from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import (
     chosen_format,
     emit,
+    framed,
     output_options,
     show,
     tell,
     width_of,
     working,
 )
-from bbq_plugin.cli.reading import Input, reading_options
 from bbq_plugin.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport, Stopping
+    from bbq_plugin.analysis import Leaderboard, RaterReport, Stopping
+    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.report.document import Origin
+    from bbq_plugin.report.json import Origin
 
 # More raters than this on a screen are noise; the JSON report has all of them.
 RATERS_SHOWN = 15
@@ -129,7 +129,7 @@ def _fit_and_judge(
 ) -> Result:
     fitted = fitting.fitted(data, model, priors, solver)
     with working("Computing intervals"):
-        from bbq_plugin.insight import leaderboard, rater_report, stopping
+        from bbq_plugin.analysis import leaderboard, rater_report, stopping
 
         board = leaderboard(fitted, intervals=intervals, level=level, scale=scale, seed=seed)
         raters = rater_report(fitted, level=level)
@@ -187,8 +187,8 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
     from rich.text import Text
 
     from bbq_plugin import report
-    from bbq_plugin.report.document import all_warnings
-    from bbq_plugin.report.text import plain
+    from bbq_plugin.report.json import all_warnings
+    from bbq_plugin.text import plain
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
@@ -204,7 +204,7 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
 def report_page(result: Result, title: str | None = None) -> str:
     """The report as one HTML file."""
     try:
-        from bbq_plugin.report.html import report_html
+        from bbq_plugin.report.html.page import report_html
     except ImportError as error:
         raise _missing("the HTML report", error) from error
     with working("Drawing"):

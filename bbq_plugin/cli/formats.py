@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import emit, show
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from bbq_plugin.registry import Description
+    from bbq_plugin.plugins import Description
 
 SCHEMA = "bbq.formats/1"
 
@@ -24,7 +24,7 @@ SCHEMA = "bbq.formats/1"
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the schema bbq.formats/1.")
 def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click passes by keyword)
     """List what can be read, or describe one ADAPTER."""
-    from bbq_plugin.registry import describe
+    from bbq_plugin.plugins import describe
 
     found = describe(adapter)
     if as_json:
@@ -42,7 +42,7 @@ def _tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
-    from bbq_plugin.report.text import plain
+    from bbq_plugin.text import plain
 
     for one in found:
         yield Text.assemble((plain(one.name), "bold"), f"  {plain(one.summary)}")

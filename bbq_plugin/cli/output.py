@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from bbq_plugin.cli.types import Choice
+from bbq_plugin.cli.options import Choice
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from rich.console import Console, RenderableType
+
+    from bbq_plugin.model import Fit
+    from bbq_plugin.report.json import Origin
 
 # In a pipe rich would cut tables at 80 columns and lose numbers.
 PIPE_WIDTH = 132
@@ -146,7 +149,7 @@ def leave_pipe() -> None:
 
 def tell(*notes: str, what: str = "Note") -> None:
     """Say something beside the result, on standard error."""
-    from bbq_plugin.report.text import plain
+    from bbq_plugin.text import plain
 
     for note in notes:
         click.echo(f"{what}: {plain(note)}", err=True)
@@ -159,3 +162,22 @@ def working(what: str) -> AbstractContextManager[Any]:
     from rich.console import Console
 
     return Console(stderr=True).status(f"{what} …")
+
+
+def framed(
+    fit: Fit, origin: Origin, warnings: Iterable[str], tables: Iterable[RenderableType]
+) -> Iterator[RenderableType]:
+    """Tables with what belongs above and below them; a text is a line of its own."""
+    from rich.text import Text
+
+    from bbq_plugin import report
+    from bbq_plugin.text import plain
+
+    for line in report.summary_lines(fit.data, fit):
+        yield Text(line)
+    for table in tables:
+        yield Text(table) if isinstance(table, str) else table
+    for warning in warnings:
+        yield Text(f"Warning: {plain(warning)}", style="yellow")
+    for line in report.origin_lines(fit.data, origin):
+        yield Text(line, style="dim")

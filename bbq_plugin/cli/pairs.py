@@ -6,18 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli import fitting
-from bbq_plugin.cli.framing import framed
-from bbq_plugin.cli.group import Command
-from bbq_plugin.cli.output import chosen_format, emit, output_options, show, tell, width_of, working
-from bbq_plugin.cli.reading import Input, reading_options
-from bbq_plugin.cli.types import Choice
+from bbq_plugin.cli import options as fitting
+from bbq_plugin.cli.inputs import Input, reading_options
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice
+from bbq_plugin.cli.output import (
+    chosen_format,
+    emit,
+    framed,
+    output_options,
+    show,
+    tell,
+    width_of,
+    working,
+)
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
 
 
@@ -105,7 +113,7 @@ def pairs(
     the raters are. Left and right are balanced for each item.
     """
     from bbq_plugin import report
-    from bbq_plugin.report.document import distinct
+    from bbq_plugin.report.json import distinct
 
     chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
     if chosen != "label-studio" and (rater_key is not None or scores):
@@ -131,7 +139,7 @@ def pairs(
         excluded, notes = _excluded(fit, known, false_rate, least)
         notes += [gone] if gone else []
     with working("Choosing"):
-        from bbq_plugin.insight import next_pairs
+        from bbq_plugin.analysis import next_pairs
 
         found = next_pairs(
             fit,
@@ -165,9 +173,9 @@ def _excluded(
 ) -> tuple[tuple[str, ...], list[str]]:
     """Whom 'bbq raters' with the same options excludes, and by what, if not by this fit."""
     with working("Judging"):
-        from bbq_plugin.insight import rater_report
-        from bbq_plugin.insight.pairs import judged_elsewhere
-        from bbq_plugin.insight.raters import judging_fit
+        from bbq_plugin.analysis import rater_report
+        from bbq_plugin.analysis.next_pairs import judged_elsewhere
+        from bbq_plugin.analysis.raters import judging_fit
 
         judge = judging_fit(fit)
         found = rater_report(judge, false_rate=false_rate, least=least, before=before)

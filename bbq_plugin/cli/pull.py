@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice
 from bbq_plugin.cli.output import emit, tell
 from bbq_plugin.cli.remote import Server, naming_options, server_options
-from bbq_plugin.cli.types import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bbq_plugin.live.remote import Pulled
+    from bbq_plugin.live.feedback import Pulled
 
 PULL_SCHEMA = "bbq.pull/1"
 
@@ -47,9 +47,9 @@ def pull(
     or deleted are edited or deleted in the store. Interrupted, it goes on from its last page.
     Needs the extra label-studio.
     """
-    from bbq_plugin.live import remote
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.live import feedback as remote
     from bbq_plugin.report import report_json
+    from bbq_plugin.store import Store
 
     with Store(server.store) as store, server.open(store, naming, page_size) as opened:
         project, memory = opened

@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli import fitting, settings
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli import options as fitting
+from bbq_plugin.cli import settings
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice
 from bbq_plugin.cli.output import emit, show, tell, working
 from bbq_plugin.cli.remote import Server, configured_server_options
-from bbq_plugin.cli.types import Choice
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
-from bbq_plugin.feedback import ASKABLE, KINDS, kinds_of
+from bbq_plugin.protocols import ASKABLE, KINDS, kinds_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.cli.settings import Configured
-    from bbq_plugin.feedback import Done, Plan, Wishes
-    from bbq_plugin.live.config import Settings
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.config import Settings
+    from bbq_plugin.protocols import Done, Plan, Wishes
+    from bbq_plugin.store import Store
 
 
 @click.command(cls=Command)
@@ -79,9 +80,9 @@ def push(
     earlier push made. Pull first: the verdicts are on what the store holds. Model, priors and
     [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch'; what is typed counts first.
     """
-    from bbq_plugin.feedback import Plan
-    from bbq_plugin.live import remote
+    from bbq_plugin.live import feedback as remote
     from bbq_plugin.live.excluded import Excluded
+    from bbq_plugin.protocols import Plan
 
     if applied and undone:
         raise UsageError("--apply and --undo were both given; say one of them")
@@ -110,7 +111,7 @@ def push(
 
 
 def _store(path: Path, *, writable: bool) -> Store:
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.store import Store
 
     try:
         return Store(path, writable=writable)
@@ -131,8 +132,8 @@ def _wishes(
     sampling: bool,
     n_informative: int,
 ) -> Wishes:
-    from bbq_plugin.live import remote
-    from bbq_plugin.live.store import read_store
+    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.store import read_store
 
     with working("Reading"):
         data = read_store(server.store)
@@ -140,7 +141,7 @@ def _wishes(
         raise UnsupportedError("the answers in the store name no raters, so none can be judged")
     fit = fitting.fitted_with(data, chosen.model.model, chosen.model.fit_priors())
     with working("Judging"):
-        from bbq_plugin.insight import rater_report
+        from bbq_plugin.analysis import rater_report
 
         report = rater_report(
             fit,
@@ -169,20 +170,21 @@ def _report(
     from rich.text import Text
 
     from bbq_plugin import report
-    from bbq_plugin.report import plan as plans
+    from bbq_plugin.report.json import push_dict
+    from bbq_plugin.report.tables import counts_line, plan_table
 
     left = [one.left for one in done if one.left]
     if output_format == "json":
-        document = plans.push_dict(project, plan, applied=applied, undone=undone, done=done)
+        document = push_dict(project, plan, applied=applied, undone=undone, done=done)
         emit(report.report_json(document), None)
         return
     what = "Put back" if undone else "Written" if applied else "Plan: nothing is written yet"
     actions = plan.actions
     if applied or undone:
         actions = tuple(one.action for one in done if one.left is None)
-    parts: list[Any] = [Text(f"{what}: {plans.counts_line(actions)}")]
+    parts: list[Any] = [Text(f"{what}: {counts_line(actions)}")]
     if actions:
-        parts.append(plans.plan_table(actions, f"Project {project}"))
+        parts.append(plan_table(actions, f"Project {project}"))
     show(parts, None)
     tell(*plan.notes, *left)
     if plan.actions and not (applied or undone):

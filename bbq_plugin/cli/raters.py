@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli import fitting
-from bbq_plugin.cli.framing import framed
-from bbq_plugin.cli.group import Command
-from bbq_plugin.cli.output import chosen_format, emit, output_options, show, tell, width_of, working
-from bbq_plugin.cli.reading import Input, reading_options
-from bbq_plugin.cli.types import Probability
+from bbq_plugin.cli import options as fitting
+from bbq_plugin.cli.inputs import Input, reading_options
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Probability
+from bbq_plugin.cli.output import (
+    chosen_format,
+    emit,
+    framed,
+    output_options,
+    show,
+    tell,
+    width_of,
+    working,
+)
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -63,7 +71,7 @@ def raters(
     reasons, beside quality, agreement, left rate and median time.
     """
     from bbq_plugin import report
-    from bbq_plugin.report.document import distinct
+    from bbq_plugin.report.json import distinct
 
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
     origin = source.origin()
@@ -73,7 +81,7 @@ def raters(
     excluded, gone = fitting.excluded_before(source, data, before)
     fit = fitting.fitted(data, model, priors)
     with working("Judging"):
-        from bbq_plugin.insight import rater_report
+        from bbq_plugin.analysis import rater_report
 
         found = rater_report(
             fit,
@@ -92,8 +100,8 @@ def raters(
         emit(report.rows_csv(found), output)
         tell(*found.warnings, what="Warning")
     elif chosen == "html":
+        from bbq_plugin.analysis import leaderboard, stopping
         from bbq_plugin.cli.fit import Result, report_page
-        from bbq_plugin.insight import leaderboard, stopping
 
         board = leaderboard(fit, level=level, seed=source.seed)
         stop = stopping(fit, board, seed=source.seed)

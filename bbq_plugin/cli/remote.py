@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bbq_plugin.cli.inputs import merged
+from bbq_plugin.cli.options import KeyValue
 from bbq_plugin.cli.output import tell
-from bbq_plugin.cli.reading import merged
-from bbq_plugin.cli.types import KeyValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bbq_plugin.cli.settings import Configured
-    from bbq_plugin.feedback import Project
-    from bbq_plugin.live.remote import Address, Memory
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.live.feedback import Address, Memory
+    from bbq_plugin.protocols import Project
+    from bbq_plugin.store import Store
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -134,7 +134,7 @@ class Server:
         notice: Callable[[str], None] = tell,
     ) -> Iterator[tuple[Project, Memory]]:
         """Reach the project, and what the store knows of it; `notice` hears of retries."""
-        from bbq_plugin.live import remote
+        from bbq_plugin.live import feedback as remote
 
         tool = remote.tool()
         place = self.place()
@@ -160,7 +160,7 @@ def place(
     url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
 ) -> Address:
     """Where the server is, and the token; warns of a token that others can read."""
-    from bbq_plugin.live import remote
+    from bbq_plugin.live import feedback as remote
 
     tool = remote.tool()
     settings = remote.settings_of(config, tool)

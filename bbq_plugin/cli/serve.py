@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from bbq_plugin.cli import settings
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import tell
 from bbq_plugin.cli.remote import Server, naming_options, place_options, warn_of_readers
+from bbq_plugin.config import KEYS
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.live.config.settings import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bbq_plugin.cli.settings import Configured
-    from bbq_plugin.live.config import Settings
+    from bbq_plugin.config import Settings
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.model.fitting import Model
+    from bbq_plugin.model.fit import Model
 
 # Longer than a start takes on a machine that has seen one.
 _PATIENCE_S = 10.0

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.output import tell
-from bbq_plugin.errors import UsageError
-from bbq_plugin.live.config.kinds import (
+from bbq_plugin.config import (
+    KEYS,
     Choice,
+    Key,
     Kind,
     Names,
     Options,
@@ -22,12 +23,12 @@ from bbq_plugin.live.config.kinds import (
     Whole,
     Wrong,
 )
-from bbq_plugin.live.config.settings import KEYS, Key
+from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from bbq_plugin.live.config import Settings
+    from bbq_plugin.config import Settings
 
     # Only new versions of click take the type in brackets when the program runs.
     _Param = click.ParamType[Any]
@@ -54,7 +55,7 @@ class Configured:
 
     def load(self) -> Settings:
         """The settings as they are now."""
-        from bbq_plugin.live.config import load, unknown_variables
+        from bbq_plugin.config import load, unknown_variables
 
         tell(*unknown_variables(os.environ), what="Warning")
         return load(self.file, os.environ, self.given)
@@ -93,7 +94,7 @@ def options_for(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
 
 def judging_options(command: _Command) -> _Command:
     """Add --config and what verdicts depend on to a command that does nothing else with a fit."""
-    from bbq_plugin.cli.fitting import JUDGED_MODELS
+    from bbq_plugin.cli.options import JUDGED_MODELS
 
     narrow = [
         replace(key, kind=Choice(JUDGED_MODELS)) if key.name == "model" else key for key in JUDGING
@@ -103,7 +104,7 @@ def judging_options(command: _Command) -> _Command:
 
 def check_judged(chosen: Settings, command: str) -> None:
     """Refuse a model that raters cannot be judged with; the file may name any."""
-    from bbq_plugin.insight.raters.report import JUDGED
+    from bbq_plugin.analysis.raters.report import JUDGED
 
     if chosen.model.model not in JUDGED:
         raise UsageError(

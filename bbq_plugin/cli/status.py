@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice
 from bbq_plugin.cli.output import emit, show
 from bbq_plugin.cli.store import store_option
-from bbq_plugin.cli.types import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.live.status import FitNote, Status
-    from bbq_plugin.live.store import Entry
+    from bbq_plugin.store import SourceEntry
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20
@@ -56,7 +56,7 @@ def status(store: Path, output_format: str) -> None:
 def _parts(found: Status) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from bbq_plugin.report.text import counted, plain
+    from bbq_plugin.text import counted, plain
 
     counts = found.counts
     yield Text(
@@ -91,7 +91,7 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _with_reasons(word: str, entries: list[Entry]) -> Iterator[RenderableType]:
+def _with_reasons(word: str, entries: list[SourceEntry]) -> Iterator[RenderableType]:
     if not entries:
         return
     newest = sorted(entries, key=lambda one: -one.at)[:SHOWN]
@@ -108,7 +108,7 @@ def _skipped(reasons: dict[str, int]) -> Iterator[RenderableType]:
     yield from _more(len(reasons) - len(shown))
 
 
-def _newest(sources: tuple[Entry, ...]) -> Iterator[RenderableType]:
+def _newest(sources: tuple[SourceEntry, ...]) -> Iterator[RenderableType]:
     taken = sorted((one for one in sources if one.n_rows), key=lambda one: -one.at)
     if not taken:
         return
@@ -121,7 +121,7 @@ def _newest(sources: tuple[Entry, ...]) -> Iterator[RenderableType]:
     yield from _more(len(taken) - len(rows))
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: SourceEntry) -> str:
     return entry.name or entry.kind
 
 
@@ -139,7 +139,7 @@ def _table(
     from rich.table import Table
     from rich.text import Text
 
-    from bbq_plugin.report.text import plain
+    from bbq_plugin.text import plain
 
     table = Table(box=None, padding=(0, 2), pad_edge=False, title=None)
     numbers = {0} if right == 1 else set(range(len(heads) - right, len(heads)))

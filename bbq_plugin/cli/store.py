@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bbq_plugin.cli.convert import convert_options, write_converted
-from bbq_plugin.cli.group import Command, Group
+from bbq_plugin.cli.main import Command, Group
 from bbq_plugin.cli.output import emit, tell, working
 from bbq_plugin.errors import StoreError
 
@@ -34,8 +34,8 @@ def check(store: Path) -> None:
     SQLite's own check, and that the rows, the columns and the counts agree. It only reads, also
     while another process writes.
     """
-    from bbq_plugin.live.store import Store
-    from bbq_plugin.report.text import counted, plain
+    from bbq_plugin.store import Store
+    from bbq_plugin.text import counted, plain
 
     with working("Checking"), Store(store, writable=False) as opened:
         problems = opened.check()
@@ -57,8 +57,8 @@ def vacuum(store: Path) -> None:
 
     Nothing may write the store meanwhile. Needs about as much free space as the store itself.
     """
-    from bbq_plugin.live.store import Store
-    from bbq_plugin.report.text import plain
+    from bbq_plugin.store import Store
+    from bbq_plugin.text import plain
 
     before = _size(store)
     with working("Writing anew"), Store(store) as opened:
@@ -75,7 +75,7 @@ def export(store: Path, layout: Any, file_format: Any, output: Path | None) -> N
     As `bbq convert` writes those of files: every row has rater, winner, loser and weight, and a
     tie is two rows of half the weight, one each way.
     """
-    from bbq_plugin.live.store import read_store
+    from bbq_plugin.store import read_store
 
     def read() -> Any:
         with working("Reading"):

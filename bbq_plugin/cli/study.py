@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import SEED, Choice
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
-from bbq_plugin.cli.types import SEED, Choice
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from rich.console import Console
+
+
+def screen_svg(console: Console, title: str) -> str:
+    """Draw a recorded console as SVG that fetches nothing."""
+    # A fixed id, so that the same screen gives the same file.
+    svg = console.export_svg(title=title, unique_id="screen")
+    # rich's template loads its font from a content network; a local monospace does as well.
+    return re.sub(r"\s*@font-face\s*{[^}]*}", "", svg)
+
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -86,7 +98,7 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
     import io
 
     from bbq_plugin.simulation import simulate as draw
-    from bbq_plugin.simulation.files import write_study, write_truth
+    from bbq_plugin.simulation import write_study, write_truth
 
     check_writable(output)
     check_writable(truth)
@@ -128,6 +140,4 @@ def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
     report = run_demo(folder, seed, screen)
     tell(f"the report is {report}")
     if svg is not None:
-        from bbq_plugin.report.screen import screen_svg
-
         emit(screen_svg(screen, "bbq demo"), svg)

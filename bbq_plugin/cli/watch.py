@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from bbq_plugin.cli import settings
-from bbq_plugin.cli.group import Command
+from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.remote import Server, place_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.cli.settings import Configured
-    from bbq_plugin.live.config import Settings
+    from bbq_plugin.config import Settings
     from bbq_plugin.live.watch.log import LogFormat
 
 
@@ -40,7 +40,7 @@ def watch(
     for name in ("folder", "store", "out"):
         chosen.path(name)
     from bbq_plugin.live.watch import Daemon, Log
-    from bbq_plugin.live.watch.assembly import Parts
+    from bbq_plugin.live.watch.daemon import Parts
 
     warned: set[str] = set()
 

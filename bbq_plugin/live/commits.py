@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import StoreError, UsageError
 from bbq_plugin.live.events import take
-from bbq_plugin.live.store.changes import Change, joined
+from bbq_plugin.store.columns import Change, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bbq_plugin.events import News
-    from bbq_plugin.live.store import Store
-    from bbq_plugin.live.store.transaction import Transaction
+    from bbq_plugin.protocols import News
+    from bbq_plugin.store import Store
+    from bbq_plugin.store.transaction import Transaction
 
 __all__ = ["Commits", "Event", "Retraction", "Vote", "merged"]
 

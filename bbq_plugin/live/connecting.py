@@ -15,8 +15,7 @@ from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.live.secrets import SECRET_HEADER
 
 if TYPE_CHECKING:
-    from bbq_plugin.events import Hooks
-    from bbq_plugin.feedback import Project
+    from bbq_plugin.protocols import Hooks, Project
 
 __all__ = ["Connected", "Door", "connect"]
 

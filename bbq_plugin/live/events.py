@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from bbq_plugin._options import coerced
-from bbq_plugin.comparisons import Skipped
+from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import UsageError
-from bbq_plugin.events import News
 from bbq_plugin.live.gold import KnownAnswers, keys_of, numbers_of
-from bbq_plugin.registry import chosen_adapter
+from bbq_plugin.plugins import chosen_adapter, coerced
+from bbq_plugin.protocols import News
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from bbq_plugin.events import EventReader
-    from bbq_plugin.live.store import Store
-    from bbq_plugin.live.store.transaction import Transaction
-    from bbq_plugin.live.store.writing import Tally
-    from bbq_plugin.registry import Adapter
+    from bbq_plugin.protocols import Adapter, EventReader
+    from bbq_plugin.store import Store
+    from bbq_plugin.store.transaction import Transaction
+    from bbq_plugin.store.upsert import Tally
 
 __all__ = ["cancelled_by_push", "event_reader", "kept_plan", "news_reader", "take"]
 

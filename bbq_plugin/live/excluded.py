@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.store import Store
 
 __all__ = ["Excluded"]
 

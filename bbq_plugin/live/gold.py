@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bbq_plugin.comparisons import GOLD, OUTCOMES, TRUTH, Comparison
-from bbq_plugin.live.store.rows import COLUMNS, Row, among
+from bbq_plugin.data.records import GOLD, OUTCOMES, TRUTH, Comparison
+from bbq_plugin.store.upsert import COLUMNS, StoredRow, among
 
 if TYPE_CHECKING:
-    from bbq_plugin.events import News
-    from bbq_plugin.live.store.transaction import Transaction
+    from bbq_plugin.protocols import News
+    from bbq_plugin.store.transaction import Transaction
 
 __all__ = ["KnownAnswers", "keys_of", "numbers_of"]
 
@@ -68,7 +68,7 @@ class KnownAnswers:
         return transaction.retag(tags)
 
 
-def _settled(before: list[Row], now: list[Row], *, told: bool) -> dict[int, str | None]:
+def _settled(before: list[StoredRow], now: list[StoredRow], *, told: bool) -> dict[int, str | None]:
     """The tags, by id, of those answers of a task whose tags are not right any more.
 
     `told`: an event has named a known answer. The tool has one of them in a task, and tells
@@ -89,7 +89,7 @@ def _settled(before: list[Row], now: list[Row], *, told: bool) -> dict[int, str 
     return changed
 
 
-def _as_before(before: list[Row], now: list[Row]) -> dict[int, str | None]:
+def _as_before(before: list[StoredRow], now: list[StoredRow]) -> dict[int, str | None]:
     """Where nothing says which answer is the known one, what was said of the others stands.
 
     So it is in stores from before the known answer was tagged, and where it came in a file, which
@@ -105,7 +105,7 @@ def _as_before(before: list[Row], now: list[Row]) -> dict[int, str | None]:
     }
 
 
-def _right(rows: list[Row], said: list[str]) -> _Right:
+def _right(rows: list[StoredRow], said: list[str]) -> _Right:
     found: _Right = {}
     for row, gold in zip(rows, said, strict=True):
         found[row.left, row.right] = gold
@@ -124,28 +124,28 @@ def numbers_of(task: str) -> tuple[int, int]:
     return (int(named[1]), int(named[2])) if named else (-1, -1)
 
 
-def _rows(db: sqlite3.Connection, keys: Iterable[str]) -> list[Row]:
+def _rows(db: sqlite3.Connection, keys: Iterable[str]) -> list[StoredRow]:
     """The comparisons under these keys, or broken out of the rankings with these names."""
     wanted = set(keys)
     select = f"SELECT {COLUMNS} FROM comparison WHERE"  # noqa: S608 (constants)
     found = among(db, f"{select} key", wanted) + among(db, f"{select} slate > '' AND slate", wanted)
-    return [Row(*row) for row in found]
+    return [StoredRow(*row) for row in found]
 
 
-def _answer(row: Row) -> str:
+def _answer(row: StoredRow) -> str:
     """The key of the answer that a comparison is of."""
     return row.slate or row.key
 
 
-def _tags(row: Row) -> dict[str, str]:
+def _tags(row: StoredRow) -> dict[str, str]:
     return msgspec.json.decode(row.tags, type=dict[str, str]) if row.tags else {}
 
 
-def _gold(row: Row) -> str | None:
+def _gold(row: StoredRow) -> str | None:
     return _tags(row).get(GOLD) if row.tags and GOLD in row.tags else None
 
 
-def _with_gold(row: Row, gold: str | None) -> str | None:
+def _with_gold(row: StoredRow, gold: str | None) -> str | None:
     tags = _tags(row)
     tags.pop(GOLD, None)
     if gold is not None:

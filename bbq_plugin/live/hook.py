@@ -10,28 +10,27 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.analysis import next_pairs
+from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
-from bbq_plugin.insight import next_pairs
-from bbq_plugin.insight.raters import FALSE_RATE, LEAST
-from bbq_plugin.live.answers import key_text
 from bbq_plugin.live.commits import Commits, Event, Retraction, Vote, merged
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, news_reader
 from bbq_plugin.live.updates import State, Thresholds, Update, update_between
-from bbq_plugin.live.votes import checked_vote
-from bbq_plugin.registry import chosen_adapter
+from bbq_plugin.live.votes import checked_vote, key_text
+from bbq_plugin.plugins import chosen_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-    from bbq_plugin.comparisons import Outcome
-    from bbq_plugin.insight import Leaderboard, NextPairs, RaterReport
-    from bbq_plugin.live.store import Change
+    from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport
+    from bbq_plugin.data.records import Outcome
     from bbq_plugin.model import Fit, Priors
-    from bbq_plugin.model.fitting import Model
-    from bbq_plugin.registry import Adapter
+    from bbq_plugin.model.fit import Model
+    from bbq_plugin.protocols import Adapter
+    from bbq_plugin.store import Change
 
 __all__ = ["Hook", "Options"]
 

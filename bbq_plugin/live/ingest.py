@@ -1,50 +1,331 @@
-"""From a file to the store: what is new in it, under which keys, and what it takes back.
-
-- The same content again, under any name, is read once.
-- A log that grew is read from where it ended, if its adapter says that lines stand alone.
-- A file that changed otherwise replaces what it said before: newer replaces older by key, and
-  what it no longer holds is taken back.
-- A file that was moved away keeps its answers; deleting one takes nothing back.
-- A full export takes back what it no longer holds of its project (`exports="full"`).
-- A file that cannot be read is on record with the reason, and what it said before stands.
-"""
+"""From a file to the store: what is new in it, under which keys, and what it takes back."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import re
 import sqlite3
+import stat
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
+import numpy as np
 
+from bbq_plugin.data.files import HEAD_BYTES, Opened, found_in
+from bbq_plugin.data.records import Batch, Comparison, Skipped
 from bbq_plugin.errors import BBQError, FormatError, StoreError
-from bbq_plugin.live.parts import OpenFile
-from bbq_plugin.live.places import Places
-from bbq_plugin.live.store.ledger import Entry, entries
-from bbq_plugin.live.store.transaction import SourceLog
-from bbq_plugin.live.store.writing import Tally
-from bbq_plugin.registry import adapters, chosen_adapter, found_in
+from bbq_plugin.plugins import adapters, chosen_adapter
+from bbq_plugin.store.sources import SourceEntry, entries
+from bbq_plugin.store.transaction import SourceLog
+from bbq_plugin.store.upsert import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from bbq_plugin.live.parts import Digest
-    from bbq_plugin.live.store.store import Store
-    from bbq_plugin.live.store.transaction import Transaction
-    from bbq_plugin.registry import Adapter
+    from bbq_plugin.data.records import Record
+    from bbq_plugin.protocols import Adapter
+    from bbq_plugin.store.store import Store
+    from bbq_plugin.store.transaction import Transaction
+
+_BLOCK = 1 << 20
+# How much of both ends of what was read is compared when a log has grown.
+_EDGE = 1 << 12
+
+_QUOTE, _LINE_FEED = 0x22, 0x0A
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Digest:
+    """The hash of the first bytes of a file, ready to go on, and both ends of these bytes."""
+
+    state: Any
+    #: Device and inode.
+    file: str
+    size: int
+    lines: int
+    head: bytes
+    tail: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Of all of it."""
+        return str(self.state.hexdigest())
+
+
+class OpenFile:
+    """A regular file as it is at this moment; what is written to it afterwards is for later."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.name = name
+        try:
+            # Only looked at, not opened: opening a pipe and closing it again cuts its writer off,
+            # and opening some devices does something.
+            _check_is_file(os.lstat(path), name)
+            # In case it became one just now: a pipe would wait for a writer, a link lead anywhere.
+            self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise FormatError(
+                f"cannot be read ({error.strerror})", name, remedy="check the file and its folder"
+            ) from error
+        found = os.fstat(self.fd)
+        try:
+            _check_is_file(found, name)
+        except FormatError:
+            os.close(self.fd)
+            raise
+        self.size = found.st_size
+        # A writer may set the time of a change, but not that at which it did so.
+        times = f"{found.st_mtime_ns}:{found.st_ctime_ns}"
+        self.identity = f"{found.st_dev}:{found.st_ino}"
+        self.stamp = f"{self.identity}:{found.st_size}:{times}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+    def piece(self, start: int, end: int) -> bytes:
+        """These bytes, or those of them that are still there."""
+        pieces = []
+        while start < end and (piece := os.pread(self.fd, min(_BLOCK, end - start), start)):
+            pieces.append(piece)
+            start += len(piece)
+        return b"".join(pieces)
+
+    def digest(self, end: int, known: Digest | None = None) -> Digest:
+        """The hash of the first `end` bytes, going on from what is known of them."""
+        state = hashlib.sha256() if known is None else known.state.copy()
+        at, lines = (0, 0) if known is None else (known.size, known.lines)
+        while at < end and (piece := os.pread(self.fd, min(_BLOCK, end - at), at)):
+            state.update(piece)
+            lines += piece.count(b"\n")
+            at += len(piece)
+        if at < end:
+            raise FormatError("the file became shorter while it was read", self.name)
+        return Digest(
+            state,
+            self.identity,
+            end,
+            lines,
+            self.piece(0, min(end, _EDGE)),
+            self.piece(max(0, end - _EDGE), end),
+        )
+
+    def still_begins_with(self, known: Digest) -> bool:
+        """Whether a log has grown: the same file, longer, and both ends of what was read stand.
+
+        Whatever else has changed has to be read again to know.
+        """
+        end = known.size
+        return (
+            self.identity == known.file
+            and self.size > end
+            and self.piece(0, len(known.head)) == known.head
+            and self.piece(end - len(known.tail), end) == known.tail
+        )
+
+    def head(self) -> bytes:
+        """What it begins with, as an adapter sees it."""
+        return Opened(_Part(self, b"", 0, self.size), self.name).head
+
+    def first_line(self) -> bytes:
+        """The header of a table."""
+        head = self.piece(0, HEAD_BYTES)
+        end = head.find(b"\n") + 1
+        return head[:end] if end else head
+
+    def is_lines(self) -> bool:
+        """Whether it is text of which every line, perhaps after a header, stands for itself."""
+        head = self.piece(0, HEAD_BYTES)
+        if head.startswith((b"\x1f\x8b", b"PAR1")):
+            return False
+        line = head.removeprefix(_BOM).lstrip().split(b"\n", 1)[0]
+        if not line.startswith((b"{", b"[")):
+            return True
+        return line.startswith(b"{") and is_json(line)
+
+    def is_table(self) -> bool:
+        """Whether its first line is a header."""
+        return not self.piece(0, _EDGE).removeprefix(_BOM).lstrip().startswith(b"{")
+
+    def whole_lines(self, start: int, *, settled: bool) -> int:
+        """Where the last line ends that is complete.
+
+        Once a file has settled its last line needs no line feed, but a piece of JSON is none.
+        """
+        if self.is_table():
+            return self.size if settled else self._last_row_end(start)
+        end = self._last_line_end(start)
+        rest = self.piece(end, self.size)
+        return self.size if settled and rest and is_json(rest) else end
+
+    def _last_line_end(self, start: int) -> int:
+        at = self.size
+        while at > start:
+            low = max(start, at - _BLOCK)
+            found = self.piece(low, at).rfind(b"\n")
+            if found >= 0:
+                return low + found + 1
+            at = low
+        return start
+
+    def _last_row_end(self, start: int) -> int:
+        """The same for a table, where a line feed inside a quoted field ends no row."""
+        at, end, quotes = start, start, 0
+        while at < self.size and (piece := self.piece(at, min(self.size, at + _BLOCK))):
+            data = np.frombuffer(piece, dtype=np.uint8)
+            before = quotes + np.cumsum(data == _QUOTE)
+            ends = np.flatnonzero((data == _LINE_FEED) & (before % 2 == 0))
+            if ends.size:
+                end = at + int(ends[-1]) + 1
+            quotes = int(before[-1])
+            at += len(piece)
+        return end
+
+    def part(self, start: int, end: int) -> Opened:
+        """These bytes for an adapter, after the header if it is a table and they are not."""
+        header = self.first_line() if start and self.is_table() else b""
+        return Opened(_Part(self, header, start, end), self.name)
+
+
+class _Part(io.RawIOBase):
+    """A stretch of a file, read without moving anybody's place in it."""
+
+    def __init__(self, file: OpenFile, header: bytes, start: int, end: int) -> None:
+        self._file, self._header, self._at, self._end = file, header, start, end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self._header:
+            n = min(len(buffer), len(self._header))
+            buffer[:n], self._header = self._header[:n], self._header[n:]
+            return n
+        n = min(len(buffer), self._end - self._at)
+        data = os.pread(self._file.fd, n, self._at) if n > 0 else b""
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def is_json(line: bytes) -> bool:
+    """Whether this is one whole value."""
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _check_is_file(found: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise FormatError(
+            f"this is {_kind(found.st_mode)}, not a file", name, remedy="put files here"
+        )
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFLNK: "a link",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+class Places:
+    """Rows that have no key of their own are named by their source and line."""
+
+    def __init__(self, name: str, source: int, shift: int) -> None:
+        self._name = name
+        self._source = source
+        self._shift = shift
+
+    @cached_property
+    def _place(self) -> re.Pattern[str]:
+        # Adapters say where a row stands, by the file's path or by its name alone.
+        names = f"{re.escape(self._name)}|{re.escape(PurePath(self._name).name)}"
+        return re.compile(rf"(?:{names}):([0-9]+)(.*)", re.DOTALL)
+
+    def named(self, found: Iterable[Record | Batch]) -> Iterator[Record | Batch]:
+        """The same under the keys that the store has for them."""
+        for record in found:
+            yield self._batch(record) if isinstance(record, Batch) else self._record(record)
+
+    def _record(self, record: Record) -> Record:
+        if isinstance(record, Comparison):
+            return self._comparison(record)
+        if isinstance(record, Skipped) and self._shift:
+            return self._skipped(record)
+        return record
+
+    def _key(self, key: str) -> str:
+        place = self._place.match(key)
+        if place is None:
+            return key
+        return f"#{self._source}:{int(place[1]) + self._shift}{place[2]}"
+
+    def _comparison(self, record: Comparison) -> Comparison:
+        key = self._key(record.key)
+        if key == record.key:
+            return record
+        slate = None if record.slate is None else self._key(record.slate)
+        return Comparison(
+            key, record.rater, record.left, record.right, record.outcome, record.weight, slate,
+            record.at, record.time_s, record.tags, record.version,
+        )  # fmt: skip
+
+    def _batch(self, batch: Batch) -> Batch:
+        records = batch.records
+        lines: Any = batch.lines
+        if self._shift:
+            lines = [line + self._shift for line in lines]
+        keys = batch.keys
+        if keys is None:
+            keys = [f"#{self._source}:{line}" for line in lines]
+        again = None if records is None else (lambda: map(self._record, records()))
+        return replace(batch, lines=lines, keys=keys, records=again)
+
+    def _skipped(self, record: Skipped) -> Skipped:
+        line = record.where.removeprefix(f"{self._name}:")
+        if not line.isdigit():
+            return record
+        where = f"{self._name}:{int(line) + self._shift}"
+        return Skipped(
+            where, record.reason, record.value, record.expected, record.key, record.version,
+            record.at,
+        )  # fmt: skip
+
+    def moved_error(self, error: FormatError) -> FormatError:
+        """The error with the line that the whole file has it at."""
+        if not self._shift or error.line is None:
+            return error
+        line = error.line + self._shift
+        return FormatError(error.problem, error.file, line, error.value, error.remedy)
+
 
 Status = Literal["read", "unchanged", "copy", "waiting", "refused"]
+
 Exports = Literal["full", "increment"]
 
 # Logs that grow at the same time; a file that is not among them is hashed from its start.
 _MOST_DIGESTS = 1000
 
 GROWING = "it is still being written"
+
 HALF_LINE = "its last line is not finished"
 
 
@@ -73,7 +354,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadSoFar:
     """How files are read; the same words as in `bbq.read`."""
 
     adapter: str | None = None
@@ -91,7 +372,7 @@ class Reading:
         said = msgspec.json.encode(asdict(self), order="sorted", enc_hook=str)
         return hashlib.sha256(said).hexdigest()[:16]
 
-    def is_that_of(self, entry: Entry) -> bool:
+    def is_that_of(self, entry: SourceEntry) -> bool:
         """Whether a file was read in this way."""
         return self.adapter in (None, entry.adapter) and dict(self.options) == dict(entry.options)
 
@@ -99,7 +380,7 @@ class Reading:
 class Ingest:
     """Reads files into a store; remembers between calls how far each was hashed."""
 
-    def __init__(self, store: Store, reading: Reading = Reading()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, store: Store, reading: ReadSoFar = ReadSoFar()) -> None:  # noqa: B008 (frozen)
         self.store = store
         self.reading = reading
         self._digests: dict[int, Digest] = {}
@@ -136,12 +417,12 @@ class Ingest:
         self,
         transaction: Transaction,
         name: str,
-        before: Entry | None,
+        before: SourceEntry | None,
         stamp: str | None,
         error: Exception,
     ) -> Outcome:
         """Put the reason on record; what the file said before stands."""
-        old = before or Entry(name, "file", 0.0)
+        old = before or SourceEntry(name, "file", 0.0)
         reason = str(error).removeprefix(f"{name}: ")
         now = self.store.clock()
         entry = replace(old, status="refused", reason=reason, stamp=stamp, at=now)
@@ -149,7 +430,7 @@ class Ingest:
         transaction.record(source, entry, old.offset, transaction.last_id + 1, Tally())
         return Outcome(name, "refused", reason, old.adapter)
 
-    def known_digest(self, entry: Entry, file: OpenFile) -> Digest | None:
+    def known_digest(self, entry: SourceEntry, file: OpenFile) -> Digest | None:
         """What is known of the bytes that were read, if the file still begins with them."""
         known = self._digests.get(entry.id)
         if known is not None and known.size == entry.offset and file.still_begins_with(known):
@@ -175,7 +456,7 @@ class _Visit:
         ingest: Ingest,
         transaction: Transaction,
         file: OpenFile,
-        before: Entry | None,
+        before: SourceEntry | None,
         *,
         settled: bool,
     ) -> None:
@@ -211,11 +492,11 @@ class _Visit:
             getattr(self._adapter(adapter)[0], "lines_stand_alone", False)
         )
 
-    def _same(self, before: Entry) -> Outcome:
+    def _same(self, before: SourceEntry) -> Outcome:
         self.transaction.save(replace(before, status="read", reason=None, stamp=self.file.stamp))
         return Outcome(self.file.name, "unchanged", None, before.adapter)
 
-    def _moved_away(self, before: Entry) -> Entry | None:
+    def _moved_away(self, before: SourceEntry) -> SourceEntry | None:
         """Where the old content lives on under another name, that name has its answers."""
         heirs = entries(
             self.transaction.db,
@@ -232,7 +513,7 @@ class _Visit:
 
     # -- reading
 
-    def _whole(self, before: Entry | None) -> Outcome:
+    def _whole(self, before: SourceEntry | None) -> Outcome:
         """Read all of it; it replaces what it said before."""
         file = self.file
         try:
@@ -254,20 +535,20 @@ class _Visit:
             if twin is not None:
                 return self._copy(before, twin, digest)
         entry = replace(
-            before or Entry(file.name, "file", self.now),
+            before or SourceEntry(file.name, "file", self.now),
             adapter=adapter.name, why=why, options=dict(self.reading.options),
             n_rows=0, n_skipped=0, skipped={}, notes=(),
         )  # fmt: skip
         return self._read(entry, digest, 0)
 
-    def _appended(self, before: Entry, known: Digest) -> Outcome:
+    def _appended(self, before: SourceEntry, known: Digest) -> Outcome:
         """Read what a log has gained."""
         end = self.file.whole_lines(before.offset, settled=self.settled)
         if end == before.offset:
             return self._waits(before, HALF_LINE)
         return self._read(before, self.file.digest(end, known), before.offset)
 
-    def _read(self, entry: Entry, digest: Digest, start: int) -> Outcome:
+    def _read(self, entry: SourceEntry, digest: Digest, start: int) -> Outcome:
         file, reading = self.file, self.reading
         source = entry.id or self.transaction.save(entry)
         first_id = self.transaction.last_id + 1
@@ -313,7 +594,7 @@ class _Visit:
 
     # -- not reading
 
-    def _twin(self, digest: Digest) -> Entry | None:
+    def _twin(self, digest: Digest) -> SourceEntry | None:
         """Another file that has been read with the same content."""
         # Also the content that a log once had, if it has only grown since.
         found = entries(
@@ -326,24 +607,24 @@ class _Visit:
         )
         return found[0] if found else None
 
-    def _copy(self, before: Entry | None, twin: Entry, digest: Digest) -> Outcome:
+    def _copy(self, before: SourceEntry | None, twin: SourceEntry, digest: Digest) -> Outcome:
         reason = f"the same content as {twin.name}"
         entry = replace(
-            before or Entry(self.file.name, "file", self.now),
+            before or SourceEntry(self.file.name, "file", self.now),
             status="copy", reason=reason, sha256=digest.sha256, offset=digest.size,
             lines=digest.lines, stamp=self.file.stamp, adapter=twin.adapter, at=self.now,
         )  # fmt: skip
         self._note(entry)
         return Outcome(self.file.name, "copy", reason, twin.adapter)
 
-    def _waits(self, before: Entry | None, reason: str) -> Outcome:
-        entry = before or Entry(self.file.name, "file", self.now)
+    def _waits(self, before: SourceEntry | None, reason: str) -> Outcome:
+        entry = before or SourceEntry(self.file.name, "file", self.now)
         changed = entry.status != "waiting" or entry.reason != reason
         entry = replace(entry, status="waiting", reason=reason, stamp=self.file.stamp, at=self.now)
         if changed:
             self._note(entry)
         return Outcome(self.file.name, "waiting", reason, entry.adapter)
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: SourceEntry) -> None:
         source = self.transaction.save(entry)
         self.transaction.record(source, entry, entry.offset, self.transaction.last_id + 1, Tally())

@@ -11,22 +11,21 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin import report
+from bbq_plugin.analysis import leaderboard, rater_report, stopping
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.insight import leaderboard, rater_report, stopping
 from bbq_plugin.model import Fit
-from bbq_plugin.report.document import Origin
 from bbq_plugin.report.files import remove_leftovers, write_atomically
 from bbq_plugin.report.history import history_rows, most_points
-from bbq_plugin.report.pseudonym_key import pseudonym_key
-from bbq_plugin.report.pseudonyms import pseudonymised
+from bbq_plugin.report.json import Origin
+from bbq_plugin.report.pseudonyms import pseudonym_key, pseudonymised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from bbq_plugin.insight import Leaderboard, RaterReport
-    from bbq_plugin.insight.stopping import Stopping
-    from bbq_plugin.live.config import OutputSettings, Settings
+    from bbq_plugin.analysis import Leaderboard, RaterReport
+    from bbq_plugin.analysis.stopping import Stopping
+    from bbq_plugin.config import OutputSettings, Settings
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.report.history import Point
 
@@ -137,7 +136,7 @@ def _document(found: Judged, history: Sequence[Point], origin: Origin) -> str:
 
 
 def _page(found: Judged, history: Sequence[Point], origin: Origin) -> str:
-    from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
+    from bbq_plugin.report.html.page import report_html  # noqa: PLC0415 (an extra)
 
     fit = found.fit
     return report_html(

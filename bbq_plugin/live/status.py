@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import bbq_plugin
-from bbq_plugin.live.saved import last_fit
-from bbq_plugin.live.store import Store, holder
+from bbq_plugin.live.engine import last_fit
+from bbq_plugin.store import Store, holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bbq_plugin.live.store import Counts, Entry, Holder
+    from bbq_plugin.store import Counts, Holder, SourceEntry
 
 __all__ = ["SCHEMA", "FitNote", "Status", "status_of"]
 
@@ -42,7 +42,7 @@ class Status:
     last_fit: FitNote | None
     last_full_fit: FitNote | None
     #: In the order in which they first came.
-    sources: tuple[Entry, ...]
+    sources: tuple[SourceEntry, ...]
     writer: Holder | None
 
     def n_sources(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ def _holder_dict(writer: Holder) -> dict[str, Any]:
             "since": writer.since}  # fmt: skip
 
 
-def _source_dict(entry: Entry) -> dict[str, Any]:
+def _source_dict(entry: SourceEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "kind": entry.kind,

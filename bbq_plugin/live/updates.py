@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbq_plugin.insight import Leaderboard, RaterReport, leaderboard, rater_report
-from bbq_plugin.insight.leaderboard import to_rating
-from bbq_plugin.insight.raters import FALSE_RATE, LEAST
+from bbq_plugin.analysis import Leaderboard, RaterReport, leaderboard, rater_report
+from bbq_plugin.analysis.leaderboard import to_rating
+from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 
 if TYPE_CHECKING:
-    from bbq_plugin.insight.raters import Verdict
+    from bbq_plugin.analysis.raters import Verdict
     from bbq_plugin.model import Fit
 
 __all__ = ["ItemChange", "State", "Thresholds", "Update", "VerdictChange", "update_between"]

@@ -1,6 +1,6 @@
 """The maths: sees arrays, no files and no names of tools."""
 
-from bbq_plugin.model.fitting import Fit, Laplace, fit
+from bbq_plugin.model.fit import Fit, Laplace, fit
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.signed import SignedPriors
 

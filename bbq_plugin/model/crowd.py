@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 from scipy.sparse import coo_array, csr_array
 
-from bbq_plugin.aggregate import Triples
+from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objective import Floats
+from bbq_plugin.model.bbq import Floats
 from bbq_plugin.model.priors import CrowdPriors
 
 __all__ = ["CrowdBT"]

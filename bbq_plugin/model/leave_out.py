@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.aggregate import Triples
-from bbq_plugin.model import kernels_leave_out as kernels
+from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.model.bbq import Floats, Height, Joint
+from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.marginal import Marginal
-from bbq_plugin.model.objective import Floats, Joint, Point
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.signed import Signed, SignedPriors, signed_density
-from bbq_plugin.model.solve import solve_newton
+from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.threads import run_chunks
 
 __all__ = ["MOST_ITEMS", "Consensus", "LeftOut"]
@@ -148,7 +148,7 @@ def _joint(triples: Triples, priors: Priors | SignedPriors) -> Joint | Signed:
     return Joint(triples, priors.a, priors.b, priors.alpha, priors.beta)
 
 
-def _push(objective: Marginal | Signed | Joint, point: Point) -> Floats:
+def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:
     """Each triple's part of the gradient."""
     passes, t = objective.passes, objective.passes.triples
     s = passes.standing(point.theta)

@@ -6,9 +6,9 @@ from math import lgamma, log
 
 import numpy as np
 
-from bbq_plugin.aggregate import Triples
-from bbq_plugin.model import kernels_quadrature as quadrature
-from bbq_plugin.model.objective import Floats, Joint, Passes, Point
+from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.model.bbq import Floats, Height, Joint, Passes
+from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.signed import Signed
 from bbq_plugin.threads import run_chunks
@@ -77,7 +77,7 @@ class Marginal:
             return 0.0
         return float(np.sum(self.shape * theta - self.priors.b * np.exp(theta)))
 
-    def at(self, theta: Floats, quality: Floats) -> Point:
+    def at(self, theta: Floats, quality: Floats) -> Height:
         """Value, gradient and curvature; ``quality`` becomes the posterior mean of each q."""
         del quality  # integrated out: where it stood does not matter
         passes, t = self.passes, self.passes.triples
@@ -97,7 +97,7 @@ class Marginal:
         skill = np.zeros(theta.size) if self.priors.flat_items else self.priors.b * np.exp(theta)
         value = sum(part[0] for part in parts) + self._halves + self._prior(theta)
         gradient = gradient + self.shape - skill
-        return Point(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
+        return Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
         """The closed-form step with gamma averaged over q, then the level that suits the prior."""

@@ -18,12 +18,12 @@ from math import inf, isinf, lgamma, log, pi
 
 import numpy as np
 
-from bbq_plugin.aggregate import Triples
+from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import ConvergenceError
+from bbq_plugin.model.bbq import Floats, Height
 from bbq_plugin.model.marginal import ThetaDensity, theta_density
-from bbq_plugin.model.objective import Floats, Point
 from bbq_plugin.model.priors import Priors
-from bbq_plugin.model.solve import solve_newton
+from bbq_plugin.model.solvers import solve_newton
 
 __all__ = [
     "MOST_ITEMS",
@@ -128,7 +128,7 @@ class Evidence:
         return value - 0.5 * _log_determinant(density, found.point), found.theta
 
 
-def _log_determinant(density: ThetaDensity, point: Point) -> float:
+def _log_determinant(density: ThetaDensity, point: Height) -> float:
     return float(np.linalg.slogdet(density.passes.curvature(point))[1])
 
 

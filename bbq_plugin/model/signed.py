@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from bbq_plugin.aggregate import Triples
+from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model import kernels_signed as kernels
-from bbq_plugin.model.objective import Floats, Passes, Point
+from bbq_plugin.model.bbq import Floats, Height, Passes
+from bbq_plugin.model.kernels import inverting as kernels
 from bbq_plugin.threads import run_chunks
 
 __all__ = ["Signed", "SignedPriors", "signed_density"]
@@ -96,7 +96,7 @@ class Signed:
         u = np.array([kernels.decided_share(q, *self.exponents) for q in quality.tolist()])
         return np.column_stack((0.5 * (u + quality), 1.0 - u, 0.5 * (u - quality)))
 
-    def at(self, theta: Floats, quality: Floats) -> Point:
+    def at(self, theta: Floats, quality: Floats) -> Height:
         """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
         passes, t = self.passes, self.passes.triples
         s = passes.standing(theta)
@@ -118,7 +118,7 @@ class Signed:
         value = sum(part[0] for part in parts) + float(np.sum(shape * theta - skill))
         gradient = np.sum([part[1] for part in parts], axis=0) + shape - skill
         best = self.split(q) if shares else q
-        return Point(theta, best, value, gradient, skill, curve, rows)
+        return Height(theta, best, value, gradient, skill, curve, rows)
 
     def value(self, theta: Floats) -> float:
         """The value alone, q at its best."""

@@ -1,43 +1,332 @@
-"""A fit that follows its data: answers come, change and go, and a refresh costs only those.
-
-With q maximised out (or integrated out), the log-posterior of theta is a prior plus one share for
-each rater, so the gradient G and minus the Hessian S are sums over raters too. When the answers of
-some raters T change,
-
-    G += G_T(new) - G_T(old),    S += S_T(new) - S_T(old),    step = S^-1 G,    theta += step,
-
-and after the step G is what the quadratic model leaves of it. The other raters' shares are not
-revisited: their third derivatives, times the square of the way since the last full pass, are the
-error. Its estimate is part of the answer, and above a limit full passes take over.
-"""
+"""A fit that follows its data: answers come, change and go, and a refresh costs only those."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bbq_plugin.aggregate import Triples
-from bbq_plugin.errors import UsageError
-from bbq_plugin.model.changes import Changes, Codes, grown
-from bbq_plugin.model.histories import Histories, Sums
-from bbq_plugin.model.linear import dense_is_cheap, hill_solver, with_level
+from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.errors import DataError, UsageError
+from bbq_plugin.model.bbq import Floats, Height, Joint
+from bbq_plugin.model.kernels import incremental as kernels
+from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.marginal import Marginal, theta_density
-from bbq_plugin.model.objective import Floats, Joint, Point
 from bbq_plugin.model.priors import Priors
-from bbq_plugin.model.solve import Solution, solve_newton
+from bbq_plugin.model.solvers import Solution, dense_is_cheap, hill_solver, solve_newton, with_level
 
-__all__ = ["Refreshed", "Streaming"]
+__all__ = [
+    "ChangedTriples",
+    "Codes",
+    "Histories",
+    "Refreshed",
+    "Streaming",
+    "Sums",
+    "grown",
+]
+
+Codes = NDArray[np.int64]
+
+Ints = NDArray[np.int32]
+
+# Times the largest sum ever held: what rounding may leave of weights that were all taken back.
+ZERO = 1e-13
+
+
+def grown(array: NDArray[np.generic], used: int, need: int, fill: float) -> NDArray[np.generic]:
+    """The same array, or a copy of its first ``used`` with room for ``need`` and as many again."""
+    if need <= array.shape[0]:
+        return array
+    wider = np.full((2 * need, *array.shape[1:]), fill, dtype=array.dtype)
+    wider[:used] = array[:used]
+    return wider
+
+
+class ChangedTriples:
+    """The current triples of every rater: rows in the base or the tail, plus a list of changes."""
+
+    def __init__(self, triples: Triples) -> None:
+        self.largest = float(np.max(triples.weight, initial=0.0))
+        self.rest_on(triples)
+
+    def rest_on(self, triples: Triples) -> None:
+        """Make these triples the base, with nothing on top of it."""
+        self.base = triples
+        self.n_raters, self.n_items = triples.n_raters, triples.n_items
+        self.low, self.high = triples.start[:-1].copy(), triples.start[1:].copy()
+        self.moved = np.zeros(self.n_raters, dtype=np.bool_)
+        self.head = np.full(self.n_raters, -1, dtype=np.int64)
+        self.tail = _empty_rows(0)
+        self.log = _empty_rows(0)
+        self.log_next: Codes = np.empty(0, dtype=np.int64)
+        self.tail_size = self.log_size = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is on top of the base."""
+        same = (self.n_raters, self.n_items) == (self.base.n_raters, self.base.n_items)
+        return bool(self.log_size or not same)
+
+    def make_room(self, n_raters: int, n_items: int) -> None:
+        """Append raters and items without rows."""
+        used, self.n_items = self.n_raters, max(n_items, self.n_items)
+        if n_raters <= used:
+            return
+        for name, fill in (("low", 0), ("high", 0), ("moved", False), ("head", -1)):
+            setattr(self, name, grown(getattr(self, name), used, n_raters, fill))
+        self.n_raters = n_raters
+
+    def push(self, rater: Codes, winner: Ints, loser: Ints, weight: Floats) -> None:
+        """Put signed changes on the lists of their raters."""
+        used, need = self.log_size, self.log_size + rater.size
+        self.log = _grown_rows(self.log, used, need)
+        self.log_next = np.asarray(grown(self.log_next, used, need, -1), dtype=np.int64)
+        kernels.push(rater, winner, loser, weight, used, self.head, *self.log, self.log_next)
+        self.log_size = need
+
+    def counts(self, raters: Codes) -> Codes:
+        """How many rows each of these raters has, the lists left out."""
+        return np.asarray(self.high[raters] - self.low[raters])
+
+    def rows(self, raters: Codes) -> Triples:
+        """The rows of these raters, the lists left out."""
+        start = np.concatenate(([0], np.cumsum(self.counts(raters))))
+        winner, loser, weight = _empty_rows(int(start[-1]))
+        base = self.base
+        kernels.gather(
+            raters, self.low, self.high, self.moved, base.winner, base.loser, base.weight,
+            *self.tail, winner, loser, weight,
+        )  # fmt: skip
+        return Triples(start, winner, loser, weight, self.n_items)
+
+    def merged(self, raters: Codes, rows: Triples) -> Triples:
+        """``rows`` of these raters with their lists, equal ones summed, those taken back gone."""
+        length = np.empty(raters.size, dtype=np.int64)
+        kernels.list_lengths(raters, self.head, self.log_next, length)
+        start = np.zeros(raters.size + 1, dtype=np.int64)
+        winner, loser, weight = _empty_rows(rows.size + int(length.sum()))
+        bad, largest = kernels.merge(
+            raters, self.head, *self.log, self.log_next, self.n_items, ZERO, self.largest,
+            rows.start, rows.winner, rows.loser, rows.weight, start, winner, loser, weight,
+        )  # fmt: skip
+        if bad >= 0:
+            raise DataError(
+                f"rater {bad}: more was taken back than was ever given for a pair of items; "
+                "take back a comparison once, with the weight it was added with"
+            )
+        self.largest = largest
+        end = start[-1]
+        return Triples(start, winner[:end], loser[:end], weight[:end], self.n_items)
+
+    def settle(self, raters: Codes, triples: Triples) -> None:
+        """Let the merged rows of these raters stand in the tail, their lists used up."""
+        used, need = self.tail_size, self.tail_size + triples.size
+        self.tail = _grown_rows(self.tail, used, need)
+        winner, loser, weight = self.tail
+        winner[used:need], loser[used:need] = triples.winner, triples.loser
+        weight[used:need] = triples.weight
+        self.low[raters] = used + triples.start[:-1]
+        self.high[raters] = used + triples.start[1:]
+        self.moved[raters] = True
+        self.head[raters] = -1
+        self.tail_size = need
+
+    def compact(self) -> None:
+        """Let the tail's rows take their place in the base once there are as many; lists stay."""
+        if self.tail_size <= self.base.size:
+            return
+        self.base = self.rows(np.arange(self.n_raters))
+        start = self.base.start
+        self.low[: self.n_raters], self.high[: self.n_raters] = start[:-1], start[1:]
+        self.moved[:] = False
+        self.tail, self.tail_size = _empty_rows(0), 0
+
+    def touched(self) -> Codes:
+        """The raters of whom the base does not tell all."""
+        used = slice(0, self.n_raters)
+        new = np.arange(self.n_raters) >= self.base.n_raters
+        return np.flatnonzero(self.moved[used] | (self.head[used] >= 0) | new)
+
+    def whole(self) -> Triples:
+        """All triples as they are now."""
+        if not self.any:
+            return self.base
+        everyone = np.arange(self.n_raters)
+        return self.merged(everyone, self.rows(everyone))
+
+
+def _empty_rows(n: int) -> tuple[Ints, Ints, Floats]:
+    return np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32), np.empty(n)
+
+
+def _grown_rows(rows: tuple[Ints, Ints, Floats], used: int, need: int) -> tuple[Ints, Ints, Floats]:
+    winner, loser, weight = rows
+    return (
+        np.asarray(grown(winner, used, need, 0), dtype=np.int32),
+        np.asarray(grown(loser, used, need, 0), dtype=np.int32),
+        np.asarray(grown(weight, used, need, 0.0), dtype=np.float64),
+    )
+
+
+LONG = 64  # rows, and two for each item: below that reading them costs no more than the expansion
+
+HEAVY_SHARE = 0.05  # of a history's weight that may change before it is read anew
+
+FARTHEST_Q = 0.05  # joint: the series in q has four terms
+
+FARTHEST_SD = 0.5  # marginal: standard deviations of q; the nodes reach over five
+
+
+@dataclass(slots=True, eq=False)
+class Sums:
+    """A change of the gradient and of minus the Hessian, in parts that are cheap to add up."""
+
+    n_items: int
+    gradient: Floats = field(init=False)
+    half: Floats = field(init=False)
+    outer: Floats = field(init=False)
+    strain: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        k = self.n_items
+        self.gradient, self.strain = np.zeros(k), np.zeros(k)
+        self.half, self.outer = np.zeros((k, k)), np.zeros((k, k))
+
+    def include(self, other: Sums) -> None:
+        """Add another change."""
+        self.gradient += other.gradient
+        self.half += other.half
+        self.outer += other.outer
+        self.strain += other.strain
+
+    def curvature(self) -> Floats:
+        """The dense change: pairs (whose rows sum to zero) minus outer products."""
+        full: Floats = self.half + self.half.T
+        full[np.diag_indices(self.n_items)] = -full.sum(axis=1)
+        return full - self.outer
+
+
+class Histories:
+    """The expansions of all raters with many rows, and where theta was when each was made."""
+
+    def __init__(self, triples: Triples, objective: Joint | Marginal, point: Height) -> None:
+        self.objective_priors = _beta_of(objective)
+        k = triples.n_items
+        count = np.diff(triples.start)
+        raters = np.flatnonzero(count > max(LONG, 2 * k))
+        self._slot = np.full(triples.n_raters, -1, dtype=np.int64)
+        self._slot[raters] = np.arange(raters.size)
+        self._trail, self._now = point.theta[None, :].copy(), 0
+        n = raters.size
+        self._stamp = np.zeros(n, dtype=np.int64)
+        self._held, self._changed = np.zeros(n), np.zeros(n)
+        if isinstance(objective, Marginal):
+            nodes = quadrature.NODES * objective.parts.shape[0]
+            self._node, self._mass = np.empty((n, nodes)), np.empty((n, nodes))
+            self._cross = np.empty((n, quadrature.ROWS, k))
+        else:
+            self._centre, self._moments = np.empty(n), np.empty((n, kernels.MOMENTS))
+            self._cross = np.empty((n, 2, k))
+        self.expand(raters, raters, triples, objective, point)
+
+    def move(self, theta: Floats) -> None:
+        """Remember where theta is now."""
+        self._now += 1
+        self._trail = np.asarray(grown(self._trail, self._now, self._now + 1, 0.0), np.float64)
+        self._trail[self._now] = theta
+
+    def long(self, raters: Codes) -> NDArray[np.bool_]:
+        """Which of these raters have an expansion."""
+        known = raters < self._slot.size
+        known[known] = self._slot[raters[known]] >= 0
+        return known
+
+    def note(self, raters: Codes, weight: Floats) -> NDArray[np.bool_]:
+        """Count changes of these raters (all long); which of them are due to be read anew."""
+        slots = self._slot[raters]
+        self._changed[slots] += weight
+        due: NDArray[np.bool_] = self._changed[slots] > HEAVY_SHARE * self._held[slots]
+        return due
+
+    def expand(
+        self, raters: Codes, index: Codes, triples: Triples, objective: Joint | Marginal,
+        point: Height,
+    ) -> None:  # fmt: skip
+        """Expand the histories of these raters, number ``index`` of ``triples``, anew."""
+        if raters.size == 0:
+            return
+        t, slots = triples, self._slot[raters]
+        if isinstance(objective, Marginal):
+            s = objective.passes.standing(point.theta)
+            kernels.expand_marginal(
+                index, slots, t.start, t.winner, t.loser, t.weight, s, objective.parts,
+                objective.tops, point.rows, self._node, self._mass, self._cross,
+            )  # fmt: skip
+        else:
+            kernels.expand_joint(
+                index, slots, t.start, t.winner, t.loser, t.weight, pair_table(point.theta),
+                t.n_items, point.quality, self._centre, self._moments, self._cross,
+            )  # fmt: skip
+        total = np.concatenate(([0.0], np.cumsum(t.weight)))
+        self._held[slots] = total[t.start[index + 1]] - total[t.start[index]]
+        self._changed[slots] = 0.0
+        self._stamp[slots] = self._now
+
+    def add(
+        self, sign: float, raters: Codes, heads: Codes, changes: ChangedTriples, quality: Floats,
+        sums: Sums,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Add ``sign`` times what these raters say with the lists from ``heads`` on.
+
+        Sets their quality, and returns who is farther from where the expansion was made than it
+        can be trusted.
+        """
+        k, slots = changes.n_items, self._slot[raters]
+        far = np.empty(raters.size)
+        trail = self._trail[: self._now + 1]
+        log, table = (*changes.log, changes.log_next), pair_table(trail[-1])
+        if self.objective_priors is None:
+            rows = np.empty((raters.size, quadrature.ROWS, k))
+            kernels.near_marginal(
+                sign, raters, slots, heads, *log, table, k, trail, self._stamp, self._node,
+                self._mass, self._cross, quality, sums.gradient, sums.half, rows, far,
+            )  # fmt: skip
+            flat, farthest = rows.reshape(-1, k), FARTHEST_SD
+        else:
+            flat, farthest = np.empty((raters.size, k)), FARTHEST_Q
+            kernels.near_joint(
+                sign, raters, slots, heads, *log, table, k, *self.objective_priors, trail,
+                self._stamp, self._centre, self._moments, self._cross, quality,
+                sums.gradient, sums.half, flat, sums.strain, far,
+            )  # fmt: skip
+        sums.outer += sign * (flat.T @ flat)
+        return np.asarray(far > farthest)
+
+
+def pair_table(theta: Floats) -> Floats:
+    """s of all pairs of items, winner * K + loser."""
+    return np.asarray(0.5 * np.tanh(0.5 * (theta[:, None] - theta[None, :]))).ravel()
+
+
+def _beta_of(objective: Joint | Marginal) -> tuple[float, float] | None:
+    return None if isinstance(objective, Marginal) else (objective.alpha, objective.beta)
+
 
 LARGEST_ERROR = 3e-4  # nats: 0.05 points of a rating
+
 SAFETY = 2.0  # the estimate has the leading terms alone
+
 INVERSE_ITERATIONS = 4
+
 PROBE = 0.01  # nats: far enough for the third derivative to show, near enough for it alone
+
 FULL_TOLERANCE = 1e-5  # nats, of a full pass that a refresh asks for
+
 LARGEST_SHARE = 0.5  # of the rows: to read so many twice costs as much as full passes
+
 MOST_ITEMS = 512  # beyond, K x K work is no longer small beside a pass over the data
 
 
@@ -76,7 +365,7 @@ class Streaming:
     ) -> None:
         self.priors, self.fixed, self.marginal = priors, fixed, marginal
         self._n_raters = triples.n_raters
-        self._changes = Changes(triples.without_raters() if fixed else triples)
+        self._changes = ChangedTriples(triples.without_raters() if fixed else triples)
         level, mode = self._start
         self._theta: Floats = np.full(triples.n_items, level)
         if theta is not None:
@@ -307,7 +596,7 @@ class Streaming:
         way = theta - self._rested
         return self._bend * float(np.max(way) - np.min(way)) ** 2
 
-    def _measured_bend(self, objective: Joint | Marginal, point: Point) -> float:
+    def _measured_bend(self, objective: Joint | Marginal, point: Height) -> float:
         """Nats of error for the square of a way, along the way that the data tell least about.
 
         There theta and the qualities trade off against each other (larger differences, worse

@@ -1,6 +1,8 @@
 """From decisions to files: JSON, CSV, pages and tables for people."""
 
-from bbq_plugin.report.document import (
+from bbq_plugin.report.csv import grouped_csv, leaderboard_csv, rows_csv
+from bbq_plugin.report.files import write_atomically
+from bbq_plugin.report.json import (
     SCHEMA,
     Origin,
     excluded_names,
@@ -12,9 +14,7 @@ from bbq_plugin.report.document import (
     stability_dict,
     verdict_counts,
 )
-from bbq_plugin.report.files import write_atomically
-from bbq_plugin.report.sheet import grouped_csv, leaderboard_csv, rows_csv
-from bbq_plugin.report.stopping import stopping_lines
+from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.report.tables import (
     leaderboard_table,
     origin_lines,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.model.fitting import LARGEST_COVARIANCE
+from bbq_plugin.model.fit import LARGEST_COVARIANCE
 from bbq_plugin.report.charts_items import leaderboard_spec, matrix_spec
 from bbq_plugin.report.charts_raters import Scatter
 from bbq_plugin.report.charts_render import to_png, to_svg
@@ -14,8 +14,8 @@ from bbq_plugin.report.charts_style import FILE, Palette
 if TYPE_CHECKING:
     import os
 
-    from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.analysis import Leaderboard, RaterReport
+    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
 
 __all__ = ["chart_specs", "write_charts"]

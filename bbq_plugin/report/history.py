@@ -15,8 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bbq_plugin.insight import Leaderboard
-    from bbq_plugin.insight.leaderboard import Scale
+    from bbq_plugin.analysis import Leaderboard
+    from bbq_plugin.analysis.leaderboard import Scale
 
 __all__ = [
     "Moment",
@@ -167,6 +167,6 @@ def _rescaled(ratings: Any, before: Scale, after: Scale) -> Any:
     if before == after:
         return ratings
     # Not above: documents that hold no fit should not wait for numba.
-    from bbq_plugin.insight.leaderboard import from_rating, to_rating  # noqa: PLC0415
+    from bbq_plugin.analysis.leaderboard import from_rating, to_rating  # noqa: PLC0415
 
     return to_rating(from_rating(ratings, before), after)

@@ -1,20 +1,20 @@
-"""Rater names replaced by keyed pseudonyms.
-
-A pseudonym is a keyed BLAKE2 hash: whoever has the key gets the same names again, whoever has not
-cannot even check a guess. So the key is a secret: it comes from a file or the environment.
-"""
+"""Rater names replaced by keyed pseudonyms, and where the key comes from."""
 
 from __future__ import annotations
 
+import os
+import secrets
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from bbq_plugin.comparisons import Skipped
-from bbq_plugin.errors import DataError
+from bbq_plugin.data.records import Skipped
+from bbq_plugin.errors import BBQError, DataError, UsageError
 
 if TYPE_CHECKING:
-    from bbq_plugin.comparisons import Comparisons
+    from pathlib import Path
+
+    from bbq_plugin.data.dataset import Comparisons
 
 # 64 bits: among a million raters the chance that two share one is 3 in 100 million.
 _BYTES = 8
@@ -36,3 +36,44 @@ def pseudonymised(data: Comparisons, key: bytes) -> Comparisons:
     # What was skipped may quote a rater's name.
     skipped = tuple(Skipped(one.where, one.reason) for one in data.skipped)
     return replace(data, raters=raters, skipped=skipped)
+
+
+VARIABLE = "BBQ_PSEUDONYM_KEY"
+
+# A shorter key can be found by trying.
+_SHORTEST = 16
+
+
+def pseudonym_key(key_file: Path | None, *, lasting: bool = False) -> tuple[bytes, list[str]]:
+    """The key, and what has to be said about it.
+
+    Without a key a random one is used, unless the names are to last beyond this run.
+    """
+    if key_file is not None:
+        key, where = key_file.read_bytes().strip(), str(key_file)
+    else:
+        key, where = (
+            os.environ.get(VARIABLE, "").strip().encode("utf-8", "surrogateescape"),
+            VARIABLE,
+        )
+    if key:
+        if len(key) >= _SHORTEST:
+            return key, []
+        return key, [
+            (
+                f"the pseudonym key in {where} has {len(key)} bytes; one of at least {_SHORTEST} "
+                "keeps the names from being found by trying"
+            )
+        ]
+    if key_file is not None:
+        raise BBQError(f"{key_file}: the file is empty; put the key of the pseudonyms into it")
+    if lasting:
+        raise UsageError(
+            f"no pseudonym key in {VARIABLE} or the pseudonym_key_file: names that change with "
+            f"every start are of no use; put at least {_SHORTEST} random bytes there"
+        )
+    note = (
+        f"no pseudonym key in {VARIABLE} or --pseudonym-key-file: a random one is used, "
+        "so the names will be others in the next run"
+    )
+    return secrets.token_bytes(32), [note]

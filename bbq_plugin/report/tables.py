@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isnan
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.table import Table
 from rich.text import Text
 
 import bbq_plugin
-from bbq_plugin.insight.raters.words import effect_text
-from bbq_plugin.report.text import counted, plain
+from bbq_plugin.analysis.raters.reasons import effect_text
+from bbq_plugin.text import counted, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from bbq_plugin.comparisons import Comparisons
-    from bbq_plugin.insight import (
+    from bbq_plugin.analysis import (
         ItemRow,
         Leaderboard,
         NextPairs,
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
         RaterRow,
         Stability,
     )
+    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.report.document import Origin
+    from bbq_plugin.protocols import Action
+    from bbq_plugin.report.json import Origin
 
 _Row = TypeVar("_Row")
+
 _Column = tuple[str, "Callable[[_Row], Text]"]
 
 # Narrower than this, the columns that matter less are left out; a table cut up is no table.
@@ -36,12 +39,14 @@ _ROOMY, _WIDE = 80, 110
 
 # Columns of words; all others hold numbers, which stay whole.
 _WORDS = ("item", "left", "right", "ahead", "rater", "verdict", "reasons")
+
 _FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
 
 # Items that the line on both_bad names.
 _WORST_SHOWN = 3
 
 _UNKNOWN = "–"
+
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
 
@@ -279,3 +284,43 @@ def _span(lower: float, upper: float, digits: int) -> str:
 
 def _right(text: str, style: str = "") -> Text:
     return Text(text, style, justify="right")
+
+
+#: Rows of the table; --format json has all of them.
+_MOST_ACTIONS = 40
+
+
+def plan_table(actions: Iterable[Action], title: str) -> Table:
+    """Build the table of what is to be written, and why."""
+    rows = list(actions)
+    table = Table(title=title)
+    table.add_column("action", no_wrap=True)
+    for name in ("what", "from", "to", "reason"):
+        table.add_column(name, overflow="fold")
+    for action in rows[:_MOST_ACTIONS]:
+        values = (action.target, _shown(action.before), _shown(action.after), action.reason)
+        table.add_row(action.kind, *(Text(plain(value)) for value in values))
+    if len(rows) > _MOST_ACTIONS:
+        table.caption = f"and {len(rows) - _MOST_ACTIONS:,} more; --format json has all of them"
+    return table
+
+
+def _shown(values: Mapping[str, Any] | None) -> str:
+    if values is None:
+        return "nothing yet"
+    hidden = ("last_answer", "task", "rater")
+    return ", ".join(f"{k} {_value(v)}" for k, v in values.items() if k not in hidden) or "–"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"of {counted(len(value.get('items', ())), 'rater')}"
+    return (
+        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else f"{value}"
+    )
+
+
+def counts_line(actions: Iterable[Action]) -> str:
+    """Say how many of each kind."""
+    counts = Counter(action.kind for action in actions)
+    return ", ".join(f"{kind} {n:,}" for kind, n in sorted(counts.items())) or "nothing to do"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bbq_plugin.analysis.next_pairs import prediction_scores
 from bbq_plugin.errors import UsageError
-from bbq_plugin.insight.pairs import prediction_scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbq_plugin.insight import NextPairs
+    from bbq_plugin.analysis import NextPairs
 
 __all__ = ["PAIRS_VERSION", "label_studio_json", "label_studio_tasks"]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bbq_plugin import fit, simulate
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.data.files import read, records
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import FormatError, UsageError
-from bbq_plugin.registry import read, records
-from bbq_plugin.simulation.files import write_study
+from bbq_plugin.simulation import write_study
 
 if TYPE_CHECKING:
     from pathlib import Path

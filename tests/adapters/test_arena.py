@@ -5,11 +5,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bbq_adapters.arena import RATER_FIELDS, ArenaAdapter
+from bbq_adapters.arena import ArenaAdapter
+from bbq_adapters.fields import RATER_FIELDS
 
-from bbq_plugin.comparisons import Comparison, Record
+from bbq_plugin.data.files import read, records
+from bbq_plugin.data.records import Comparison, Record
 from bbq_plugin.errors import FormatError, UsageError
-from bbq_plugin.registry import read, records
 
 if TYPE_CHECKING:
     from pathlib import Path

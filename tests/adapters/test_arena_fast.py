@@ -8,13 +8,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from bbq_adapters import arena_fast
+from bbq_adapters import arena as arena_fast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Batch
+from bbq_plugin.data.files import read
+from bbq_plugin.data.records import Batch
 from bbq_plugin.errors import FormatError
-from bbq_plugin.registry import adapters, read
+from bbq_plugin.plugins import adapters
 
 names = st.sampled_from(["oak", "elm", "ash", "tie", "model_a", 7, 7.0, "7", "ü"])
 raters = st.sampled_from(["ann", "bob", "", None, 3, ["x", "y"]])

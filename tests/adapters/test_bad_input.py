@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bbq_plugin import simulate
+from bbq_plugin.data.files import read, read_by
 from bbq_plugin.errors import DataError, FormatError, UsageError
-from bbq_plugin.registry import adapters, read, read_by
-from bbq_plugin.simulation.files import write_study
+from bbq_plugin.plugins import adapters
+from bbq_plugin.simulation import write_study
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

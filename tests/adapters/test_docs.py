@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bbq_adapters.table import Columns
 
-from bbq_plugin.registry import describe
+from bbq_plugin.plugins import describe
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "formats.md").read_text(encoding="utf-8")

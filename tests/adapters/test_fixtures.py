@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bbq_plugin.comparisons import Comparison, Note, Skipped
-from bbq_plugin.registry import read, records
+from bbq_plugin.data.files import read, records
+from bbq_plugin.data.records import Comparison, Note, Skipped
 
 FIXTURES = Path(__file__).parent / "fixtures"
 CASES = sorted(FIXTURES.glob("*.expected.json"))
@@ -83,7 +83,7 @@ def test_a_parquet_table_says_the_same(file: str, packed: bool, tmp_path: Path) 
 
 
 def _rows(path: Path) -> Any:
-    from bbq_adapters._rows import rows  # noqa: PLC0415
+    from bbq_adapters.rows import rows  # noqa: PLC0415
 
     with path.open("rb") as file:
         yield from rows(file, path.name)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import GOLD, SHOWN_ORDER, Comparison
-from bbq_plugin.registry import records
+from bbq_plugin.data.files import records
+from bbq_plugin.data.records import GOLD, SHOWN_ORDER, Comparison
 
 
 def _annotation(number: int, rater: int, result: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter
 
-from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.data.files import read, records
+from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.registry import adapters, read, records
+from bbq_plugin.plugins import adapters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

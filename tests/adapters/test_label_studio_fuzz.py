@@ -12,7 +12,8 @@ from bbq_adapters.label_studio import LabelStudioAdapter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import DataError, FormatError
 
 FIXTURES = Path(__file__).resolve().parent / "label_studio" / "fixtures"

@@ -7,12 +7,13 @@ import json
 from typing import Any, cast
 
 import pytest
-from bbq_adapters.label_studio import LabelStudioAdapter, words
-from bbq_adapters.label_studio.scanner import objects
+from bbq_adapters.label_studio import LabelStudioAdapter
+from bbq_adapters.label_studio import names as label_names
+from bbq_adapters.label_studio.files import objects
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 
 
@@ -294,7 +295,7 @@ def test_well_known_labels(label: str, outcome: str) -> None:
     ["A is worse", "not A", "A or B", "neither", "left right", "B > A", "A > 2", "yes", "", "ñ"],
 )
 def test_labels_that_could_mean_anything_are_not_guessed(label: str) -> None:
-    assert words.meaning(label) is None
+    assert label_names.label_meaning(label) is None
 
 
 def test_a_label_that_turns_up_late_is_refused_where_it_stands() -> None:

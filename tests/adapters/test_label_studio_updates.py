@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bbq_plugin.data.files import read, read_by
 from bbq_plugin.errors import FormatError
-from bbq_plugin.registry import read, read_by
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bbq_plugin.comparisons import Comparisons
+    from bbq_plugin.data.dataset import Comparisons
 
 MODELS = {"model_left": "gpt", "model_right": "llama"}
 RANKED = {"items": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}

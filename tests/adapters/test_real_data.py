@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bbq_plugin.registry import read, read_by
+from bbq_plugin.data.files import read, read_by
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

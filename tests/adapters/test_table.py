@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.data.files import read, records
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import FormatError, UsageError
-from bbq_plugin.registry import read, records
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -54,7 +54,7 @@ def wheel(folder: Path) -> Path:
 USE = """
 import json
 import bbq_plugin as bbq
-from bbq_plugin.registry import adapters, describe
+from bbq_plugin.plugins import adapters, describe
 data = bbq.read("club.chess", draws="false")
 print(json.dumps({
     "known": sorted(adapters()),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bbq_plugin.comparisons import Comparison
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
-
-if TYPE_CHECKING:
-    pass
+from bbq_plugin.data.records import Comparison
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 
 
 def answer(key: str, outcome: Any = "left", rater: str | None = "ann", **more: Any) -> Comparison:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.live.store import Store
+from bbq_plugin.store import Store
 from tests.live.folders import Folder
 
 if TYPE_CHECKING:

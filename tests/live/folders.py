@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from bbq_plugin.live.ingest import Ingest, Offer, Outcome
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
-
-if TYPE_CHECKING:
-    pass
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 
 
 class Folder:

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import bbq_plugin as bbq
-from bbq_plugin.insight import leaderboard
+from bbq_plugin.analysis import leaderboard
 
 HOOK, _FIT = bbq.Hook, (bbq.fit, leaderboard)
 

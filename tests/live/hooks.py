@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import bbq_plugin as bbq
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
-
-if TYPE_CHECKING:
-    pass
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 
 
 def kept(path: Path) -> dict[str, bbq.Comparison]:

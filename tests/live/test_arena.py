@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

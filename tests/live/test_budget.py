@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bbq_plugin.feedback import Action, Plan, Policy, kinds_of
-from bbq_plugin.live.remote import Memory
-from bbq_plugin.live.store import Store
+from bbq_plugin.live.feedback import Memory
+from bbq_plugin.protocols import Action, Plan, Policy, kinds_of
+from bbq_plugin.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

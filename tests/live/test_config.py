@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 from bbq_plugin.cli.settings import Configured, options
+from bbq_plugin.config import KEYS, Settings, load, unknown_variables
 from bbq_plugin.errors import SettingsError
-from bbq_plugin.live.config import KEYS, Settings, load, unknown_variables
 from bbq_plugin.model import Priors
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "live.md"

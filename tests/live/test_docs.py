@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bbq_plugin.live.config import load
+from bbq_plugin.config import load
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import Offer
 from tests.live.stores import study

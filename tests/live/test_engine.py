@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparison, Comparisons
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, StoreError, UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store.read import records_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.analysis import rater_report
+from bbq_plugin.config import load
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.insight import rater_report
-from bbq_plugin.live.config import load
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.excluded import Excluded
 from bbq_plugin.live.server.view import View
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bbq_plugin.live.config import Settings
-    from bbq_plugin.live.remote.line import Opened
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.config import Settings
+    from bbq_plugin.live.feedback.connection import Opened
+    from bbq_plugin.store import Store
 
 # So many good answers of somebody who has guessed 40 times before.
 SURELY_BAD, BETWEEN, RECOVERED = 0, 6, 16

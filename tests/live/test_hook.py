@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +15,6 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import DataError, StoreBusyError, StoreError, UsageError
 from tests.live.hooks import cast, kept, study
-
-if TYPE_CHECKING:
-    pass
 
 
 def test_a_vote_is_in_the_store_when_the_call_returns(path: Path, hook: bbq.Hook) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.errors import DataError, StoreBusyError, UsageError
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 
 if TYPE_CHECKING:
     from pathlib import Path

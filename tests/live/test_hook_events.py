@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Skipped
+from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from tests.live.hooks import kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bbq_plugin.comparisons import Record
+    from bbq_plugin.data.records import Record
 
 
 class Ticks:

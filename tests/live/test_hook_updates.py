@@ -7,19 +7,14 @@ import re
 import threading
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.live.commits import merged
-from bbq_plugin.live.store import Store
+from bbq_plugin.store import Store
 from tests.live.hooks import cast, kept, study
-
-if TYPE_CHECKING:
-    pass
-
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from bbq_plugin.live.ingest import HALF_LINE, Outcome
 from tests.live.folders import KINDS, Folder, begun, line, rows, said
-
-if TYPE_CHECKING:
-    pass
 
 
 @KINDS

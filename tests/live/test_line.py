@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live.remote import Line
+from bbq_plugin.live.feedback import OpenProject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ class Server:
     def __init__(self) -> None:
         self.down: set[str] = set()
         self.told: list[str] = []
-        self.line = Line(self.open, self.told.append)
+        self.line = OpenProject(self.open, self.told.append)
         self._notice: Callable[[str], None] = lambda _: None
 
     @contextmanager

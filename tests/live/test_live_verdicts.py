@@ -24,15 +24,15 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.live.ingest import Offer, Reading
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.live.ingest import Offer, ReadSoFar
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 from tests.live.stores import report, run
 
 LEAD, TIRED, CARELESS = 100, 7, 8
 N_TASKS, N_RATERS, ITEMS = 120, 8, 6
 START = 1_790_000_000.0
-PARTS = Reading(exports="increment")
+PARTS = ReadSoFar(exports="increment")
 
 Task = dict[str, Any]
 
@@ -123,7 +123,7 @@ def test_the_study_is_one_in_which_time_and_known_questions_decide(
     assert from_file[str(CARELESS)]["tempo"] < 1
 
 
-def ingested(store: Path, folder: Path, *parts: list[Task], reading: Reading = PARTS) -> None:
+def ingested(store: Path, folder: Path, *parts: list[Task], reading: ReadSoFar = PARTS) -> None:
     folder.mkdir(exist_ok=True)
     with Engine(store, reading=reading) as engine:
         for part in parts:
@@ -196,7 +196,7 @@ def test_edits_and_retractions_give_the_verdicts_of_the_newer_export(
     newer[2]["annotations"][1]["updated_at"] = stamp(20_000.0)
     expected = verdicts(written(tmp_path / "newer.json", newer))
     store = tmp_path / "s.db"
-    ingested(store, tmp_path / "in", tasks, newer, reading=Reading())
+    ingested(store, tmp_path / "in", tasks, newer, reading=ReadSoFar())
     agree(verdicts("--store", store), expected)
     with Store(store) as found:
         assert found.check() == []
@@ -206,8 +206,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer, Reading
-engine = Engine(sys.argv[1], reading=Reading(exports="increment"))
+from bbq_plugin.live.ingest import Offer, ReadSoFar
+engine = Engine(sys.argv[1], reading=ReadSoFar(exports="increment"))
 engine.ingest([Offer(Path(sys.argv[2]), "first.json")])
 engine.refresh()
 with engine.store.transaction() as transaction:
@@ -384,7 +384,7 @@ def test_the_hook_takes_known_questions_and_times(tasks: list[Task], tmp_path: P
 def test_a_store_of_before_is_brought_up_to_date_with_nothing_lost(
     tasks: list[Task], from_file: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.live.store.chunks.CHUNK_ROWS", 100)
+    monkeypatch.setattr("bbq_plugin.store.columns.CHUNK_ROWS", 100)
     store = tmp_path / "s.db"
     ingested(store, tmp_path / "in", *(tasks[i::5] for i in range(5)))
     _aged(store)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bbq_plugin as bbq
+from bbq_plugin.config import Settings, load
 from bbq_plugin.errors import UsageError
-from bbq_plugin.live.config import Settings, load
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.outputs import output_key, write_outputs
-from bbq_plugin.report.document import Origin
+from bbq_plugin.report.json import Origin
 from bbq_plugin.report.pseudonyms import pseudonym
 from tests.report.studies import HOSTILE
 
@@ -174,7 +174,7 @@ _WITHOUT = """
 import sys
 sys.modules[sys.argv[3]] = None
 from pathlib import Path
-from bbq_plugin.live.config import load
+from bbq_plugin.config import load
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.outputs import write_outputs
 with Engine(sys.argv[1]) as engine:

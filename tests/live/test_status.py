@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.store import Entry
 from bbq_plugin.report.history import history_rows
+from bbq_plugin.store import SourceEntry
 from tests.live.stores import HOSTILE_NAME, filled, report, run
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_thousands_of_bad_files_do_not_fill_the_screen(tmp_path: Path) -> None:
     with Engine(tmp_path / "a.db") as engine, engine.store.transaction() as transaction:
         for i in range(3000):
-            transaction.save(Entry(f"{i}.csv", "file", 1.7e9 + i, "refused", "no"))
+            transaction.save(SourceEntry(f"{i}.csv", "file", 1.7e9 + i, "refused", "no"))
     shown = run("status", "--store", tmp_path / "a.db").stdout
     assert len(shown.splitlines()) < 40
     assert "2999.csv" in shown

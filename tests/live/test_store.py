@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.comparisons import Comparison, Skipped, Whole
+from bbq_plugin.data.records import Comparison, Skipped, Whole
 from bbq_plugin.errors import DataError
-from bbq_plugin.live.store import Store, chunks
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store import Store, columns
+from bbq_plugin.store.read import records_of
 from tests.live.answers import answer, held, ranking
-
-if TYPE_CHECKING:
-    pass
-
 
 # -- which record of an answer counts
 
@@ -232,7 +228,7 @@ OPERATIONS = st.lists(
 def test_any_sequence_of_changes_is_what_a_dict_would_hold(operations: list[Any]) -> None:
     expected: dict[str, tuple[str, str]] = {}
     with Store(":memory:") as store, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "CHUNK_ROWS", 4)
+        patch.setattr(columns, "CHUNK_ROWS", 4)
         for what, values in operations:
             if what == "add":
                 store.add([answer(f"k{i}", outcome, rater) for i, outcome, rater in values])

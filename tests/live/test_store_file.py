@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbq_plugin.comparisons import Batch
+from bbq_plugin.data.records import Batch
 from bbq_plugin.errors import StoreBusyError, StoreError
-from bbq_plugin.events import News
-from bbq_plugin.feedback import TaskState
 from bbq_plugin.live.events import take
-from bbq_plugin.live.remote import Memory
-from bbq_plugin.live.store import Store, chunks, holder, ledger, read_store
-from bbq_plugin.live.store.schema import VERSION
-from bbq_plugin.live.store.transaction import SourceLog
+from bbq_plugin.live.feedback import Memory
+from bbq_plugin.protocols import News, TaskState
+from bbq_plugin.store import Store, columns, holder, read_store, sources
+from bbq_plugin.store.schema import VERSION
+from bbq_plugin.store.transaction import SourceLog
 from tests.live.answers import answer, ranking
 
 if TYPE_CHECKING:
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def test_columns_hold_what_the_rows_hold_after_any_change(monkeypatch: Any, store: Store) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 10)
     for start in range(0, 100, 7):
         store.add(
             [answer(f"k{i}", rater=f"r{i % 5}", time_s=i / 7) for i in range(start, start + 9)]
         )
         store.retract([f"k{start}"])
-    rows = chunks.rows_between(store.db, 0)
+    rows = columns.rows_between(store.db, 0)
     loaded = store.load()
     for name, column in rows.items():
         np.testing.assert_array_equal(loaded[name], column)
@@ -48,7 +47,7 @@ def test_columns_hold_what_the_rows_hold_after_any_change(monkeypatch: Any, stor
 def test_damaged_columns_are_noticed_and_can_be_written_anew(
     monkeypatch: Any, store: Store
 ) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 4)
     store.add([answer(f"k{i}") for i in range(9)])
     store.db.execute("UPDATE chunk SET data = zeroblob(length(data))")
     with pytest.raises(StoreError, match="bbq store vacuum"):
@@ -221,7 +220,7 @@ def test_history_keeps_the_leaderboard_of_each_moment(store: Store) -> None:
 
 
 def test_history_does_not_grow_without_end(monkeypatch: Any, store: Store) -> None:
-    monkeypatch.setattr(ledger, "MOST_HISTORY", 20)
+    monkeypatch.setattr(sources, "MOST_HISTORY", 20)
     store.add([answer("1")])
     for i in range(100):
         store.add_history(float(i), i, "full", [("x", 1000.0 + i, None, None, 1)])

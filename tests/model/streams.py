@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.aggregate import Triples, aggregate
+from bbq_plugin.data.aggregate import Triples, aggregate
 from bbq_plugin.model import Priors
+from bbq_plugin.model.bbq import Height, Joint
 from bbq_plugin.model.marginal import theta_density
-from bbq_plugin.model.objective import Joint, Point
-from bbq_plugin.model.solve import solve_newton
+from bbq_plugin.model.solvers import solve_newton
 from tests.model.studies import draw_study
 
 TENTH_OF_A_POINT = 0.1 / 173.7  # nats
@@ -78,7 +78,7 @@ def cold(
     return found.theta, np.ones(triples.n_raters) if fixed else found.quality
 
 
-def outer_products(target: Any, point: Point) -> Any:
+def outer_products(target: Any, point: Height) -> Any:
     """What the curvature of the pairs alone has too much."""
     pairs = replace(point, rows=np.zeros_like(point.rows))
     return target.passes.curvature(pairs) - target.passes.curvature(point)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.data.dataset import Comparisons
 
 Floats = NDArray[np.float64]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bbq_plugin.model import histories
-from bbq_plugin.model.changes import Changes
-from bbq_plugin.model.streaming import Streaming
+from bbq_plugin.model import streaming as histories
+from bbq_plugin.model.streaming import ChangedTriples, Streaming
 from tests.model.streams import (
     MODELS,
     Rows,
@@ -60,7 +59,7 @@ def test_a_history_as_a_series_says_what_reading_it_says(
     everyone = np.arange(n_raters)
     target = objective(triples, **options)
     point = target.at(rng.normal(3.0, 0.5, n_items), np.full(n_raters, 0.8))
-    series, changes = histories.Histories(triples, target, point), Changes(triples)
+    series, changes = histories.Histories(triples, target, point), ChangedTriples(triples)
     theta = point.theta + rng.normal(0.0, 0.01, n_items)
     series.move(theta)
     some = rows[rng.integers(0, rows.rater.size, 40)]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.model.kinds import honest_evidence, kinds_of
 from bbq_plugin.model.leave_out import Consensus
 from bbq_plugin.model.marginal import Marginal
+from bbq_plugin.model.rater_types import honest_evidence, kinds_of
 from bbq_plugin.model.signed import SignedPriors, signed_density
-from bbq_plugin.model.solve import solve_newton
+from bbq_plugin.model.solvers import solve_newton
 
 PRIORS = [bbq.Priors(), SignedPriors()]
 
@@ -118,8 +118,8 @@ def test_more_raters_than_a_block_are_judged_like_few(monkeypatch: pytest.Monkey
     fit = bbq.fit(data)
     s = Consensus(data.triples, SignedPriors(), fit.theta, fit.quality).leave_each_out().s
     whole = kinds_of(data.triples, s)
-    monkeypatch.setattr("bbq_plugin.model.kinds.BLOCK", 17)
-    monkeypatch.setattr("bbq_plugin.model.kinds.ENOUGH_RATERS", 39)
+    monkeypatch.setattr("bbq_plugin.model.rater_types.BLOCK", 17)
+    monkeypatch.setattr("bbq_plugin.model.rater_types.ENOUGH_RATERS", 39)
     blocks = kinds_of(data.triples, s)
     # The population is estimated without one of the forty.
     assert np.allclose(whole.p_guesser, blocks.p_guesser, atol=0.05)

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.aggregate import aggregate
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.data.aggregate import aggregate
+from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import BBQError, ConvergenceError, UnsupportedError, UsageError
-from bbq_plugin.model import Priors, fit, linear
-from bbq_plugin.model.objective import Joint
-from bbq_plugin.model.solve import solve_em, solve_newton
+from bbq_plugin.model import Priors, fit
+from bbq_plugin.model import solvers as linear
+from bbq_plugin.model.bbq import Joint
+from bbq_plugin.model.solvers import solve_em, solve_newton
 from tests.model.studies import Study, draw_study
 from tests.strategies import records
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model.population import few_raters

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bbq_plugin.comparisons import Comparisons
+from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model import Priors, fit
-from bbq_plugin.model.diagnostics import effective_sample_size, r_hat
 from bbq_plugin.model.marginal import Marginal
+from bbq_plugin.model.sampling import effective_sample_size, r_hat
 from tests.model.studies import draw_study
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.model import kernels_signed as kernels
+from bbq_plugin.model.kernels import inverting as kernels
 from bbq_plugin.model.signed import Signed, SignedPriors
-from bbq_plugin.model.solve import solve_em, solve_newton
+from bbq_plugin.model.solvers import solve_em, solve_newton
 
 PRIORS = [
     SignedPriors(),

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.model import Priors, fit, histories, streaming
-from bbq_plugin.model.solve import solve_newton
+from bbq_plugin.model import Priors, fit, streaming
+from bbq_plugin.model import streaming as histories
+from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.streaming import Streaming
 from tests.model.streams import (
     MODELS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.insight import stopping
+from bbq_plugin.analysis import stopping
 from tests.report.studies import HOSTILE, Result, history_of, renamed, result_of
 
 

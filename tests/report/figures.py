@@ -13,8 +13,9 @@ import numpy as np
 from selenium import webdriver
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import GOLD, Comparison, Comparisons
-from bbq_plugin.insight import stopping
+from bbq_plugin.analysis import stopping
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import GOLD, Comparison
 from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
 from tests.report.test_browser import show

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparison, Comparisons, Skipped
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.report.history import Moment, Place, history_rows
-from bbq_plugin.report.html import report_html
+from bbq_plugin.report.html.page import report_html
 
 if TYPE_CHECKING:
-    from bbq_plugin.insight import Leaderboard, RaterReport
+    from bbq_plugin.analysis import Leaderboard, RaterReport
     from bbq_plugin.simulation import Study
 
 HOSTILE = (

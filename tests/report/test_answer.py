@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparisons
-from bbq_plugin.report.answer import Answer, Name, answer, chance, name
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.report.summary import Headline, Name, answer, chance, name
 
 
 def wins(**counts: int) -> list[tuple[str, str, str]]:
@@ -12,7 +12,7 @@ def wins(**counts: int) -> list[tuple[str, str, str]]:
     return [("ann", pair[0], pair[1]) for pair, n in counts.items() for _ in range(n)]
 
 
-def answer_to(records: list[tuple[str, str, str]], groups: int = 1) -> Answer:
+def answer_to(records: list[tuple[str, str, str]], groups: int = 1) -> Headline:
     fit = bbq.fit(Comparisons.from_records(records), model="bayes-bt")
     return answer(bbq.leaderboard(fit), groups)
 

@@ -10,10 +10,9 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.charts import chart_specs, write_charts
-from bbq_plugin.report.charts_items import matrix_limits, percent
-from bbq_plugin.report.charts_raters import Scatter
-from bbq_plugin.report.charts_render import to_svg
-from bbq_plugin.report.charts_style import FILE, PAGE
+from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
+from bbq_plugin.report.charts.items import matrix_limits, percent
+from bbq_plugin.report.charts.scatter import Scatter
 
 if TYPE_CHECKING:
     from pathlib import Path

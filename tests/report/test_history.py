@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bbq_plugin as bbq
-from bbq_plugin.live.store import HistoryItem, HistoryPoint
 from bbq_plugin.report import report_dict, report_json
-from bbq_plugin.report.charts_history import _apart, history_spec
-from bbq_plugin.report.charts_render import to_svg
-from bbq_plugin.report.charts_style import FILE, PAGE
+from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
+from bbq_plugin.report.charts.timeline import _apart, history_spec
 from bbq_plugin.report.history import Moment, Place, history_rows, moments, most_points
+from bbq_plugin.store import HistoryItem, HistoryPoint
 from tests.report.studies import history_of
 
 if TYPE_CHECKING:
-    from bbq_plugin.insight.leaderboard import Scale
+    from bbq_plugin.analysis.leaderboard import Scale
     from tests.report.studies import Result
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from jinja2 import Environment
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparison, Comparisons
+from bbq_plugin.analysis import stopping
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.insight import stopping
-from bbq_plugin.report.html_format import FILTERS, count, needed, number, show_name
-from bbq_plugin.report.html_quality import data_quality, pooled_bias, position_bias
-from bbq_plugin.report.html_raters import raters_section
+from bbq_plugin.report.html.format import FILTERS, count, needed, number, show_name
+from bbq_plugin.report.html.rater_pages import raters_section
+from bbq_plugin.report.quality import data_quality, pooled_bias, position_bias
 from tests.report.studies import HOSTILE, history_of, result_of
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def test_every_excluded_rater_has_a_page_and_what_is_left_out_is_said() -> None:
 def test_of_many_to_watch_twenty_have_a_page_and_the_others_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.report.html_raters.WATCHED_PAGES", 1)
+    monkeypatch.setattr("bbq_plugin.report.html.rater_pages.WATCHED_PAGES", 1)
     study = bbq.simulate(items=6, raters=40, comparisons=1600, guessers=0.3, spread=1.0, seed=1)
     found = result_of(study.arrays(), priors="auto")
     n = sum(row.verdict == "watch" for row in found.raters)

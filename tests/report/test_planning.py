@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparisons
-from bbq_plugin.insight.planning import settling_plan
+from bbq_plugin.analysis.forecast import settling_plan
+from bbq_plugin.data.dataset import Comparisons
 
 
 def two_items(a: int, b: int) -> bbq.Fit:

@@ -7,15 +7,21 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.label_studio import tables
+from bbq_adapters.label_studio import files
 from bbq_adapters.label_studio.answers import DELETED, NO_NAMES, LeftOutError, Reader, Said
+from bbq_adapters.label_studio.files import (
+    BOM,
+    flat_tasks,
+    full_tasks,
+    is_flat,
+    json_min_rows,
+    objects,
+)
 from bbq_adapters.label_studio.names import Keys, described, tags_of
 from bbq_adapters.label_studio.options import BothBad, GroundTruth, Within, checked
-from bbq_adapters.label_studio.plan import make_plan
-from bbq_adapters.label_studio.scanner import BOM, objects
-from bbq_adapters.label_studio.tasks import flat_tasks, full_tasks, is_flat, json_min_rows
-from bbq_plugin.breaking import Weights
-from bbq_plugin.comparisons import (
+from bbq_adapters.label_studio.question import make_plan
+from bbq_plugin.data.rankings import Weights
+from bbq_plugin.data.records import (
     GOLD,
     SHOWN_ORDER,
     TRUTH,
@@ -32,10 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bbq_adapters.label_studio.events import LabelStudioEvents
+    from bbq_adapters.label_studio.files import Annotation, ExportedTask
     from bbq_adapters.label_studio.options import Meaning, Options
-    from bbq_adapters.label_studio.plan import Plan
-    from bbq_adapters.label_studio.tasks import Answer, Task
-    from bbq_plugin.comparisons import Record
+    from bbq_adapters.label_studio.question import Question
+    from bbq_plugin.data.records import Record
 
 # Enough tasks with answers to tell controls and names by; no more are held than this.
 _SAMPLE = 100
@@ -80,8 +86,8 @@ class LabelStudioAdapter:
         text = head.removeprefix(BOM).lstrip()
         if text.startswith(b"["):
             return _sniffed_json(text)
-        header, separator = tables.columns(text.split(b"\n", 1)[0])
-        if not set(tables.COLUMNS) <= set(header):
+        header, separator = files.columns(text.split(b"\n", 1)[0])
+        if not set(files.COLUMNS) <= set(header):
             return None
         kind = "TSV" if separator == "\t" else "CSV"
         return f"a {kind} header with annotation_id, annotator and lead_time"
@@ -131,16 +137,18 @@ def _sniffed_json(text: bytes) -> str | None:
     # A task without annotations may fill the whole head, but it lists its drafts.
     if b'"annotations"' in text and (b'"completed_by"' in text or b'"drafts"' in text):
         return "a JSON array of tasks with annotations"
-    if all(b'"%s"' % key.encode() in text for key in tables.COLUMNS):
+    if all(b'"%s"' % key.encode() in text for key in files.COLUMNS):
         return "a JSON array of rows with annotation_id and annotator (JSON_MIN)"
     return None
 
 
-def _tasks(stream: io.BufferedReader, name: str, options: Options) -> tuple[Iterator[Task], bool]:
+def _tasks(
+    stream: io.BufferedReader, name: str, options: Options
+) -> tuple[Iterator[ExportedTask], bool]:
     """The tasks, and whether they come from rows that say less."""
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
         _need_no_flags(options, name)
-        return flat_tasks(tables.rows(stream, name), name, options.project), True
+        return flat_tasks(files.rows(stream, name), name, options.project), True
     found = objects(stream, name)
     first = next(found, None)
     if first is None:
@@ -184,7 +192,7 @@ def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
 
 
 def _records(
-    tasks: Iterator[Task], options: Options, name: str, covered: dict[str, float] | None
+    tasks: Iterator[ExportedTask], options: Options, name: str, covered: dict[str, float] | None
 ) -> Iterator[Record]:
     """The records, and at the end which projects the file holds all of, as of when."""
     held, sample = _first(tasks)
@@ -201,10 +209,10 @@ def _records(
             yield Whole(f"ls:{project}:", as_of)
 
 
-def _first(tasks: Iterator[Task]) -> tuple[list[Task], list[Task]]:
+def _first(tasks: Iterator[ExportedTask]) -> tuple[list[ExportedTask], list[ExportedTask]]:
     """The tasks that have to be seen before one can be read, and those of them with answers."""
-    held: list[Task] = []
-    sample: list[Task] = []
+    held: list[ExportedTask] = []
+    sample: list[ExportedTask] = []
     for task in tasks:
         held.append(task)
         if any(answer.results and not answer.cancelled for answer in task.answers):
@@ -217,7 +225,7 @@ def _first(tasks: Iterator[Task]) -> tuple[list[Task], list[Task]]:
 class Reading:
     """One pass over the tasks of a file or a page."""
 
-    def __init__(self, plan: Plan | None, options: Options, name: str) -> None:
+    def __init__(self, plan: Question | None, options: Options, name: str) -> None:
         self._options = options
         self._name = name
         self._plan = plan
@@ -229,7 +237,7 @@ class Reading:
         self._nameless = 0
         self._odd_time = False
 
-    def records(self, task: Task) -> Iterator[Comparison | Skipped | Note]:
+    def records(self, task: ExportedTask) -> Iterator[Comparison | Skipped | Note]:
         """What becomes of a task and its answers."""
         if not self._odd_time and any(answer.odd_time for answer in task.answers):
             self._odd_time = True
@@ -240,7 +248,7 @@ class Reading:
             if not task.drafts:
                 yield Skipped(task.where, "a task without annotations", expected=True)
             return
-        said: list[tuple[Answer, Said]] = []
+        said: list[tuple[Annotation, Said]] = []
         for answer in task.answers:
             try:
                 said.append((answer, self._said(task, answer)))
@@ -276,7 +284,7 @@ class Reading:
             self._named += 1
             yield from _comparisons(task, answer, one, tags, known)
 
-    def _said(self, task: Task, answer: Answer) -> Said:
+    def _said(self, task: ExportedTask, answer: Annotation) -> Said:
         if answer.cancelled:
             raise LeftOutError("skipped by the rater (was_cancelled)", expected=True)
         if answer.ground_truth and self._options.ground_truth == "skip":
@@ -294,7 +302,7 @@ class Reading:
             raise LeftOutError(DELETED)
         return said
 
-    def check_names(self, sample: Sequence[Task]) -> None:
+    def check_names(self, sample: Sequence[ExportedTask]) -> None:
         """Refuse a file of which no task names its items: the keys are the wrong ones."""
         if self._nameless and not self._named and sample and self._plan:
             raise FormatError(
@@ -306,7 +314,7 @@ class Reading:
             )
 
 
-def _superseded(said: list[tuple[Answer, Said]]) -> dict[int, tuple[str, float | None]]:
+def _superseded(said: list[tuple[Annotation, Said]]) -> dict[int, tuple[str, float | None]]:
     """Which answers of a task do not count beside the others of the same task, why, since when."""
     if len(said) < 2:
         return {}
@@ -332,7 +340,7 @@ def _superseded(said: list[tuple[Answer, Said]]) -> dict[int, tuple[str, float |
     return reasons
 
 
-def _later(answer: Answer, number: int) -> tuple[float, float, int]:
+def _later(answer: Annotation, number: int) -> tuple[float, float, int]:
     unknown = float("-inf")
     return (
         unknown if answer.updated is None else answer.updated,
@@ -341,7 +349,7 @@ def _later(answer: Answer, number: int) -> tuple[float, float, int]:
     )
 
 
-def key_of(task: Task, answer: Answer) -> str:
+def key_of(task: ExportedTask, answer: Annotation) -> str:
     """The name of an answer: the same from exports, pages and webhooks."""
     return f"ls:{task.project or ''}:{answer.id}"
 
@@ -349,7 +357,7 @@ def key_of(task: Task, answer: Answer) -> str:
 _TURNED: dict[Outcome, Outcome] = {"left": "right", "right": "left"}
 
 
-def _known_answers(said: list[tuple[Answer, Said]]) -> dict[tuple[str, str], Outcome]:
+def _known_answers(said: list[tuple[Annotation, Said]]) -> dict[tuple[str, str], Outcome]:
     """What the ground truth of a task says of each pair, both ways round."""
     known: dict[tuple[str, str], Outcome] = {}
     for answer, one in said:
@@ -360,8 +368,8 @@ def _known_answers(said: list[tuple[Answer, Said]]) -> dict[tuple[str, str], Out
 
 
 def _comparisons(
-    task: Task,
-    answer: Answer,
+    task: ExportedTask,
+    answer: Annotation,
     said: Said,
     task_tags: dict[str, str] | None,
     known: dict[tuple[str, str], Outcome],

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.label_studio import names, words
-from bbq_adapters.label_studio.controls import NOT_PLACED, chosen_labels, ranked_ids
+from bbq_adapters.label_studio import names
 from bbq_adapters.label_studio.options import typed
-from bbq_adapters.label_studio.plan import meaning
-from bbq_plugin.breaking import break_ranking
+from bbq_adapters.label_studio.question import NOT_PLACED, chosen_labels, meaning, ranked_ids
+from bbq_plugin.data.rankings import break_ranking
 from bbq_plugin.errors import DataError, FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bbq_adapters.label_studio.files import Annotation, ExportedTask
     from bbq_adapters.label_studio.options import Options
-    from bbq_adapters.label_studio.plan import Plan
-    from bbq_adapters.label_studio.tasks import Answer, Task
-    from bbq_plugin.comparisons import Outcome
+    from bbq_adapters.label_studio.question import Question
+    from bbq_plugin.data.records import Outcome
 
 NO_NAMES = "the task does not name its items"
 DELETED = "the rater's account was deleted"
@@ -49,12 +48,12 @@ class Said:
 class Reader:
     """Reads answers by a plan."""
 
-    def __init__(self, plan: Plan, options: Options, file: str) -> None:
+    def __init__(self, plan: Question, options: Options, file: str) -> None:
         self._plan = plan
         self._options = options
         self._file = file
 
-    def __call__(self, task: Task, answer: Answer) -> Said:
+    def __call__(self, task: ExportedTask, answer: Annotation) -> Said:
         """What was said, else LeftOutError."""
         if self._plan.way == "ratings":
             return self._ratings(task, answer)
@@ -73,7 +72,7 @@ class Reader:
             return self._ranker(task, values[0])
         return self._choices(task, values[0])
 
-    def _names(self, task: Task, least: int = 2) -> list[str]:
+    def _names(self, task: ExportedTask, least: int = 2) -> list[str]:
         source = self._plan.source
         found = source.names(task.data) if source is not None else None
         if found is None:
@@ -82,7 +81,7 @@ class Reader:
             raise LeftOutError("the answer is about more items than were shown", found)
         return found
 
-    def _pairwise(self, task: Task, value: Any) -> Said:
+    def _pairwise(self, task: ExportedTask, value: Any) -> Said:
         if value not in ("left", "right"):
             raise LeftOutError("a Pairwise result that is neither left nor right", value)
         return self._pair(self._names(task), value)
@@ -94,7 +93,7 @@ class Reader:
             raise LeftOutError("an item against itself", shown[0])
         return Said(((shown[0], shown[1], outcome, 1.0),), broken=False)
 
-    def _choices(self, task: Task, value: Any) -> Said:
+    def _choices(self, task: ExportedTask, value: Any) -> Said:
         labels = chosen_labels(value)
         if labels is None:
             raise LeftOutError("a Choices result without labels", value)
@@ -118,7 +117,7 @@ class Reader:
             return self._pair(shown, "left" if places == [1] else "right")
         return self._chosen([shown[place - 1] for place in places], shown)
 
-    def _meaning(self, label: str, task: Task) -> str | int:
+    def _meaning(self, label: str, task: ExportedTask) -> str | int:
         known = meaning(label, self._options.labels)
         if known is None:
             raise FormatError(
@@ -131,7 +130,7 @@ class Reader:
             )
         return known
 
-    def _listed(self, task: Task, labels: list[str], value: Any) -> Said:
+    def _listed(self, task: ExportedTask, labels: list[str], value: Any) -> Said:
         shown = self._shown(task)
         unknown = [label for label in labels if shown.get(label) is None]
         if unknown:
@@ -142,7 +141,7 @@ class Reader:
         rest = [name for own, name in shown.items() if name is not None and own not in outer]
         return self._chosen(best, rest)
 
-    def _shown(self, task: Task) -> dict[str, str | None]:
+    def _shown(self, task: ExportedTask) -> dict[str, str | None]:
         source = self._plan.source
         shown = source.by_identity(task.data) if isinstance(source, names.Listed) else {}
         if not shown:
@@ -156,7 +155,7 @@ class Reader:
             raise LeftOutError("all items were chosen, none stands above another", expected=True)
         return self._broken([best, rest])
 
-    def _ranker(self, task: Task, value: Any) -> Said:
+    def _ranker(self, task: ExportedTask, value: Any) -> Said:
         buckets = ranked_ids(value)
         if buckets is None:
             raise LeftOutError("a Ranker result that is no ranking", value)
@@ -181,7 +180,7 @@ class Reader:
             return said
         return replace(said, untouched=[name for level in levels for name in level] == order)
 
-    def _ordered(self, buckets: dict[str, list[str]], task: Task) -> list[str]:
+    def _ordered(self, buckets: dict[str, list[str]], task: ExportedTask) -> list[str]:
         """The buckets that count, best first."""
         if self._options.buckets:
             if len(buckets) == 1 and NOT_PLACED not in buckets:
@@ -190,7 +189,7 @@ class Reader:
         filled = [bucket for bucket, ids in buckets.items() if ids and bucket != NOT_PLACED]
         if not filled:
             raise LeftOutError("no item was placed in the ranking", expected=True)
-        order = filled if len(filled) == 1 else words.ordered_buckets(filled)
+        order = filled if len(filled) == 1 else names.ordered_buckets(filled)
         if order is None:
             raise FormatError(
                 "items stand in several buckets, and which bucket is better is not known: "
@@ -212,7 +211,7 @@ class Reader:
             raise LeftOutError("the ranking compares nothing", str(error)) from None
         return Said(tuple((won, lost, "left", weight) for won, lost, weight in wins), broken=True)
 
-    def _ratings(self, task: Task, answer: Answer) -> Said:
+    def _ratings(self, task: ExportedTask, answer: Annotation) -> Said:
         ratings: list[float] = []
         for control in self._plan.controls:
             values = [result.value for result in answer.of(control)]

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters.label_studio import found
+from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.adapter import Reading, key_of
-from bbq_adapters.label_studio.plan import meaning
-from bbq_adapters.label_studio.tasks import (
-    Answer,
-    Result,
-    Task,
+from bbq_adapters.label_studio.files import (
+    Annotation,
+    ControlResult,
+    ExportedTask,
     identifier,
     server_task,
     without_address,
 )
-from bbq_plugin.comparisons import Skipped
+from bbq_adapters.label_studio.question import meaning
+from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.events import News
+from bbq_plugin.protocols import News
 
 if TYPE_CHECKING:
     from bbq_adapters.label_studio.options import Options
-    from bbq_adapters.label_studio.plan import Plan
-    from bbq_plugin.comparisons import Record
+    from bbq_adapters.label_studio.question import Question
+    from bbq_plugin.data.records import Record
 
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
@@ -103,9 +103,9 @@ class LabelStudioEvents:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._plans: dict[tuple[str | None, bytes], Plan] = {}
+        self._plans: dict[tuple[str | None, bytes], Question] = {}
         #: The last plan of each project. Other threads look it up while events are read.
-        self._last: dict[str | None, Plan] = {}
+        self._last: dict[str | None, Question] = {}
 
     def stripped(self, body: bytes) -> bytes:
         """The part of an event that is needed."""
@@ -140,7 +140,7 @@ class LabelStudioEvents:
 
     def remember(self, project: str, plan: Mapping[str, Any]) -> None:
         """What names the items of a project, until its events tell."""
-        kept = found.unpacked(plan)
+        kept = question.unpacked(plan)
         if kept is not None and len(self._last) < _MOST_PLANS:
             self._last.setdefault(project, kept)
 
@@ -181,21 +181,21 @@ class LabelStudioEvents:
                 if answer.id is not None and own is not None
             ]
         plan = self._last.get(project)
-        kept = None if plan is None else _encode(found.packed(plan)).decode()
+        kept = None if plan is None else _encode(question.packed(plan)).decode()
         return News(
             action, project, tuple(records), answers=tuple(answers), partial=lost, plan=kept
         )
 
-    def _records(self, task: Task, project: _Project | None, name: str) -> list[Record]:
+    def _records(self, task: ExportedTask, project: _Project | None, name: str) -> list[Record]:
         parsed = project.parsed_label_config if project else None
         controls = {key: msgspec.to_builtins(one) for key, one in (parsed or {}).items()}
         place = task.project, _encode(controls)
         plan = self._plans.get(place)
         new = plan is None and any(a.results and not a.cancelled for a in task.answers)
         if new:
-            candidates = found.controls_of(controls, self._options, name) if controls else []
+            candidates = question.controls_of(controls, self._options, name) if controls else []
             sample = [self._with_all_labels(task, controls, candidates)]
-            plan = found.planned(sample, candidates, self._options, name)
+            plan = question.planned(sample, candidates, self._options, name)
         reading = Reading(plan, self._options, name)
         records: list[Record] = list(reading.records(task))
         if new and plan is not None:
@@ -209,11 +209,14 @@ class LabelStudioEvents:
         return records
 
     def _with_all_labels(
-        self, task: Task, controls: Mapping[str, dict[str, Any]], candidates: Collection[str]
-    ) -> Task:
+        self,
+        task: ExportedTask,
+        controls: Mapping[str, dict[str, Any]],
+        candidates: Collection[str],
+    ) -> ExportedTask:
         """The task as if each label had been chosen once: one answer alone says too little."""
         asked = [
-            Answer(None, task.where, None, [Result(control, "choices", [str(label)])])
+            Annotation(None, task.where, None, [ControlResult(control, "choices", [str(label)])])
             for control in candidates
             if controls[control].get("type") == "Choices"
             for label in _listed(controls[control].get("labels"))
@@ -248,7 +251,7 @@ def _whole(
     project: str | None,
     name: str,
     given: Collection[str],
-) -> Task:
+) -> ExportedTask:
     """The task with its answers, in the shape that a page of the server has."""
     own = identifier(task.project) or project
     for annotation in annotations:

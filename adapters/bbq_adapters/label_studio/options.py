@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from bbq_plugin.breaking import Weights
+from bbq_plugin.data.rankings import Weights
 from bbq_plugin.errors import UsageError
 
 GroundTruth = Literal["use", "skip", "only"]

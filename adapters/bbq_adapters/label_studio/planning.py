@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.feedback import Action, Plan
+from bbq_plugin.protocols import Action, Plan
 
 if TYPE_CHECKING:
-    from bbq_plugin.feedback import Entry, Wishes
+    from bbq_plugin.protocols import Entry, Wishes
 
 #: Names that raters may read: Community has no roles, so every tab is for everybody.
 TABS = {"excluded": "Second look", "watched": "Spot check"}

@@ -14,21 +14,21 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.label_studio import found as finding
+from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.adapter import Reading, key_of
 from bbq_adapters.label_studio.client import plain, query
-from bbq_adapters.label_studio.tasks import epoch, server_task
+from bbq_adapters.label_studio.files import epoch, server_task
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.feedback import Page, TaskState
+from bbq_plugin.protocols import Page, TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from bbq_adapters.label_studio.client import Client
     from bbq_adapters.label_studio.options import Options
-    from bbq_adapters.label_studio.plan import Plan
-    from bbq_plugin.comparisons import Record
-    from bbq_plugin.feedback import Known
+    from bbq_adapters.label_studio.question import Question
+    from bbq_plugin.data.records import Record
+    from bbq_plugin.protocols import Known
 
 PAGE_SIZE = 200
 #: Tasks whose ids and counts are compared at once.
@@ -80,7 +80,7 @@ class Pulling:
         self.name = f"label-studio project {project}"
         self.page_size = page_size
         self.parsed = info.get("parsed_label_config")
-        self.candidates = finding.controls_of(self.parsed, options, self.name)
+        self.candidates = question.controls_of(self.parsed, options, self.name)
         self.fingerprint = self._fingerprint(info)
 
     def reads(self, info: Mapping[str, Any]) -> bool:
@@ -88,12 +88,12 @@ class Pulling:
         return self._fingerprint(info) == self.fingerprint
 
     def _fingerprint(self, info: Mapping[str, Any]) -> str:
-        return finding.fingerprint(str(info.get("label_config")), self.options)
+        return question.fingerprint(str(info.get("label_config")), self.options)
 
-    def plan(self, known: Known) -> Plan | None:
+    def plan(self, known: Known) -> Question | None:
         """How the answers are read, if that is known by now."""
         kept = self._kept(known.state)
-        return finding.unpacked(kept.plan)
+        return question.unpacked(kept.plan)
 
     def _kept(self, state: Mapping[str, Any]) -> State:
         if state.get("fingerprint") != self.fingerprint:
@@ -121,15 +121,15 @@ class Pulling:
     def _page(
         self, tasks: list[dict[str, Any]], state: State, known: Known, n_done: int, n_left: int
     ) -> Page:
-        records, plan = self._read(tasks, finding.unpacked(state.plan), known)
+        records, plan = self._read(tasks, question.unpacked(state.plan), known)
         states = tuple(self._task_state(task) for task in tasks)
-        packed = finding.packed(plan) if plan else None
+        packed = question.packed(plan) if plan else None
         state = replace(state, plan=packed, after=states[-1].task)
         return Page(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
-        self, tasks: list[dict[str, Any]], plan: Plan | None, known: Known
-    ) -> tuple[list[Record], Plan | None]:
+        self, tasks: list[dict[str, Any]], plan: Question | None, known: Known
+    ) -> tuple[list[Record], Question | None]:
         given = known.cancelled_by_push()
         for task in tasks:
             for annotation in task.get("annotations") or () if given else ():
@@ -143,7 +143,7 @@ class Pulling:
         ]
         new = plan is None
         if new:
-            plan = finding.planned(sample, self.candidates, self.options, self.name)
+            plan = question.planned(sample, self.candidates, self.options, self.name)
         reading = Reading(plan, self.options, self.name)
         # A task that nobody has answered yet is no row that was left out.
         records: list[Record] = [

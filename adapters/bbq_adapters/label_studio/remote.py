@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.label_studio import found
+from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
+from bbq_adapters.label_studio.files import server_task
 from bbq_adapters.label_studio.hooks import Hooks
 from bbq_adapters.label_studio.options import checked
 from bbq_adapters.label_studio.planning import OUR_VERSIONS, Answer, Now, Task, planned
 from bbq_adapters.label_studio.pulling import ANSWERS, PAGE_SIZE, Pulling
 from bbq_adapters.label_studio.seeing import Seeing
-from bbq_adapters.label_studio.tasks import server_task
 from bbq_adapters.label_studio.writing import Writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bbq_adapters.label_studio.plan import Plan as ReadingPlan
-    from bbq_plugin.feedback import Action, Entry, Journal, Known, Page, Plan, State, Wishes
+    from bbq_adapters.label_studio.question import Question as ReadingPlan
+    from bbq_plugin.protocols import Action, Entry, Journal, Known, Page, Plan, State, Wishes
 
 _FIELDS = f"id,project,data,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
 
@@ -125,7 +125,9 @@ class LabelStudioProject:
     def describe(self) -> str:
         """Title, control and where the items' names are."""
         pulling = self._pulling
-        what = found.described(self._plan, pulling.candidates, pulling.parsed, looked=self._looked)
+        what = question.described_plan(
+            self._plan, pulling.candidates, pulling.parsed, looked=self._looked
+        )
         return f"project {self.project} ({self._info['title']!r}): {what}"
 
     def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
@@ -134,7 +136,7 @@ class LabelStudioProject:
         self._refresh()
         self._plan = self._pulling.plan(known)
         for page in self._pulling.pages(known, everything=everything):
-            self._plan = found.unpacked(page.state.get("plan"))
+            self._plan = question.unpacked(page.state.get("plan"))
             yield page
 
     # -- feedback

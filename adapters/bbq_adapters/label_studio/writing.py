@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bbq_adapters.label_studio.client import Client
     from bbq_adapters.label_studio.seeing import Seeing
-    from bbq_plugin.feedback import Action, Entry, State
+    from bbq_plugin.protocols import Action, Entry, State
 
 #: What a paused rater reads.
 _PAUSED = "Paused for now; the project's managers will be in touch."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -11,26 +12,64 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bbq_plugin.data.records import Comparison, Outcome
+from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, event_reader, kept_plan
 from bbq_plugin.live.server.guard import Guard, Rules
-from bbq_plugin.live.server.inbox import Inbox
 from bbq_plugin.live.server.pages import Pages
-from bbq_plugin.live.server.view import Thresholds, View
-from bbq_plugin.live.server.warming import warm_up
+from bbq_plugin.live.server.view import Moment, Thresholds, View, outlook
 from bbq_plugin.live.server.webhook import Webhook
-from bbq_plugin.live.server.worker import Worker
+from bbq_plugin.live.server.worker import Inbox, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
-    from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.remote import Rounds
-    from bbq_plugin.live.server.feedback import Feedback
-    from bbq_plugin.live.server.reconcile import Reconcile
+    from bbq_plugin.live.feedback import Rounds
+    from bbq_plugin.live.server.connection import Reconcile
+    from bbq_plugin.live.server.plans import Feedback
 
-__all__ = ["Service"]
+__all__ = [
+    "Service",
+    "warm_up",
+]
+
+_ITEMS = "abcdefghij"
+
+_RATERS = "rstuvwxy"
+
+
+def warm_up(engine: Engine) -> None:
+    """Fit some answers the way that an engine does, and look at all of the result.
+
+    The first rater has given enough of them to be followed without being read again, which is
+    work of its own; so is a change too small to estimate the priors anew, and to take one back.
+    """
+    with Engine(model=engine.model, priors=engine.priors, tol=engine.tol) as other:
+        known = list(_answers())
+        other.add(known)
+        other.refresh()
+        for turn, rater in enumerate(_RATERS[:2]):
+            other.add(Comparison(f"more {turn}", rater, "a", "b", "left"))
+            other.refresh()
+        other.retract(known[0].key)
+        other.refresh()
+        moment = Moment(other.fit, 0.0, Thresholds())
+        for part in (moment.better, moment.raters, moment.pairs, moment.n_groups):
+            del part
+        outlook(moment)
+        moment.information_bits(_ITEMS[:2])
+
+
+def _answers() -> Iterator[Comparison]:
+    """All pairs both ways round by the first rater, a part of them by each of the others."""
+    for n, (left, right) in enumerate(permutations(_ITEMS, 2)):
+        for m, rater in enumerate(_RATERS):
+            if m == 0 or (n + m) % 4 == 0:
+                outcome: Outcome = "left" if m == 0 or left < right else ("right", "tie")[n % 2]
+                yield Comparison(f"{rater}{left}{right}", rater, left, right, outcome)
+
 
 _STATIC = {
     "report.css": ("bbq_plugin.report", "templates", "text/css"),

@@ -2,42 +2,184 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil, isnan
+from math import ceil, exp, isnan
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
 import jinja2
+import msgspec
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import bbq_plugin
-from bbq_plugin.live.server import charts
-from bbq_plugin.live.server.answers import answers_of
+from bbq_plugin.data.records import OUTCOMES
+from bbq_plugin.live.server import shapes as charts
 from bbq_plugin.live.server.guard import COOKIE, headers_of
-from bbq_plugin.live.server.outlook import MATRIX
-from bbq_plugin.live.server.paging import Paging
-from bbq_plugin.report.answer import answer, level_text
-from bbq_plugin.report.html_format import FILTERS, ranks, span
+from bbq_plugin.live.server.view import MATRIX
+from bbq_plugin.report.html.format import FILTERS, ranks, span
+from bbq_plugin.report.summary import answer, level_text
+from bbq_plugin.store.schema import connect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from starlette.requests import Request
 
-    from bbq_plugin.insight import RaterRow
-    from bbq_plugin.live.server.feedback import Feedback
+    from bbq_plugin.analysis import RaterRow
     from bbq_plugin.live.server.guard import Rules
+    from bbq_plugin.live.server.plans import Feedback
     from bbq_plugin.live.server.view import Moment, View
     from bbq_plugin.live.server.webhook import Webhook
+    from bbq_plugin.model import Fit
 
-__all__ = ["Pages"]
+__all__ = [
+    "Pages",
+    "Paging",
+    "RaterAnswer",
+    "answers_of",
+]
+
+
+@dataclass(frozen=True)
+class Paging:
+    """Where a long table stands."""
+
+    page: int
+    n: int
+    size: int
+    path: str
+    given: dict[str, str]
+
+    @property
+    def n_pages(self) -> int:
+        """At least one."""
+        return max(1, ceil(self.n / self.size))
+
+    @property
+    def first(self) -> int:
+        """The first row, counted from 0."""
+        return (self.page - 1) * self.size
+
+    @property
+    def last(self) -> int:
+        """One after the last row."""
+        return min(self.n, self.first + self.size)
+
+    def url(self, page: int) -> str:
+        """Another part of the table."""
+        return f"{self.path}?{urlencode({**self.given, 'page': str(page)})}"
+
+
+_KEY = re.compile(r"ls:(\d+):(\d+)(?::\d+)?")
+
+_ANSWERS = (
+    "SELECT c.key, a.name, b.name, c.outcome, c.at, c.time_s FROM comparison c "
+    "JOIN item a ON a.id = c.left JOIN item b ON b.id = c.right "
+    "WHERE c.rater = (SELECT id FROM rater WHERE name = ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RaterAnswer:
+    """One answer, with the chance that the model gives it from a careful rater."""
+
+    left: str
+    right: str
+    outcome: str
+    chance: float
+    at: float | None
+    time_s: float | None
+    #: Where it is in the labelling tool, if that is known.
+    link: str | None = None
+
+    @property
+    def chosen(self) -> str | None:
+        """The item that was preferred."""
+        return {"left": self.left, "right": self.right}.get(self.outcome)
+
+
+def answers_of(
+    path: str, rater: str, fit: Fit, *, first: int, most: int, base_url: str | None = None
+) -> tuple[list[RaterAnswer], int]:
+    """Some of a rater's answers, the least expected first, and how many there are."""
+    theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
+    db = connect(path, writable=False)
+    try:
+        rows = db.execute(_ANSWERS, (rater,)).fetchall()
+        found = sorted(
+            (_chance(theta, left, right, outcome), key, left, right, OUTCOMES[outcome], at, time_s)
+            for key, left, right, outcome, at, time_s in rows
+        )
+        shown = found[first : first + most]
+        tasks = _tasks(db, [row[1] for row in shown]) if base_url else {}
+    finally:
+        db.close()
+    said = [
+        RaterAnswer(left, right, outcome, chance, at, time_s, _link(key, base_url, tasks))
+        for chance, key, left, right, outcome, at, time_s in shown
+    ]
+    return said, len(found)
+
+
+def _chance(theta: Mapping[str, float], left: str, right: str, outcome: int) -> float:
+    """P(this answer) if a careful rater has to choose; of a tie, what it leaves to be expected."""
+    gap = theta.get(left, 0.0) - theta.get(right, 0.0)
+    p_left = 1 / (1 + exp(-max(-700.0, min(700.0, gap))))
+    if OUTCOMES[outcome] == "left":
+        return p_left
+    if OUTCOMES[outcome] == "right":
+        return 1 - p_left
+    # A tie is half an answer to either side: the geometric mean of both, 1/2 where none is ahead.
+    return float((p_left * (1 - p_left)) ** 0.5)
+
+
+def _tasks(db: sqlite3.Connection, keys: Iterable[str]) -> dict[str, str]:
+    """The task of each answer, as an event or a pull has told it."""
+    wanted = msgspec.json.encode(sorted({_annotation(key) for key in keys})).decode()
+    found = {
+        key: task.rpartition(":")[2]
+        for key, task in db.execute(
+            "SELECT key, task FROM task_answer WHERE key IN (SELECT value FROM json_each(?))",
+            (wanted,),
+        )
+    }
+    for key, task in db.execute(
+        "SELECT k.value, t.task FROM remote_task t, json_each(t.keys) k "
+        "WHERE k.value IN (SELECT value FROM json_each(?))",
+        (wanted,),
+    ):
+        found.setdefault(key, str(task))
+    return found
+
+
+def _annotation(key: str) -> str:
+    """The key of the annotation that a comparison is part of."""
+    match = _KEY.fullmatch(key)
+    return f"ls:{match[1]}:{match[2]}" if match else key
+
+
+def _link(key: str, base_url: str | None, tasks: Mapping[str, str]) -> str | None:
+    match = _KEY.fullmatch(key)
+    task = tasks.get(_annotation(key))
+    if base_url is None or match is None or task is None or not task.isdigit():
+        return None
+    return (
+        f"{base_url}/projects/{match[1]}/data?{urlencode({'task': task, 'annotation': match[2]})}"
+    )
+
 
 ROWS = 50
+
 ANSWERS = 25
+
 NOTES = 20
+
 MOST_FORM = 1 << 14
+
 _SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
 
 #: What the table of raters can be sorted by, and whether the lowest comes first.

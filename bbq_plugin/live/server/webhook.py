@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from bbq_plugin.events import EventReader
     from bbq_plugin.live.server.guard import Rules
-    from bbq_plugin.live.server.inbox import Inbox
+    from bbq_plugin.live.server.worker import Inbox
+    from bbq_plugin.protocols import EventReader
 
 __all__ = ["MODEL_VERSION", "Webhook"]
 

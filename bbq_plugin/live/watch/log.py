@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from bbq_plugin.report.text import plain
+from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

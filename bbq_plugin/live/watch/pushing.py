@@ -5,21 +5,21 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from bbq_plugin.insight import rater_report
+from bbq_plugin.analysis import rater_report
 from bbq_plugin.live.excluded import Excluded
-from bbq_plugin.live.remote import Line, Rounds, act, wishes_of
-from bbq_plugin.report.plan import counts_line
+from bbq_plugin.live.feedback import OpenProject, Rounds, act, wishes_of
+from bbq_plugin.report.tables import counts_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.feedback import Project, Wishes
-    from bbq_plugin.live.config import Settings
-    from bbq_plugin.live.remote import Memory, Round
-    from bbq_plugin.live.remote.line import Opened
-    from bbq_plugin.live.store import Store
+    from bbq_plugin.config import Settings
+    from bbq_plugin.live.feedback import Memory, Round
+    from bbq_plugin.live.feedback.connection import Opened
     from bbq_plugin.live.watch.log import Log
     from bbq_plugin.model import Fit
+    from bbq_plugin.protocols import Project, Wishes
+    from bbq_plugin.store import Store
 
     #: Reaches the project of these settings, and what the store knows of it; tells of retries.
     Reach = Callable[[Settings, Store, Callable[[str], None]], Opened]
@@ -34,7 +34,7 @@ class Pushing:
         self._settings, self._log = settings, log
         wanted = settings.feedback
         self._policy = wanted.policy()
-        self._line = Line(
+        self._line = OpenProject(
             lambda notice: reach(settings, store, notice),
             lambda note: log("feedback_server", note=note),
         )

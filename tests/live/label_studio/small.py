@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.feedback import Plan, Wishes
-from bbq_plugin.live import remote
-from bbq_plugin.live.store import Store
+from bbq_plugin.live import feedback as remote
+from bbq_plugin.protocols import Plan, Wishes
+from bbq_plugin.store import Store
 from tests.live.label_studio.study import (
     PAIRWISE,
     answer,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bbq_plugin.feedback import Done, Project
+    from bbq_plugin.protocols import Done, Project
     from tests.live.label_studio.server import Server, User
 
 

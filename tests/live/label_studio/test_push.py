@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.feedback import Policy
-from bbq_plugin.live import remote
-from bbq_plugin.live.store import Store
+from bbq_plugin.live import feedback as remote
+from bbq_plugin.protocols import Policy
+from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, kinds, without
 from tests.live.label_studio.study import (

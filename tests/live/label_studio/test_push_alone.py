@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from bbq_plugin.cli import main
-from bbq_plugin.feedback import Policy, kinds_of
-from bbq_plugin.live import remote
-from bbq_plugin.live.store import Store
+from bbq_plugin.live import feedback as remote
+from bbq_plugin.protocols import Policy, kinds_of
+from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import Bbq, chose, fill

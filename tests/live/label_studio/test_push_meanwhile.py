@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.feedback import Policy, kinds_of
-from bbq_plugin.live import remote
+from bbq_plugin.live import feedback as remote
+from bbq_plugin.protocols import Policy, kinds_of
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, without
 from tests.live.label_studio.study import chose, pair
@@ -16,7 +16,7 @@ from tests.live.label_studio.study import chose, pair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.feedback import Done, Plan, Wishes
+    from bbq_plugin.protocols import Done, Plan, Wishes
     from tests.live.label_studio.server import Server
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.live import remote
-from bbq_plugin.live.store import Store
+from bbq_plugin.live import feedback as remote
+from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import Bbq, fill, without_times
 from tests.live.label_studio.test_push_alone import WRITES, said, state

@@ -5,14 +5,14 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bbq_plugin.live import remote
+from bbq_plugin.live import feedback as remote
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import chose
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bbq_plugin.feedback import Wishes
+    from bbq_plugin.protocols import Wishes
     from tests.live.label_studio.server import Server
 
 

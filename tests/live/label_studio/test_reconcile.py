@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.live.remote import Memory, pull, tool
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.live.feedback import Memory, pull, tool
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 from tests.live.label_studio.study import PAIRWISE, chose, pair
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from bbq_plugin.feedback import Project
-    from bbq_plugin.live.remote import Pulled
+    from bbq_plugin.live.feedback import Pulled
+    from bbq_plugin.protocols import Project
     from tests.live.label_studio.server import Server, User
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bbq_plugin.live.store import Store
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store import Store
+from bbq_plugin.store.read import records_of
 from tests.browsing import CHROMIUM, DRIVER, browsing
 from tests.live.label_studio.server import _free_port
 from tests.live.label_studio.study import PAIRWISE, chose, fill, pair

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparison, Skipped
+from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store.read import records_of
 from tests.live.server.payloads import (
     EMAIL,
     SECRETS,

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparison, Outcome
-from bbq_plugin.insight import stopping
-from bbq_plugin.insight.stopping import MIXTURE
+from bbq_plugin.analysis import stopping
+from bbq_plugin.analysis.stopping import MIXTURE
+from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server.outlook import Outlooks, outlook
-from bbq_plugin.live.server.view import Moment, Thresholds
+from bbq_plugin.live.server.view import Moment, Outlooks, Thresholds, outlook
 from bbq_plugin.report import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event

@@ -10,7 +10,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 import bbq_plugin as bbq
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.simulation import simulate
 from tests.browsing import CHROMIUM, DESK, DRIVER, PHONE, browsing, complaints, look, text_of

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bbq_plugin.live.store import Store, read_store
-from bbq_plugin.live.store.reading import records_of
+from bbq_plugin.store import Store, read_store
+from bbq_plugin.store.read import records_of
 from tests.live.server.payloads import EMAIL, SECRETS, bulk, deleted, event, project, task
 from tests.live.server.serving import SECRET, Serving, serving, wait_until
 

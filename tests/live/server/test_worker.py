@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader
-from bbq_plugin.live.server.inbox import Inbox
-from bbq_plugin.live.server.worker import Worker
+from bbq_plugin.live.server.worker import Inbox, Worker
 from tests.live.server.payloads import body, event
 from tests.live.server.serving import wait_until
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from bbq_plugin.live.config import load
-from bbq_plugin.live.store import Store
+from bbq_plugin.config import load
 from bbq_plugin.live.watch import Daemon, Log
-from bbq_plugin.live.watch.assembly import Parts
+from bbq_plugin.live.watch.daemon import Parts
+from bbq_plugin.store import Store
 from tests.live.watch.running import QUICK, Nursery, Place, Votes, await_that, put
 
 BACK_S = 40 * 24 * 3600.0

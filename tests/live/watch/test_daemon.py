@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.live.store import Store
-from bbq_plugin.simulation.files import write_study
+from bbq_plugin.simulation import write_study
+from bbq_plugin.store import Store
 from tests.live.watch.running import Place, Votes, put
 
 BBQ = [sys.executable, "-c", "from bbq_plugin.cli import main; main(prog_name='bbq')"]

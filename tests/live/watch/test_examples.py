@@ -13,7 +13,7 @@ import click
 import pytest
 
 from bbq_plugin.cli import main
-from bbq_plugin.live.config import KEYS
+from bbq_plugin.config import KEYS
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 UNIT = EXAMPLES / "systemd" / "bbq-watch.service"

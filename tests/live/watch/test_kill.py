@@ -12,7 +12,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.store import Store
+from bbq_plugin.store import Store
 from tests.live.watch.running import Nursery, Place, Votes, put
 
 # Fewer only while working on this test; the promise is about 200.

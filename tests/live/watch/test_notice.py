@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from bbq_plugin.live.ingest import Offer
-from bbq_plugin.live.watch.names import LeftOut
-from bbq_plugin.live.watch.notice import Bell, Notices, Waits
+from bbq_plugin.live.watch.arrivals import Bell, Notices, NotWatched, Waits
 from bbq_plugin.live.watch.notifier import Native
 
 WAITS = Waits(settle_s=2, debounce_s=0.5, max_delay_s=10, rescan_s=30)
@@ -189,7 +188,7 @@ def test_hidden_and_half_made_files_and_our_own_are_left_alone(tmp_path: Path) -
     top = tmp_path / "in"
     top.mkdir()
     out, store = top / "out", top / "sub" / "state.db"
-    folder = Folder(top, left_out=LeftOut.below(top, store=store, out=out))
+    folder = Folder(top, left_out=NotWatched.below(top, store=store, out=out))
     for name in (
         ".hidden",
         ".git/x.jsonl",
@@ -210,7 +209,7 @@ def test_hidden_and_half_made_files_and_our_own_are_left_alone(tmp_path: Path) -
 
 
 def test_results_written_to_the_watched_folder_itself_are_not_read_back(tmp_path: Path) -> None:
-    left_out = LeftOut.below(tmp_path, out=tmp_path, outputs=["report.json"])
+    left_out = NotWatched.below(tmp_path, out=tmp_path, outputs=["report.json"])
     folder = Folder(tmp_path, left_out=left_out)
     folder.put("report.json")
     folder.put("votes.json")

@@ -1,0 +1,591 @@
+"""One shape for what JSON exports, snapshots, JSON_MIN and tables say about a task."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import chain, groupby
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_plugin.errors import FormatError
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterable, Iterator
+
+BOM = b"\xef\xbb\xbf"
+
+_CHUNK = 1 << 20
+
+_BLANK = b" \t\r\n"
+
+# Up to the next brace outside a string. Possessive, so it never goes back over what it read;
+# a string that the window cuts off is left where it starts.
+_TO_BRACE = re.compile(rb'[^"{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}]*+)*+', re.DOTALL)
+
+_EXPORT_AGAIN = "export the project again; the file may be cut off"
+
+
+def objects(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield each object of the array with the line it starts on."""
+    return _Scanner(stream, name).objects()
+
+
+class _Scanner:
+    def __init__(self, stream: io.BufferedReader, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._window = b""
+        self._at = 0
+        self._line = 1
+        self._count = 0
+
+    def objects(self) -> Iterator[tuple[int, bytes]]:
+        self._more()
+        if self._window.startswith(BOM):
+            self._at = len(BOM)
+        if self._next() != b"[":
+            raise self._broken("this is not a JSON array of tasks")
+        self._at += 1
+        first = True
+        while True:
+            byte = self._next()
+            if byte == b"]" and first:
+                break
+            if byte != b"{":
+                raise self._broken(f"task {self._count + 1} of the array is not a JSON object")
+            line = self._line
+            raw = self._object()
+            self._count += 1
+            yield line, raw
+            first = False
+            byte = self._next()
+            if byte == b"]":
+                break
+            if byte != b",":
+                raise self._broken(f"no comma after task {self._count} of the array")
+            self._at += 1
+        self._at += 1
+        if self._next():
+            raise self._broken("there is more text after the end of the array")
+
+    def _more(self) -> bool:
+        """Drop what was read, and at least double the rest: a long string is not read n² times."""
+        rest = self._window[self._at :]
+        fresh = self._stream.read(max(_CHUNK, len(rest)))
+        self._window, self._at = rest + fresh, 0
+        return bool(fresh)
+
+    def _next(self) -> bytes:
+        """The next byte that is no blank, not consumed; empty at the end of the file."""
+        while True:
+            rest = self._window[self._at : self._at + 64]
+            blanks = len(rest) - len(rest.lstrip(_BLANK))
+            self._line += rest.count(b"\n", 0, blanks)
+            self._at += blanks
+            if blanks < len(rest):
+                return rest[blanks : blanks + 1]
+            if not rest and not self._more():
+                return b""
+
+    def _object(self) -> bytes:
+        """The object that starts here; consumed."""
+        depth = 0
+        here = self._at
+        while True:
+            match = _TO_BRACE.match(self._window, here)
+            here = match.end() if match else here
+            brace = self._window[here : here + 1]
+            if brace == b"{":
+                depth += 1
+            elif brace == b"}":
+                depth -= 1
+                if depth == 0:
+                    break
+            else:
+                here -= self._at
+                if not self._more():
+                    raise self._broken(f"the file breaks off inside task {self._count + 1}")
+                continue
+            here += 1
+        raw = self._window[self._at : here + 1]
+        self._line += raw.count(b"\n")
+        self._at = here + 1
+        return raw
+
+    def _broken(self, problem: str) -> FormatError:
+        sample = self._window[self._at : self._at + 60].decode("utf-8", "replace")
+        if not sample:
+            problem = "the file breaks off before the end of the array"
+        return FormatError(problem, self._name, self._line, sample, remedy=_EXPORT_AGAIN)
+
+
+#: The columns that every table of Label Studio has, whatever the project.
+COLUMNS = ("annotation_id", "annotator", "created_at", "lead_time", "updated_at")
+
+# Whole documents may stand in one cell.
+_LONGEST_CELL = 1 << 27
+
+
+def columns(line: bytes) -> tuple[list[str], str]:
+    """The names in a header line, and what separates them."""
+    text = line.removeprefix(BOM).decode("utf-8", "replace").rstrip("\r\n")
+    separator = "\t" if text.count("\t") > text.count(",") else ","
+    try:
+        return next(csv.reader([text], delimiter=separator), []), separator
+    except csv.Error:
+        return [], separator
+
+
+def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row with its line; empty cells are left out, JSON cells are decoded."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    first = stream.readline().removeprefix(BOM)
+    header, separator = columns(first)
+    missing = [column for column in COLUMNS if column not in header]
+    if missing:
+        raise FormatError(
+            f"there is no column {', '.join(missing)}",
+            name,
+            1,
+            value=header[:40],
+            remedy="expected a CSV or TSV export as Label Studio writes it",
+        )
+    lines = _CsvLines(chain([first], stream))
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    try:
+        next(reader)
+        for cells in reader:
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                raise FormatError(
+                    f"has {len(cells)} columns where the header has {len(header)}",
+                    name,
+                    reader.line_num,
+                    value=cells[0][:60],
+                    remedy="export the project again; the file may be cut off or was edited",
+                )
+            yield (
+                reader.line_num,
+                {
+                    column: _decoded(cell)
+                    for column, cell in zip(header, cells, strict=True)
+                    if cell
+                },
+            )
+    except csv.Error as error:
+        raise FormatError(
+            f"not valid CSV ({error})",
+            name,
+            max(1, reader.line_num),
+            value=lines.last[:60],
+            remedy="export the project again; the file may be cut off or was edited",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"the text is not UTF-8 ({error.reason})",
+            name,
+            reader.line_num + 1,
+            value=error.object[error.start : error.start + 20],
+            remedy="save the file as UTF-8",
+        ) from error
+
+
+class _CsvLines:
+    """Lines as text, the last one kept for a message."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self.last = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.last = next(self._lines).decode("utf-8")
+        return self.last
+
+
+def _decoded(cell: str) -> Any:
+    """Lists and objects come as JSON in a cell; a text that only looks so stays a text."""
+    if cell[0] not in "[{":
+        return cell
+    try:
+        return msgspec.json.decode(cell)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return cell
+
+
+#: The types of result that can compare, and the key of their value.
+VALUE_KEYS = {"pairwise": "selected", "choices": "choices", "ranker": "ranker", "rating": "rating"}
+
+_KINDS = {key: kind for kind, key in VALUE_KEYS.items()}
+
+#: What the flat exports add to the task's data.
+FLAT_FIELDS = frozenset(
+    ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
+)
+
+# Tables rename a key of the data like this if a control has the same name.
+_RENAMED = "_data_"
+
+# A page may stay open over a weekend; what takes longer than a year is no duration.
+_LONGEST_S = 366 * 24 * 3600.0
+
+# The flat exports write Python's None as text where the rater's account was deleted.
+_NOBODY = "None"
+
+
+@dataclass(slots=True)
+class ControlResult:
+    """What one control of an annotation holds. `kind` is "" where the export does not say."""
+
+    control: str
+    kind: str
+    value: Any
+    to_name: str = ""
+
+
+@dataclass(slots=True)
+class Annotation:
+    """One annotation."""
+
+    id: str | None
+    where: str
+    rater: str | None
+    results: list[ControlResult]
+    at: float | None = None
+    updated: float | None = None
+    time_s: float | None = None
+    cancelled: bool = False
+    ground_truth: bool | None = None
+    parent: str | None = None
+    by_machine: bool = False
+    #: Whether it told a duration that can be none.
+    odd_time: bool = False
+
+    def of(self, control: str) -> list[ControlResult]:
+        """The results of one control."""
+        return [result for result in self.results if result.control == control]
+
+
+@dataclass(slots=True)
+class ExportedTask:
+    """One task: what was shown, and what was answered."""
+
+    line: int
+    where: str
+    project: str | None
+    data: dict[str, Any]
+    answers: list[Annotation]
+    drafts: int = 0
+    #: In the flat exports the data hold the answers too, and no type says which.
+    flat: bool = False
+
+    #: Keys of data that a table had to rename because a control has the same name.
+    renamed: frozenset[str] = frozenset()
+
+    def shown_beside(self, control: str) -> dict[str, Any]:
+        """The data without this control's own answer."""
+        if not self.flat or control in self.renamed:
+            return self.data
+        return {key: value for key, value in self.data.items() if key != control}
+
+
+class _Annotation(msgspec.Struct, gc=False):
+    id: Any = None
+    completed_by: Any = None
+    result: Any = None
+    was_cancelled: Any = False
+    ground_truth: Any = False
+    created_at: Any = None
+    updated_at: Any = None
+    lead_time: Any = None
+    project: Any = None
+    parent_annotation: Any = None
+    parent_prediction: Any = None
+
+
+class _Task(msgspec.Struct, gc=False):
+    annotations: list[_Annotation]
+    data: dict[str, Any]
+    id: Any = None
+    project: Any = None
+    drafts: Any = None
+
+
+def is_flat(raw: bytes, name: str, line: int) -> bool:
+    """Whether this first object of a JSON file is a JSON_MIN row and not a task."""
+    keys = decoded(raw, dict[str, msgspec.Raw], name, line)
+    if "annotation_id" in keys and "annotator" in keys:
+        return True
+    if "annotations" in keys and "data" in keys:
+        return False
+    raise FormatError(
+        "this is not a task of Label Studio: it has neither annotations and data (JSON) "
+        "nor annotation_id and annotator (JSON_MIN)",
+        name,
+        line,
+        value=sorted(keys)[:20],
+        remedy="export the project as JSON",
+    )
+
+
+def decoded(raw: bytes, kind: Any, name: str, line: int) -> Any:
+    """Decode one object, or say what is wrong with it."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        problem = f"the task has an unexpected shape: {error}"
+    except msgspec.DecodeError as error:
+        problem = f"not valid JSON ({error})"
+    except UnicodeError:
+        problem = "the text is not UTF-8"
+    except RecursionError:
+        problem = "the JSON is nested too deeply"
+    raise FormatError(
+        problem,
+        name,
+        line,
+        value=raw[:80].decode("utf-8", "replace"),
+        remedy="export the project again; the file may be damaged",
+    )
+
+
+def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[ExportedTask]:
+    """Tasks of a JSON export or a snapshot."""
+    for line, raw in found:
+        task: _Task = decoded(raw, _Task, name, line)
+        yield _full_task(task, line, f"{name}:{line}: task {_shown(task.id)}")
+
+
+def server_task(found: dict[str, Any], name: str) -> ExportedTask:
+    """A task as the server's API has it, which differs from an export's in what is not read."""
+    try:
+        task = msgspec.convert(found, _Task)
+    except msgspec.ValidationError as error:
+        raise FormatError(
+            f"a task has an unexpected shape: {error}",
+            name,
+            value=sorted(found)[:20],
+            remedy="this version of Label Studio may be newer than this package; upgrade it",
+        ) from error
+    for annotation in task.annotations:
+        annotation.completed_by = without_address(annotation.completed_by)
+    return _full_task(task, 0, f"{name}: task {_shown(task.id)}")
+
+
+def _full_task(task: _Task, line: int, place: str) -> ExportedTask:
+    project = identifier(task.project)
+    return ExportedTask(
+        line,
+        place,
+        project or next((p for a in task.annotations if (p := identifier(a.project))), None),
+        task.data,
+        [_answer(annotation, place) for annotation in task.annotations],
+        drafts=len(task.drafts) if isinstance(task.drafts, list) else 0,
+    )
+
+
+def _answer(annotation: _Annotation, place: str) -> Annotation:
+    results = annotation.result if isinstance(annotation.result, list) else []
+    time_s = seconds(annotation.lead_time)
+    return Annotation(
+        identifier(annotation.id),
+        f"{place}, annotation {_shown(annotation.id)}",
+        _person(annotation.completed_by),
+        [result for item in results if (result := _result(item))],
+        epoch(annotation.created_at),
+        epoch(annotation.updated_at),
+        time_s,
+        bool(annotation.was_cancelled),
+        bool(annotation.ground_truth),
+        identifier(annotation.parent_annotation),
+        # Submitting in the browser always sends the time it took; turning predictions into
+        # annotations in bulk never does, and nobody looked at those.
+        annotation.parent_prediction is not None and annotation.lead_time is None,
+        time_s is None and annotation.lead_time is not None,
+    )
+
+
+def _result(item: Any) -> ControlResult | None:
+    if not isinstance(item, dict):
+        return None
+    control, kind, value = item.get("from_name"), item.get("type"), item.get("value")
+    if not isinstance(control, str) or not isinstance(kind, str):
+        return None
+    to_name = item.get("to_name")
+    key = VALUE_KEYS.get(kind, "")
+    inside = value.get(key) if isinstance(value, dict) else None
+    return ControlResult(control, kind, inside, to_name if isinstance(to_name, str) else "")
+
+
+def flat_tasks(
+    found: Iterable[tuple[int, dict[str, Any]]], name: str, project: str | None
+) -> Iterator[ExportedTask]:
+    """Tasks of JSON_MIN, CSV or TSV: the rows of one task stand together."""
+    alone = iter(range(1 << 62))
+
+    def task_id(numbered: tuple[int, dict[str, Any]]) -> Any:
+        own = identifier(numbered[1].get("id"))
+        return own if own is not None else next(alone)
+
+    for own, group in groupby(found, task_id):
+        rows = list(group)
+        line, first = rows[0]
+        shown = _shown(own if isinstance(own, str) else None)
+        answers = [_flat_answer(row, f"{name}:{at}: task {shown}") for at, row in rows]
+        yield ExportedTask(
+            line,
+            f"{name}:{line}: task {shown}",
+            project,
+            _flat_data(first, [row for _, row in rows]),
+            [answer for answer in answers if answer is not None],
+            flat=True,
+            renamed=frozenset(
+                key.removeprefix(_RENAMED) for key in first if key.startswith(_RENAMED)
+            ),
+        )
+
+
+def _flat_data(first: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What differs between the rows of a task is an answer, not the task's data."""
+    data = {
+        key: value
+        for key, value in first.items()
+        if key not in FLAT_FIELDS and all(row.get(key) == value for row in rows)
+    }
+    for key in [key for key in data if key.startswith(_RENAMED)]:
+        data[key.removeprefix(_RENAMED)] = data.pop(key)
+    return data
+
+
+def json_min_rows(
+    found: Iterable[tuple[int, bytes]], name: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of a JSON_MIN export, without the nulls."""
+    for line, raw in found:
+        row: dict[str, Any] = decoded(raw, dict[str, Any], name, line)
+        if "annotation_id" not in row:
+            raise FormatError(
+                "the row has no annotation_id, while the first one has",
+                name,
+                line,
+                value=sorted(row)[:20],
+                remedy="export the project again as JSON_MIN or JSON",
+            )
+        yield line, {key: value for key, value in row.items() if value is not None}
+
+
+def _flat_answer(row: dict[str, Any], place: str) -> Annotation | None:
+    own = identifier(row.get("annotation_id"))
+    if own is None:
+        return None
+    rater = _person(row.get("annotator"))
+    time_s = seconds(row.get("lead_time"))
+    return Annotation(
+        own,
+        f"{place}, annotation {_shown(own)}",
+        None if rater == _NOBODY else rater,
+        [
+            result
+            for key, value in row.items()
+            if key not in FLAT_FIELDS and not key.startswith(_RENAMED)
+            for result in _flat_results(key, value)
+        ],
+        epoch(row.get("created_at")),
+        epoch(row.get("updated_at")),
+        time_s,
+        odd_time=time_s is None and row.get("lead_time") not in (None, ""),
+    )
+
+
+def _flat_results(control: str, value: Any) -> Iterator[ControlResult]:
+    """A control's cell: `[{"selected": "left"}]`, `{"choices": [...]}`, or one choice.
+
+    One choice is a text, or a list of texts if it is nested in others.
+    """
+    if isinstance(value, str) or (
+        isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+    ):
+        yield ControlResult(control, "", [value])
+        return
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, dict):
+            continue
+        known = [key for key in item if key in _KINDS]
+        if len(known) == 1:
+            yield ControlResult(control, _KINDS[known[0]], item[known[0]])
+
+
+def identifier(value: Any) -> str | None:
+    """An id as text, or None for what cannot be one."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return _digits(value)
+    if isinstance(value, float) and value.is_integer():
+        return _digits(int(value))
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _digits(value: int) -> str | None:
+    try:
+        return str(value)
+    except ValueError:  # Python writes out no number of thousands of digits
+        return None
+
+
+def _person(value: Any) -> str | None:
+    """The rater's id; of an object too, so that JSON exports and snapshots agree."""
+    if isinstance(value, dict):
+        own = identifier(value.get("id"))
+        return own if own is not None else identifier(value.get("email"))
+    return identifier(value)
+
+
+def without_address(value: Any) -> Any:
+    """Who answered, for what is kept of a server: an account's id, and never an address.
+
+    Where a server tells nothing but an address, its hash stands for the person: always the same.
+    """
+    own = _person(value)
+    if own is None or "@" not in own:
+        return own
+    return f"person-{sha256(own.lower().encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def seconds(value: Any) -> float | None:
+    """A duration, from a number or its text; None for what cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if isfinite(number) and 0 <= number <= _LONGEST_S else None
+
+
+def epoch(value: Any) -> float | None:
+    """Seconds since 1970 of a time as Label Studio writes it."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shown(own: Any) -> str:
+    known = identifier(own)
+    if known is None:
+        return "without id"
+    return known if known.isdigit() and len(known) < 20 else repr(known[:40])

@@ -1,0 +1,313 @@
+"""Tables and logs as rows: JSON lines, JSON arrays and delimited text, read piece by piece.
+
+Every row is a dict from field to value with its line. Faults name file, line,
+value and remedy. No more than one line or element is held beyond the piece at hand.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from bbq_plugin.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BOM = b"\xef\xbb\xbf"
+
+# Whole conversations may stand in a field that is not read here, but this is no row any more.
+LONGEST_ROW = 64 * 1024 * 1024
+
+_BOM_AND_BLANKS = 64
+
+_PIECE = 1 << 20
+
+_DELIMITERS = ",\t;|"
+
+_JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """Where a row stands, for messages."""
+
+    name: str
+    line: int
+    #: The number of the element of an array, which may all stand on one line.
+    element: int | None = None
+
+    def __str__(self) -> str:
+        number = "" if self.element is None else f" (element {self.element})"
+        return f"{self.name}:{self.line}{number}"
+
+    def error(self, problem: str, value: object = None, remedy: str | None = None) -> FormatError:
+        """An error about this row."""
+        number = "" if self.element is None else f"element {self.element}: "
+        return FormatError(number + problem, self.name, self.line, value, remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the first bytes of a file show."""
+
+    kind: Literal["json", "table"]
+    fields: frozenset[str]
+
+
+@lru_cache(maxsize=4)  # every adapter looks at the same head
+def look(head: bytes) -> Head:
+    """The kind of a file and the fields of its first rows."""
+    text = head.removeprefix(BOM).lstrip()
+    if text.startswith((b"{", b"[")):
+        return Head("json", frozenset(_json_fields(text)))
+    first = text.split(b"\n", 1)[0].decode("utf-8", "replace")
+    try:
+        columns = next(csv.reader([first], delimiter=_delimiter(first)), [])
+    except csv.Error:
+        columns = []
+    return Head("table", frozenset(column.strip() for column in columns if column.strip()))
+
+
+def _json_fields(text: bytes) -> set[str]:
+    """The fields of the objects at the top, or of those in the array at the top."""
+    depth, last, found = 0, b"", set()
+    level = 1 if text.startswith(b"{") else 2
+    for match in _JSON_TOKEN.finditer(text):
+        token = match.group()
+        if token in (b"{", b"["):
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+        elif token == b":" and depth == level and last.startswith(b'"'):
+            found.add(last[1:-1].decode("utf-8", "replace"))
+        last = token
+    return found
+
+
+def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
+    """Yield the rows of a JSON or delimited file."""
+    head = stream.peek(_BOM_AND_BLANKS).removeprefix(BOM).lstrip()
+    if head.startswith(b"["):
+        return _array_rows(stream, name)
+    return _line_rows(stream, name) if head.startswith(b"{") else _table_rows(stream, name)
+
+
+def lines(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with their numbers, without the mark at the start of the file."""
+    number = 0
+    while line := stream.readline(LONGEST_ROW + 1):
+        number += 1
+        if len(line) > LONGEST_ROW:
+            raise too_long(name, number)
+        yield number, line.removeprefix(BOM) if number == 1 else line
+
+
+def too_long(name: str, line: int) -> FormatError:
+    """A line that cannot be a row."""
+    return FormatError(
+        f"a row is longer than {LONGEST_ROW >> 20} MB",
+        name,
+        line,
+        remedy="write one answer a line, without images or other attachments",
+    )
+
+
+def _line_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
+    for number, line in lines(stream, name):
+        if not line.isspace():
+            place = RowPlace(name, number)
+            yield place, line_row(line, place)
+
+
+def line_row(line: bytes, place: RowPlace) -> Row:
+    """One line of JSON as a row."""
+    try:
+        row = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise place.error(
+            f"not valid JSON ({error})",
+            line[:80],
+            "every line is one whole JSON object; the line may be cut off",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise _not_utf8(place, error) from error
+    except (RecursionError, ValueError) as error:
+        raise place.error(
+            f"not usable JSON ({error})", line[:80], "mend or drop the line"
+        ) from error
+    return _object(row, place)
+
+
+def _object(row: object, place: RowPlace) -> Row:
+    if isinstance(row, dict):
+        return row
+    raise place.error(
+        f"is {_short(row)}, not an object with fields", row, "every row is an object such as {…}"
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _not_utf8(place: RowPlace, error: UnicodeDecodeError) -> FormatError:
+    return place.error(f"the text is not UTF-8 ({error.reason})", remedy="save the file as UTF-8")
+
+
+def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
+    """The objects of a JSON array, however long, or of several (JATOS writes one a participant)."""
+    text, number = _Text(stream, name), 0
+    while text.peek():
+        text.take("[", "an array starts with [")
+        while text.peek() != "]":
+            number += 1
+            place = RowPlace(name, text.place().line, number)
+            yield place, _object(text.value(place), place)
+            if text.peek() != "]":
+                text.take(",", "a comma stands between two elements, and ] at the end")
+        text.take("]", "an array ends with ]")
+
+
+class _Text:
+    """A cursor over JSON text of any length."""
+
+    def __init__(self, stream: io.BufferedReader, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._scan = json.JSONDecoder().raw_decode
+        self._text = ""
+        self._at = 0
+        self._line = 1
+        self._ended = False
+        self._more(_PIECE)
+        self._text = self._text.removeprefix("\ufeff")
+
+    def place(self) -> RowPlace:
+        return RowPlace(self._name, self._line)
+
+    def peek(self) -> str:
+        """The next character that is not blank; nothing at the end."""
+        while True:
+            rest = len(self._text)
+            while self._at < rest and (c := self._text[self._at]) in " \t\r\n":
+                self._line += c == "\n"
+                self._at += 1
+            if self._at < rest:
+                return self._text[self._at]
+            if self._ended:
+                return ""
+            self._more(_PIECE)
+
+    def take(self, character: str, why: str) -> None:
+        found = self.peek()
+        if found != character:
+            what = repr(found) if found else "the end of the file"
+            raise self.place().error(
+                f"not valid JSON: found {what} where {character!r} should be ({why})",
+                found,
+                "the file may be cut off: export it again",
+            )
+        self._at += 1
+
+    def value(self, place: RowPlace) -> object:
+        self.peek()
+        size = _PIECE
+        while True:
+            try:
+                found, end = self._scan(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if self._ended:
+                    raise place.error(
+                        f"not valid JSON ({error.msg})",
+                        self._text[self._at : self._at + 80],
+                        "the file may be cut off: export it again",
+                    ) from error
+            except (RecursionError, ValueError) as error:
+                raise place.error(
+                    f"not usable JSON ({error})", remedy="mend or drop this element"
+                ) from error
+            else:
+                # A number could go on in the next piece; objects and text show their end.
+                if end < len(self._text) or self._ended:
+                    self._line += self._text.count("\n", self._at, end)
+                    self._at = end
+                    return found
+            if len(self._text) - self._at > LONGEST_ROW:
+                raise too_long(self._name, self._line)
+            self._more(size)
+            size *= 2
+
+    def _more(self, size: int) -> None:
+        data = self._stream.read(size)
+        self._ended = len(data) < size
+        try:
+            more = self._decode(data, self._ended)
+        except UnicodeDecodeError as error:
+            line = self._line + self._text.count("\n", self._at) + data.count(b"\n", 0, error.start)
+            raise _not_utf8(RowPlace(self._name, line), error) from error
+        self._text = self._text[self._at :] + more
+        self._at = 0
+
+
+def _delimiter(header: str) -> str:
+    """What stands between the columns: the sign that the header has most of."""
+    return max(_DELIMITERS, key=header.count)
+
+
+def _table_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
+    numbered = lines(stream, name)
+    first = next(numbered, (1, b""))[1]
+    # A byte that is no text is told about where it stands: below, not in the search for commas.
+    delimiter = _delimiter(first.decode("utf-8", "replace"))
+    reader = csv.reader(_decoded(first, numbered), delimiter=delimiter, strict=True)
+    try:
+        header = _header(next(reader, []), name)
+        for cells in reader:
+            place = RowPlace(name, reader.line_num)
+            if len(cells) == len(header):
+                # CSV has no null: an empty cell is one.
+                row = {c: v or None for c, v in zip(header, cells, strict=True) if c}
+                yield place, row
+            elif any(cell.strip() for cell in cells):
+                raise place.error(
+                    f"has {len(cells)} columns where the header has {len(header)}",
+                    remedy="put text with the delimiter in it into double quotes",
+                )
+    except csv.Error as error:
+        raise FormatError(
+            f"not valid CSV ({error})", name, reader.line_num, remedy="mend the quotes of this line"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise _not_utf8(RowPlace(name, reader.line_num + 1), error) from error
+
+
+def _decoded(first: bytes, rest: Iterator[tuple[int, bytes]]) -> Iterator[str]:
+    yield first.decode("utf-8")
+    for _, line in rest:
+        yield line.decode("utf-8")
+
+
+def _header(cells: list[str], name: str) -> list[str]:
+    header = [cell.strip() for cell in cells]
+    seen: set[str] = set()
+    for column in header:
+        if column and column in seen:
+            raise FormatError(
+                f"two columns are called {column!r}", name, 1, column, "rename one of them"
+            )
+        seen.add(column)
+    return header

@@ -1,0 +1,359 @@
+"""How many more comparisons until the best item, the best k, or the order is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf
+from statistics import NormalDist
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from bbq_plugin.analysis.design import LEAST_VARIANCE, Ints, eigen, fisher, gap_variance
+from bbq_plugin.analysis.leaderboard import Leaderboard
+from bbq_plugin.analysis.next_pairs import average_quality
+from bbq_plugin.analysis.rows import Row
+from bbq_plugin.analysis.uncertainty import Floats, Uncertainty
+from bbq_plugin.model import Fit
+from bbq_plugin.model.fit import LARGEST_COVARIANCE
+
+__all__ = [
+    "MOST_ITEMS",
+    "Milestone",
+    "OpenPair",
+    "SettlingPlan",
+    "forecast",
+    "settling_plan",
+]
+
+POWER = 0.8
+# Nobody runs a study of more: beyond, the two are as good as equal.
+NEVER_SETTLED = 1_000_000
+
+OPEN_KINDS = ("best", "neighbours", "other")
+
+LOWEST_QUALITY = 0.01  # no number of answers settles anything if nobody looks
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPair(Row):
+    """Two items that cannot be told apart, the better rated first.
+
+    ``more`` direct comparisons settle the pair with an even chance, ``more_80`` with a chance of
+    80%; infinite when out of reach. ``kind`` says what hangs on it: who is best, or the order of
+    two neighbours, or neither.
+    """
+
+    rank: int
+    item: str
+    other_rank: int
+    other: str
+    p_better: float
+    more: float
+    more_80: float
+    kind: str
+
+
+class SettlingPlan(Sequence[OpenPair]):
+    """Open pairs: those with the leader first, then neighbours, then the rest, up to a limit."""
+
+    def __init__(self, pairs: list[OpenPair], n_open: int, n_pairs: int, quality: float) -> None:
+        self._pairs, self.n_open, self.n_pairs, self.quality = pairs, n_open, n_pairs, quality
+
+    @property
+    def n_settled(self) -> int:
+        """How many pairs are told apart already."""
+        return self.n_pairs - self.n_open
+
+    @overload
+    def __getitem__(self, index: int) -> OpenPair: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[OpenPair]: ...
+    def __getitem__(self, index: int | slice) -> OpenPair | list[OpenPair]:
+        return self._pairs[index]
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __iter__(self) -> Iterator[OpenPair]:
+        return iter(self._pairs)
+
+
+def settling_plan(
+    fit: Fit, board: Leaderboard, better: Floats | None = None, most: int = 1000
+) -> SettlingPlan:
+    """The open pairs of a leaderboard, and what each would take.
+
+    ``better`` is the board's matrix, for those who have it already; at most ``most`` pairs are
+    listed.
+    """
+    k = len(board)
+    better = board.better if better is None else better
+    sure = (1 + board.level) / 2
+    first, second = np.nonzero(np.triu((better < sure) & (better > 1 - sure), 1))
+    kinds = np.where(first == 0, 0, np.where(second == first + 1, 1, 2))
+    listed = np.lexsort((second, first, kinds))[:most]
+    n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
+    quality = max(average_quality(fit), LOWEST_QUALITY)
+    more, more_80 = _needed(fit, board, (first, second), float(ndtri(sure)), quality)
+    pairs = [
+        OpenPair(
+            rank=board[i].rank,
+            item=board[i].item,
+            other_rank=board[j].rank,
+            other=board[j].item,
+            p_better=float(better[i, j]),
+            more=_whole(n),
+            more_80=_whole(n_80),
+            kind=OPEN_KINDS[kind],
+        )
+        for i, j, kind, n, n_80 in zip(
+            first.tolist(), second.tolist(), kinds.tolist(), more, more_80, strict=True
+        )
+    ]
+    return SettlingPlan(pairs, n_open, k * (k - 1) // 2, quality)
+
+
+def _needed(
+    fit: Fit,
+    board: Leaderboard,
+    places: tuple[NDArray[np.intp], NDArray[np.intp]],
+    z: float,
+    quality: float,
+) -> tuple[Floats, Floats]:
+    first, second = places
+    if not first.size or len(board) > LARGEST_COVARIANCE:
+        unknown = np.full(first.size, inf)
+        return unknown, unknown
+    code = {name: at for at, name in enumerate(fit.items)}
+    order = np.array([code[row.item] for row in board])
+    i, j = order[first], order[second]
+    mean, covariance = fit.laplace.mean, fit.laplace.covariance
+    gap = mean[i] - mean[j]
+    spread = np.diag(covariance)
+    variance = np.maximum(spread[i] + spread[j] - 2 * covariance[i, j], 1e-300)
+    y = 1 / (1 + np.exp(-gap))
+    p = 0.5 + quality * (y - 0.5)
+    information = (quality * y * (1 - y)) ** 2 / (p * (1 - p))
+    # A gap of exactly nothing is never settled.
+    squared = np.maximum(gap**2, 1e-300)
+
+    def reach(target: float) -> Floats:
+        return np.asarray(np.maximum(target**2 / squared - 1 / variance, 0.0) / information)
+
+    return reach(z), reach(z + float(ndtri(POWER)))
+
+
+def _whole(n: float) -> float:
+    return inf if n > NEVER_SETTLED else float(max(1, ceil(n)))
+
+
+Question = Literal["best", "top-k", "neighbours"]
+
+# Nobody runs a study of more: beyond, items are as good as equal.
+OUT_OF_REACH = 1_000_000
+# Each path has a covariance of its own under ``chosen``.
+MOST_ITEMS = 60
+# As many paths as take little time: of few items many, since quantiles of so wide distributions
+# are coarse.
+PATHS, CELLS = (150, 800), 4_000
+
+CHOSEN_PATHS, CHOSEN_CELLS = (16, 150), 20_000
+# How much is spent from one look at the paths to the next, as a share of what was spent before.
+STRIDE, CHOSEN_STRIDE = 0.2, 0.12
+
+PATIENT = 0.8
+# Phi(-z) at points 1/200 apart, good to 1e-3: scipy.special loads slowly.
+_FINE, _FAR = 200.0, 8.0
+
+_TAIL = np.array([NormalDist().cdf(-at / _FINE) for at in range(int(_FINE * _FAR) + 1)])
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone(Row):
+    """One question, how sure its answer is now, and how many more comparisons it will take.
+
+    ``more`` comparisons as so far answer it with an even chance, ``more_80`` with a chance of 80%;
+    ``chosen`` and ``chosen_80`` if each is on the pair most in doubt. Infinite: out of reach.
+    """
+
+    question: Question
+    top_k: int | None
+    probability: float
+    known: bool
+    more: float
+    more_80: float
+    chosen: float
+    chosen_80: float
+
+
+def forecast(
+    fit: Fit, known: Uncertainty, level: float, top_k: int | None, seed: int = 0
+) -> list[Milestone]:
+    """The three questions of a fit; the one on the best ``top_k`` only where it is another."""
+    n_items = len(fit.items)
+    questions: list[tuple[Question, int | None]] = [("best", None)]
+    if top_k is not None and 1 < top_k < n_items:
+        questions.append(("top-k", top_k))
+    if n_items > 2:
+        questions.append(("neighbours", None))
+    return [_milestone(fit, known, level, name, k, seed) for name, k in questions]
+
+
+def _milestone(
+    fit: Fit, known: Uncertainty, level: float, question: Question, top_k: int | None, seed: int
+) -> Milestone:
+    mean, covariance = fit.laplace.mean, fit.laplace.covariance
+    probability = _probability(known, mean, covariance, question, top_k)
+    sure = probability >= ((1 + level) / 2 if question == "neighbours" else level)
+    if sure:
+        return Milestone(question, top_k, probability, True, 0.0, 0.0, 0.0, 0.0)  # noqa: FBT003
+    ask = _Asked(question, top_k, level)
+    rng = np.random.default_rng(seed)
+    more = _as_so_far(fit, mean, covariance, ask, rng)
+    chosen = _chosen(mean, covariance, ask, usual_quality(fit), rng)
+    return Milestone(
+        question,
+        top_k,
+        probability,
+        False,  # noqa: FBT003
+        _quantile(more, 0.5),
+        _quantile(more, PATIENT),
+        _quantile(chosen, 0.5),
+        _quantile(chosen, PATIENT),
+    )
+
+
+def usual_quality(fit: Fit) -> float:
+    """The quality whose information is that of the usual answer: information grows like q^2."""
+    if not fit.rated:
+        return 1.0
+    t = fit.data.triples
+    n = np.bincount(t.rater(), t.weight, t.n_raters)
+    return float(np.sqrt(np.average(np.minimum(np.abs(fit.quality), 1.0) ** 2, weights=n)))
+
+
+def _probability(
+    known: Uncertainty, mean: Floats, covariance: Floats, question: Question, top_k: int | None
+) -> float:
+    """How sure the likeliest answer is now; of neighbours, the least sure pair."""
+    if question == "best":
+        return float(known.p_best().max())
+    if top_k is not None:
+        n = known.n_items
+        best = np.sort(np.argpartition(known.draws, n - top_k, axis=1)[:, n - top_k :], axis=1)
+        return float(np.unique(best, axis=0, return_counts=True)[1].max() / len(best))
+    order = np.argsort(-mean)
+    first, second = order[:-1], order[1:]
+    z = (mean[first] - mean[second]) / np.sqrt(gap_variance(covariance)[first, second])
+    return NormalDist().cdf(float(z.min()))
+
+
+class _Asked:
+    """A question put to many paths at once."""
+
+    def __init__(self, question: Question, top_k: int | None, level: float) -> None:
+        self.question, self.inside = question, top_k or 1
+        self.doubt = 1 - level
+        self.z = NormalDist().inv_cdf((1 + level) / 2)
+
+    def pairs(self, mean: Floats) -> tuple[Ints, Ints]:
+        """The pairs that the question hangs on, better one first: paths x pairs."""
+        order = np.argsort(-mean, axis=1)
+        if self.question == "neighbours":
+            return order[:, :-1], order[:, 1:]
+        k, n = self.inside, mean.shape[1]
+        return np.repeat(order[:, :k], n - k, axis=1), np.tile(order[:, k:], (1, k))
+
+    def answered(self, z: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether each path knows, from the standardised gaps of those pairs."""
+        if self.question == "neighbours":
+            return np.asarray(z.min(axis=1) >= self.z)
+        place = (np.minimum(z, _FAR) * _FINE + 0.5).astype(np.intp)
+        return np.asarray(_TAIL[place].sum(axis=1) <= self.doubt)
+
+
+def _as_so_far(
+    fit: Fit, mean: Floats, covariance: Floats, ask: _Asked, rng: np.random.Generator
+) -> Floats:
+    """When each path knows, pairs coming up as often as before."""
+    roots, axes = eigen(covariance)
+    half = axes * np.sqrt(roots)
+    told, turn = eigen(half.T @ _information(fit, mean, covariance) @ half)
+    basis = half @ turn
+    n_paths = min(max(CELLS // mean.size, PATHS[0]), PATHS[1])
+    at: Floats = np.zeros((n_paths, mean.size))
+    open_paths: NDArray[np.int64] = np.arange(n_paths)
+    passed: Floats = np.zeros(mean.size)
+    done, n = np.full(n_paths, inf), 1.0
+    while n <= OUT_OF_REACH and len(at) > (1 - PATIENT) * n_paths:
+        share = n * told / (1 + n * told)
+        at = at + rng.standard_normal(at.shape) * np.sqrt(np.maximum(share - passed, 0.0))
+        passed = share
+        path = mean + at @ basis.T
+        variance = gap_variance((basis * (1 - share)) @ basis.T)
+        first, second = ask.pairs(path)
+        each = np.arange(len(path))[:, None]
+        gap = path[each, first] - path[each, second]
+        known = ask.answered(gap / np.sqrt(variance[first, second]))
+        done[open_paths[known]] = n
+        at, open_paths = at[~known], open_paths[~known]
+        n *= 1 + STRIDE
+    return done
+
+
+def _information(fit: Fit, mean: Floats, covariance: Floats) -> Floats:
+    """What one more comparison of weight 1, drawn from those so far, adds to the precision."""
+    t, n = fit.data.triples, mean.size
+    met = np.bincount(t.winner.astype(np.int64) * n + t.loser, t.weight, n * n).reshape(n, n)
+    told = fisher(mean[:, None] - mean[None, :], gap_variance(covariance), usual_quality(fit))
+    weight = (met + met.T) * told / met.sum()
+    np.fill_diagonal(weight, 0.0)
+    laplacian: Floats = np.diag(weight.sum(axis=1)) - weight
+    return laplacian
+
+
+def _chosen(
+    mean: Floats, covariance: Floats, ask: _Asked, quality: float, rng: np.random.Generator
+) -> Floats:
+    """When each path knows, every comparison being on the pair most in doubt."""
+    n_paths = min(max(CHOSEN_CELLS // mean.size**2, CHOSEN_PATHS[0]), CHOSEN_PATHS[1])
+    path, s = np.tile(mean, (n_paths, 1)), np.tile(covariance, (n_paths, 1, 1))
+    done, spent, step = np.full(n_paths, inf), 0.0, 1.0
+    open_paths: NDArray[np.int64] = np.arange(n_paths)
+    # Neighbours take turns, so that a step must be small beside what each of them got.
+    stride = min(CHOSEN_STRIDE, 2 / mean.size if ask.question == "neighbours" else 1.0)
+    while spent <= OUT_OF_REACH:
+        first, second = ask.pairs(path)
+        each = np.arange(len(path))[:, None]
+        variance = s[each, first, first] + s[each, second, second] - 2 * s[each, first, second]
+        gap = path[each, first] - path[each, second]
+        z = gap / np.sqrt(np.maximum(variance, LEAST_VARIANCE))
+        known = ask.answered(z)
+        done[open_paths[known]] = spent
+        left = ~known
+        if left.sum() <= (1 - PATIENT) * n_paths:
+            break
+        path, s, open_paths = path[left], s[left], open_paths[left]
+        row, worst = np.arange(len(path)), z[left].argmin(axis=1)
+        i, j = first[left][row, worst], second[left][row, worst]
+        v = np.maximum(variance[left][row, worst], LEAST_VARIANCE)
+        told = step * fisher(gap[left][row, worst], v, quality)
+        share = told / (1 + told * v)
+        column = s[row, :, i] - s[row, :, j]
+        path = path + column * (np.sqrt(share) * rng.standard_normal(len(path)))[:, None]
+        s = s - share[:, None, None] * column[:, :, None] * column[:, None, :]
+        spent += step
+        step = max(1.0, stride * spent)
+    return done
+
+
+def _quantile(done: Floats, chance: float) -> float:
+    """Comparisons after which so many of the paths know, to two digits."""
+    found = float(np.quantile(done, chance, method="higher"))
+    if not np.isfinite(found) or found > OUT_OF_REACH:
+        return inf
+    return float(f"{max(1, ceil(found)):.2g}")

@@ -1,0 +1,130 @@
+"""The leaderboard: ratings, honest ranks, and the chance of being the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbq_plugin.analysis.rows import Row, Rows
+from bbq_plugin.analysis.uncertainty import Floats, Intervals, Uncertainty, uncertainty
+from bbq_plugin.errors import UsageError
+from bbq_plugin.model import Fit
+
+__all__ = [
+    "ItemRow",
+    "Leaderboard",
+    "Scale",
+    "from_rating",
+    "leaderboard",
+    "to_rating",
+]
+
+Scale = Literal["elo", "paper", "theta"]
+
+# Rating points per nat, and the rating of an average item.
+_UNITS = {"elo": (400 / np.log(10), 1000.0), "paper": (400.0, 0.0), "theta": (1.0, 0.0)}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow(Row):
+    """One item. ``n`` and ``wins`` are weighted: a tie is half a win for either."""
+
+    item: str
+    rank: int
+    rank_best: int
+    rank_worst: int
+    rating: float
+    rating_lower: float
+    rating_upper: float
+    theta: float
+    theta_sd: float
+    p_best: float
+    n: float
+    wins: float
+
+
+class Leaderboard(Rows[ItemRow]):
+    """Items, the best first. ``better`` is P(row i is better than row j) in the same order."""
+
+    def __init__(
+        self,
+        rows: list[ItemRow],
+        order: NDArray[np.intp],
+        known: Uncertainty,
+        level: float,
+        scale: Scale,
+    ) -> None:
+        super().__init__(rows)
+        self._order, self._known = order, known
+        self.level, self.scale, self.intervals = level, scale, known.kind
+        self.warnings = known.warnings
+
+    @property
+    def better(self) -> Floats:
+        """P(row i is better than row j)."""
+        matrix = self._known.better()
+        ordered: Floats = matrix[np.ix_(self._order, self._order)]
+        return ordered
+
+    def __repr__(self) -> str:
+        best = self._rows[0]
+        return f"<Leaderboard: {len(self)} items, {best.item} first (P(best) = {best.p_best:.2f})>"
+
+
+def to_rating(relative_theta: Floats, scale: Scale) -> Floats:
+    """Nats above the mean of all items, on a scale: Elo is 1000 + 400 / ln 10 a nat."""
+    per_nat, middle = _UNITS[scale]
+    return np.asarray(middle + per_nat * relative_theta)
+
+
+def from_rating(rating: Floats, scale: Scale) -> Floats:
+    """Nats above the mean of all items; the inverse of `to_rating`."""
+    per_nat, middle = _UNITS[scale]
+    return np.asarray((rating - middle) / per_nat)
+
+
+def leaderboard(
+    fit: Fit,
+    intervals: Intervals = "auto",
+    level: float = 0.95,
+    scale: Scale = "elo",
+    seed: int = 0,
+    draws: int = 4000,
+) -> Leaderboard:
+    """Rate and rank the items of a fit, with intervals of the given kind and level."""
+    if not 0 < level < 1:
+        raise UsageError(f"level={level!r}: expected a probability such as 0.95")
+    if scale not in get_args(Scale):
+        raise UsageError(f"scale={scale!r}: expected one of {', '.join(get_args(Scale))}")
+    known = uncertainty(fit, intervals, draws=draws, seed=seed)
+    low, high = known.relative_interval(level)
+    best_rank, worst_rank = known.rank_interval(level)
+    p_best, sd = known.p_best(), known.relative_sd()
+    relative = fit.theta - fit.theta.mean()
+    t = fit.data.triples
+    wins = np.bincount(t.winner, t.weight, t.n_items)
+    played = wins + np.bincount(t.loser, t.weight, t.n_items)
+    order = np.argsort(-relative, kind="stable")
+    rating, lower, upper = (to_rating(x, scale) for x in (relative, low, high))
+    rows = [
+        ItemRow(
+            item=fit.items[i],
+            rank=place,
+            # The point estimate is one of the ranks that cannot be ruled out.
+            rank_best=min(int(best_rank[i]), place),
+            rank_worst=max(int(worst_rank[i]), place),
+            rating=float(rating[i]),
+            rating_lower=float(min(lower[i], rating[i])),
+            rating_upper=float(max(upper[i], rating[i])),
+            theta=float(fit.theta[i]),
+            theta_sd=float(sd[i]),
+            p_best=float(p_best[i]),
+            n=float(played[i]),
+            wins=float(wins[i]),
+        )
+        for place, i in enumerate(order, start=1)
+    ]
+    return Leaderboard(rows, order, known, level, scale)

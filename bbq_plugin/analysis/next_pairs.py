@@ -1,0 +1,346 @@
+"""What to compare next, for the whole ranking, for the best item or for the best k.
+
+``ranking``  the answer with the most expected information on the orders of all pairs
+``best``     top-two Thompson sampling: two items of which either may be the best
+``top-k``    the same for the best k: an item that may belong to them and one that may not
+
+`design.py` has the maths. A batch is chosen one answer after the other, each time with the
+covariance that the answers before it are expected to leave, and nobody is asked the same twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from itertools import cycle, islice
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbq_plugin.analysis.design import Contenders, Design
+from bbq_plugin.analysis.raters import judging_fit, rater_report
+from bbq_plugin.analysis.rows import Row, Rows
+from bbq_plugin.errors import UsageError
+from bbq_plugin.model import Fit, Priors
+
+__all__ = [
+    "Goal",
+    "NextPairs",
+    "PairRow",
+    "average_quality",
+    "next_pairs",
+    "prediction_scores",
+]
+
+Floats = NDArray[np.float64]
+
+Ints = NDArray[np.intp]
+
+Goal = Literal["ranking", "best", "top-k"]
+
+# Below, an answer tells so little that the choice of its pair would be one of rounding.
+LEAST_QUALITY = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow(Row):
+    """Two items to compare; ``item_a`` is the one that is ahead now.
+
+    ``left`` and ``right`` are the same two as they should be shown, and ``rater`` is whom to ask,
+    None if anyone. ``information_bits`` is what the answer is expected to tell about the orders of
+    all pairs beyond the answers before it in the list; ``n`` is how often (by weight) the two were
+    compared so far.
+    """
+
+    item_a: str
+    item_b: str
+    p_a_better: float
+    information_bits: float
+    n: float
+    left: str
+    right: str
+    rater: str | None
+
+
+class NextPairs(Rows[PairRow]):
+    """Pairs in the order in which to ask. ``quality`` is the usual rater's, as assumed here."""
+
+    def __init__(
+        self,
+        rows: list[PairRow],
+        quality: float,
+        warnings: tuple[str, ...] = (),
+        *,
+        goal: Goal = "ranking",
+        top_k: int | None = None,
+    ) -> None:
+        super().__init__(rows)
+        self.quality, self.warnings, self.goal, self.top_k = quality, warnings, goal, top_k
+
+    def __repr__(self) -> str:
+        goal = self.goal if self.top_k is None else f"the best {self.top_k}"
+        return f"<NextPairs: {len(self)} for {goal}, raters of quality {self.quality:.2f}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Who gives one answer."""
+
+    rater: str | None
+    quality: float
+
+
+def next_pairs(
+    fit: Fit,
+    n: int = 50,
+    *,
+    goal: Goal = "ranking",
+    top_k: int | None = None,
+    among: Sequence[str] | None = None,
+    raters: Sequence[str] | None = None,
+    exclude: Collection[str] | None = None,
+    seed: int = 0,
+) -> NextPairs:
+    """The ``n`` comparisons to ask for next.
+
+    ``among`` limits them to some of the items, and the goal to these. Without ``raters`` every
+    pair comes at most once, for a rater of the usual quality. With ``raters``, those who are
+    available, each row names one of them: the best first, all equally often but for one, nobody
+    the same pair twice. Never named are those in ``exclude``; by default, whom `rater_report`
+    excludes (of a bbq fit of the same data, where the model gives no verdicts). Sides are balanced
+    for each item, with what is known of the past.
+    """
+    chosen = _codes(fit.items, among)
+    _check(n, goal, top_k, chosen.size)
+    rng = np.random.default_rng(_checked_seed(seed))
+    quality = average_quality(fit)
+    slots, warnings = _slots(fit, n, raters, exclude, quality)
+    n_pairs = chosen.size * (chosen.size - 1) // 2
+    n_able = n_pairs * (1 if raters is None else len({slot.rater for slot in slots}))
+    if n > n_able:
+        who = "" if raters is None else f" for {n_able // n_pairs} raters"
+        warnings.append(f"there are only {n_pairs} pairs of {chosen.size} items{who}, all listed")
+    if quality == 0:
+        warnings.append("the raters answer like coins on average: no comparison will tell anything")
+    mean = fit.laplace.mean[chosen]
+    covariance = fit.laplace.covariance[np.ix_(chosen, chosen)]
+    design = Design(mean, covariance, max(quality, LEAST_QUALITY))
+    border = {"ranking": None, "best": 1, "top-k": top_k}[goal]
+    batch = _Batch(design, None if border is None else Contenders(design, border, rng))
+    picked = [(*batch.pick(slot), slot.rater) for slot in slots[:n_able]]
+    rows = _rows(fit, chosen, covariance, picked, rng)
+    return NextPairs(rows, quality, tuple(warnings), goal=goal, top_k=top_k)
+
+
+def prediction_scores(pairs: NextPairs, tasks: Iterable[tuple[str, str]]) -> list[float]:
+    """A score for each task of a labelling project, by the two items it shows in either order.
+
+    Label Studio serves the lowest prediction score first: the first pair of the list gets the
+    lowest, and tasks that are not in the list get 1.
+    """
+    place: dict[frozenset[str], int] = {}
+    for row in pairs:
+        place.setdefault(frozenset((row.item_a, row.item_b)), len(place))
+    return [place.get(frozenset(task), len(place)) / max(1, len(place)) for task in tasks]
+
+
+def average_quality(fit: Fit) -> float:
+    """The quality of the usual answer: raters count by how much they answered so far."""
+    if not fit.rated:
+        return 1.0
+    t = fit.data.triples
+    n = np.bincount(t.rater(), t.weight, t.n_raters)
+    return float(np.clip(np.average(fit.quality, weights=n), 0.0, 1.0))
+
+
+class _Batch:
+    """Answers chosen one after the other, nobody asked the same twice."""
+
+    def __init__(self, design: Design, contenders: Contenders | None) -> None:
+        self.design, self.contenders = design, contenders
+        self._asked: dict[str | None, set[tuple[int, int]]] = {}
+
+    def pick(self, slot: _Slot) -> tuple[int, int, float]:
+        """The next pair, and the bits that its answer adds."""
+        asked = self._asked.setdefault(slot.rater, set())
+
+        def allowed(i: int, j: int) -> bool:
+            return (min(i, j), max(i, j)) not in asked
+
+        if self.contenders is not None:
+            i, j = self.contenders.pick(allowed)
+        else:
+            i, j = self._most_informative(slot.quality, allowed)
+        asked.add((min(i, j), max(i, j)))
+        bits, column, told = self.design.take(i, j, slot.quality)
+        if self.contenders is not None:
+            self.contenders.take(column, told, i, j)
+        return i, j, bits
+
+    def _most_informative(self, quality: float, allowed: Any) -> tuple[int, int]:
+        design = self.design
+        for place in np.argsort(-design.gain(quality), kind="stable"):
+            i, j = int(design.first[place]), int(design.second[place])
+            if allowed(i, j):
+                return i, j
+        # Of very many pairs only the most promising were candidates: take whatever is left.
+        n = design.mean.size
+        return next((i, j) for i in range(n) for j in range(i + 1, n) if allowed(i, j))
+
+
+def _check(n: int, goal: str, top_k: int | None, n_items: int) -> None:
+    if n < 1:
+        raise UsageError(f"n={n}: ask for at least one pair")
+    if n_items < 2:
+        raise UsageError("a pair takes two items; name at least two different ones")
+    if goal not in get_args(Goal):
+        raise UsageError(f"goal={goal!r}: expected one of {', '.join(get_args(Goal))}")
+    if (top_k is None) is (goal == "top-k"):
+        remedy = "leave top_k out" if top_k is not None else "say how many, such as top_k=3"
+        raise UsageError(f"goal={goal!r} with top_k={top_k}: only 'top-k' takes it; {remedy}")
+    if top_k is not None and not 1 <= top_k < n_items:
+        raise UsageError(
+            f"top_k={top_k} of {n_items} items: expected from 1 to {n_items - 1}, "
+            "since all items are always the best of all"
+        )
+
+
+def _checked_seed(seed: int) -> int:
+    if seed < 0:
+        raise UsageError(f"seed={seed}: expected 0 or more")
+    return seed
+
+
+def _slots(
+    fit: Fit,
+    n: int,
+    raters: Sequence[str] | None,
+    exclude: Collection[str] | None,
+    quality: float,
+) -> tuple[list[_Slot], list[str]]:
+    """Who gives each of the ``n`` answers, the best raters first, and what there is to warn of."""
+    if raters is None:
+        return [_Slot(None, max(quality, LEAST_QUALITY))] * n, []
+    if isinstance(raters, str):
+        raise UsageError(f"raters={raters!r}: give a list of names")
+    names = list(dict.fromkeys(raters))
+    warnings = []
+    if exclude is None:
+        judge = judging_fit(fit)
+        exclude = rater_report(judge).excluded
+        if judge is not fit:
+            warnings.append(judged_elsewhere(fit))
+    left = [name for name in names if name not in exclude]
+    if not left:
+        raise UsageError(
+            f"none of the {len(names)} raters named is left to ask: all are excluded; name others"
+        )
+    if len(left) < len(names):
+        out = ", ".join(name for name in names if name in exclude)
+        warnings.append(f"not asked, because their answers do not count: {out}")
+    known = dict(zip(fit.raters, np.abs(fit.quality), strict=True)) if fit.rated else {}
+    new = [name for name in left if name not in fit.raters]
+    if new and fit.data.has_raters:
+        warnings.append(
+            f"not in the data, taken for usual raters: {', '.join(new[:5])}"
+            + (" …" if len(new) > 5 else "")
+        )
+    usual = _usual_newcomer(fit, quality)
+    able = [_Slot(name, max(float(known.get(name, usual)), LEAST_QUALITY)) for name in left]
+    able.sort(key=lambda slot: -slot.quality)
+    return list(islice(cycle(able), n)), warnings
+
+
+def judged_elsewhere(fit: Fit) -> str:
+    """What to say where raters are not judged by the model that chooses the pairs."""
+    return (
+        f"{fit.model} gives no verdicts on raters: who is not to be asked was judged by a bbq fit "
+        "of the same data"
+    )
+
+
+def _usual_newcomer(fit: Fit, quality: float) -> float:
+    """The mean quality of the population that the priors describe."""
+    if not fit.rated or not isinstance(fit.priors, Priors):
+        return quality
+    return float(sum(share * a / (a + b) for share, a, b in fit.priors.components()))
+
+
+def _rows(
+    fit: Fit,
+    chosen: Ints,
+    covariance: Floats,
+    picked: list[tuple[int, int, float, str | None]],
+    rng: np.random.Generator,
+) -> list[PairRow]:
+    ndtr = import_module("scipy.special").ndtr
+    met, mean = _met(fit), fit.laplace.mean
+    past = fit.data.left_excess
+    sides = _Sides(np.zeros(len(fit.items), dtype=np.int64) if past is None else past.copy(), rng)
+    rows = []
+    for a, b, bits, rater in picked:
+        if mean[chosen[a]] < mean[chosen[b]]:
+            a, b = b, a  # noqa: PLW2901 (the one ahead comes first)
+        i, j = int(chosen[a]), int(chosen[b])
+        spread = covariance[a, a] + covariance[b, b] - 2 * covariance[a, b]
+        better = float(ndtr((mean[i] - mean[j]) / np.sqrt(max(spread, 1e-300))))
+        left, right = sides.of(i, j)
+        rows.append(
+            PairRow(
+                item_a=fit.items[i],
+                item_b=fit.items[j],
+                p_a_better=better,
+                information_bits=bits,
+                n=met.get((min(i, j), max(i, j)), 0.0),
+                left=fit.items[left],
+                right=fit.items[right],
+                rater=rater,
+            )
+        )
+    return rows
+
+
+class _Sides:
+    """Left and right: even for each pair in the batch, then for each item, else by a coin."""
+
+    def __init__(self, excess: NDArray[np.int64], rng: np.random.Generator) -> None:
+        self.excess, self.rng = excess, rng
+        self._planned: dict[tuple[int, int], int] = {}
+
+    def of(self, i: int, j: int) -> tuple[int, int]:
+        """Which of the two stands left, and which right."""
+        low, high = min(i, j), max(i, j)
+        lead = self._planned.get((low, high), 0) or int(self.excess[low] - self.excess[high])
+        left_first = self.rng.random() < 0.5 if lead == 0 else lead < 0
+        left, right = (low, high) if left_first else (high, low)
+        self._planned[low, high] = self._planned.get((low, high), 0) + (1 if left_first else -1)
+        self.excess[left] += 1
+        self.excess[right] -= 1
+        return left, right
+
+
+def _codes(items: tuple[str, ...], among: Sequence[str] | None) -> Ints:
+    if among is None:
+        return np.arange(len(items))
+    code = {name: i for i, name in enumerate(items)}
+    for name in among:
+        if name not in code:
+            close = get_close_matches(name, items, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UsageError(f"there is no item {name!r} in these data{hint}")
+    return np.unique(np.array([code[name] for name in among], dtype=np.intp))
+
+
+def _met(fit: Fit) -> dict[tuple[int, int], float]:
+    """Weighted number of comparisons of each pair of items that met."""
+    t = fit.data.triples
+    low, high = np.minimum(t.winner, t.loser), np.maximum(t.winner, t.loser)
+    pair, place = np.unique(low.astype(np.int64) * t.n_items + high, return_inverse=True)
+    n = np.bincount(place, t.weight)
+    return {
+        (int(p) // t.n_items, int(p) % t.n_items): float(w)
+        for p, w in zip(pair, n, strict=True)
+    }  # fmt: skip

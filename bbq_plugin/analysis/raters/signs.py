@@ -1,0 +1,375 @@
+"""Signs in single answers: sides, times, repeats, patterns, drift and known questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bbq_plugin.analysis.raters.evidence import (
+    DecidedAnswers,
+    Sign,
+    count_by,
+    p_value,
+    phi,
+    share,
+    slate_of_row,
+    triple_of_row,
+)
+from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.data.answers import Answers
+from bbq_plugin.data.coding import median_time_s
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.model.rater_types import RaterPopulation
+
+__all__ = [
+    "Signs",
+    "sides_of",
+    "signs_of",
+]
+
+LEAN_STEPS = 30
+
+
+def sides_of(
+    rows: DecidedAnswers, side: NDArray[np.int8], own: Floats, least: int
+) -> tuple[Sign, Sign]:
+    """Left answers against what the items and the lean of the others explain; changes of side."""
+    place = side[rows.row]
+    rows, place = rows.where(place != 0), place[place != 0]
+    left = (place > 0).astype(np.float64)
+    p = 0.5 + own[rows.rater] * rows.s * place
+    n, went = rows.count(), rows.count(left)
+    shift = _lean_of_each(rows, p, went)
+    usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
+    expected, variance = rows.count(usual), rows.count(usual * (1 - usual))
+    lean = Sign(share(went, n), share(expected, n), n, p_value(went - expected, variance, sides=2))
+    return lean, _switches(rows, left, _shifted(rows, p, shift))
+
+
+def _lean_of_each(rows: DecidedAnswers, p: Floats, went: Floats) -> Floats:
+    """The shift of the log-odds with which as many lefts are expected as there were."""
+    n = rows.count()
+    goal = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5))
+    logit, shift = np.log(p) - np.log1p(-p), np.zeros(n.size)
+    for _ in range(LEAN_STEPS):
+        moved = 1.0 / (1.0 + np.exp(-(logit + shift[rows.rater])))
+        gap, slope = goal - rows.count(moved), rows.count(moved * (1 - moved))
+        shift += np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0)
+    return shift
+
+
+def _shifted(rows: DecidedAnswers, p: Floats, shift: Floats) -> Floats:
+    """The same chances, shifted on the log-odds."""
+    logit = np.log(p) - np.log1p(-p) + shift[rows.rater]
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+
+
+def _lean_of_others(shift: Floats, judged: NDArray[np.bool_]) -> Floats:
+    """The lean that the others have in common, for a layout that favours one side.
+
+    Their median, which a few who always press one button do not move, less what chance brings.
+    """
+    known = np.sort(shift[judged])
+    n = known.size - 1  # others
+    if n < 3:
+        return np.zeros(shift.size)
+    # Without a value at or below the middle the median is one place higher, and so on.
+    place = np.searchsorted(known, shift)
+    low, high = (n - 1) // 2, n // 2
+    median = 0.5 * (known[low + (place <= low)] + known[high + (place <= high)])
+    median = np.where(judged, median, np.median(known))
+    error = 1.2533 * 1.4826 * float(np.median(np.abs(known - np.median(known)))) / np.sqrt(n)
+    small = np.maximum(median**2, 1e-300)
+    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small))
+
+
+def _switches(rows: DecidedAnswers, left: Floats, p: Floats) -> Sign:
+    """How often the side changes from one answer to the next: alternation, or runs."""
+    same = rows.rater[1:] == rows.rater[:-1]
+    rater = rows.rater[1:][same]
+    seen = (left[1:] != left[:-1])[same].astype(np.float64)
+    chance = p[1:] * (1 - p[:-1]) + (1 - p[1:]) * p[:-1]
+    n = count_by(rater, rows.n_raters)
+    total, expected = (count_by(rater, rows.n_raters, x) for x in (seen, chance[same]))
+    variance = count_by(rater, rows.n_raters, (chance * (1 - chance))[same])
+    # Two changes in a row share an answer.
+    both = p[2:] * (1 - p[1:-1]) * p[:-2] + (1 - p[2:]) * p[1:-1] * (1 - p[:-2])
+    linked = rows.rater[2:] == rows.rater[:-2]
+    shared = (both - chance[1:] * chance[:-1])[linked]
+    variance = variance + 2 * count_by(rows.rater[2:][linked], rows.n_raters, shared)
+    return Sign(
+        share(total, n), share(expected, n), n, p_value(total - expected, variance, sides=2)
+    )
+
+
+LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
+
+PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed
+
+GOLD_PRIOR = 2.0  # answers that the ranking's word on a known question is worth
+
+
+@dataclass(slots=True, eq=False)
+class Signs:
+    """The signs that these data can show; what they cannot is said in ``not_known``."""
+
+    left: Sign | None = None
+    switches: Sign | None = None
+    tempo: Sign | None = None
+    repeats: Sign | None = None
+    drift: Sign | None = None
+    gold: Sign | None = None
+    untouched: Sign | None = None
+    #: In which of a rater's answers the second, worse part begins.
+    drift_from: Floats | None = None
+    dated: bool = False
+    not_known: list[str] = field(default_factory=list)
+
+
+def signs_of(
+    data: Comparisons, s: Floats, quality: Floats, honest: RaterPopulation, least: int = 10
+) -> Signs:
+    """All signs; ``s`` by triple without the rater, ``honest`` who the raters are."""
+    signs, answers = Signs(), data.answers
+    if answers is None:
+        signs.not_known.append(
+            "sides, times and the order of the answers are not known, nor which questions have a "
+            "known answer: these data have only wins"
+        )
+        return signs
+    signs.dated = answers.dated
+    rows = _decided(data, answers, s)
+    single = rows if rows.slate is None else rows.where(rows.slate < 0)
+    own = np.clip(quality, 0.0, 1.0)
+    if answers.side is None:
+        signs.not_known.append("on which side an item was shown")
+    else:
+        signs.left, switches = sides_of(single, answers.side, own, least)
+        # Rows may be sorted by anything: only recorded times show a pattern.
+        signs.switches = switches if answers.dated else None
+    if answers.time_s is None:
+        signs.not_known.append("how long an answer took")
+    else:
+        signs.tempo = _tempo(data, answers, answers.time_s, rows, least)
+    signs.repeats = _repeats(single, data.n_items, honest)
+    signs.drift, signs.drift_from = _drift(rows, least)
+    if answers.gold is None:
+        signs.not_known.append("which questions have a known answer")
+    else:
+        signs.gold = _gold(rows, answers.gold, data.n_items, honest)
+    if answers.kept is None:
+        signs.not_known.append("in which order the items of a ranking were shown")
+    else:
+        signs.untouched = _untouched(data, answers.kept)
+    return signs
+
+
+def _decided(data: Comparisons, answers: Answers, s: Floats) -> DecidedAnswers:
+    """The wins, with what the others say of each; halves of ties are none."""
+    row = np.arange(data.rater.size)
+    if answers.half is not None:
+        row = row[answers.half == 0]
+    when = row if answers.order is None else answers.order[row]
+    row = row[np.lexsort((when, data.rater[row]))]
+    rater, winner, loser = (
+        column[row].astype(np.int64) for column in (data.rater, data.winner, data.loser)
+    )
+    at = triple_of_row(data, row)
+    slate = None
+    if answers.slate is not None:
+        by_row: NDArray[np.int64] = np.full(data.rater.size, -1, dtype=np.int64)
+        of_slate = np.flatnonzero(answers.slate)
+        by_row[of_slate] = slate_of_row(data, answers.slate, of_slate)
+        slate = by_row[row]
+    weight = np.minimum(data.weight[row], 1.0)
+    return DecidedAnswers(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)
+
+
+def _tempo(
+    data: Comparisons,
+    answers: Answers,
+    time_s: NDArray[np.float32],
+    rows: DecidedAnswers,
+    least: int,
+) -> Sign:
+    """Time over the usual time of the same pair; ``p`` is how few raters are as fast as this."""
+    usable = ~np.isnan(time_s) & (time_s > 0)
+    if rows.slate is not None:
+        # The time of a ranking stands on all of its pairs, and counts once.
+        ranked = rows.slate >= 0
+        usable[rows.row[ranked]] = False
+        first = np.unique(rows.slate[ranked], return_index=True)[1]
+        once = rows.row[ranked][first]
+        usable[once] = ~np.isnan(time_s[once]) & (time_s[once] > 0)
+    if answers.half is not None:
+        usable &= answers.half < 2
+    rater = data.rater[usable]
+    low, high = (f(data.winner[usable], data.loser[usable]) for f in (np.minimum, np.maximum))
+    pair = np.unique(low.astype(np.int64) * data.n_items + high, return_inverse=True)[1]
+    log_time = np.log(time_s[usable].astype(np.float64))
+    n_pairs = int(pair.max(initial=-1)) + 1
+    usual = median_time_s(pair.astype(np.int32), log_time, n_pairs)
+    n = count_by(rater, data.n_raters)
+    nothing = np.full(data.n_raters, np.nan)
+    if usual is None:
+        return Sign(nothing, nothing, n, nothing)
+    few = np.bincount(pair, None, n_pairs) < LEAST_PAIR_TIMES
+    usual = np.where(few, np.median(log_time), usual)
+    found = median_time_s(rater, log_time - usual[pair], data.n_raters)
+    tempo = nothing if found is None else found
+    judged = n >= least
+    if np.count_nonzero(judged) < 3:
+        return Sign(np.exp(tempo), np.ones(n.size), n, nothing)
+    middle = float(np.median(tempo[judged]))
+    # A robust spread of habits, and no less than a tenth: people are not clocks.
+    spread = max(1.4826 * float(np.median(np.abs(tempo[judged] - middle))), 0.1)
+    p = np.where(judged, phi((tempo - middle) / spread), np.nan)
+    return Sign(np.exp(tempo - middle), np.ones(n.size), n, p)
+
+
+def _repeats(rows: DecidedAnswers, n_items: int, honest: RaterPopulation) -> Sign | None:
+    """The same pair again: the same answer again? Expected of an honest rater."""
+    low, high = np.minimum(rows.winner, rows.loser), np.maximum(rows.winner, rows.loser)
+    pair = (rows.rater * n_items + low) * n_items + high
+    order = np.argsort(pair, kind="stable")
+    pair, winner, rater, s = pair[order], rows.winner[order], rows.rater[order], rows.s[order]
+    # Answers 1 and 2 of a pair, 3 and 4, …: no answer is used twice.
+    first = np.concatenate(([True], pair[1:] != pair[:-1]))
+    begin = np.maximum.accumulate(np.where(first, np.arange(pair.size), 0))
+    odd = (np.arange(pair.size) - begin) % 2 == 1
+    if not odd.any():
+        return None
+    again = np.flatnonzero(odd)
+    rater = rater[again]
+    same = (winner[again] == winner[again - 1]).astype(np.float64)
+    n, total = (count_by(rater, rows.n_raters, x) for x in (None, same))
+    # p^2 + (1 - p)^2 = 1/2 + 2 q^2 s^2
+    clear = np.nan_to_num(share(count_by(rater, rows.n_raters, 2.0 * s[again] ** 2), n))
+    usual = 0.5 + honest.usual_quality**2 * clear
+    return Sign(
+        share(total, n), np.where(n > 0, usual, np.nan), n,
+        _as_low(total, n, 0.5 + honest.nodes**2 * clear[:, None], honest),
+    )  # fmt: skip
+
+
+def _as_low(seen: Floats, n: Floats, chance: Floats, honest: RaterPopulation) -> Floats:
+    """How often an honest rater, who may be any of them, does as badly; NaN without answers.
+
+    ``chance`` is the mean over a rater's answers at each quality. Answers of unequal chances spread
+    less than as many of the mean chance (Hoeffding 1956), so the binomial is on the safe side.
+    """
+    from scipy.special import bdtr  # noqa: PLC0415 (loads slowly)
+
+    whole = np.maximum(n, 1.0).astype(np.int64)
+    tail = bdtr(seen[:, None], whole[:, None], np.clip(chance, 0.0, 1.0)) @ honest.masses
+    return np.asarray(np.where(n > 0, np.minimum(tail, 1.0), np.nan))
+
+
+def _drift(rows: DecidedAnswers, least: int) -> tuple[Sign, Floats]:
+    """Quality before and after a third, a half and two thirds of the answers: the worst change.
+
+    With u = 2 s of the winner, E[u] = q u^2, so sum(u) / sum(u^2) estimates q, with a variance of
+    at most 1 / sum(u^2). ``expected`` is the quality before, ``seen`` the one after.
+    """
+    rater, told, weight = _by_answer(rows)
+    n = count_by(rater, rows.n_raters)
+    begin = np.cumsum(n) - n
+    number = np.arange(rater.size) - begin[rater]
+    best_z: Floats = np.full(n.size, -np.inf)
+    before: Floats = np.full(n.size, np.nan)
+    after, since = before, before
+    for part in PARTS:
+        cut = np.floor(part * n)
+        early = number < cut[rater]
+        (told_1, w_1), (told_2, w_2) = (
+            tuple(count_by(rater[mask], n.size, x[mask]) for x in (told, weight))
+            for mask in (early, ~early)
+        )
+        able = (cut >= least) & (n - cut >= least) & (w_1 > 0) & (w_2 > 0)
+        w_1, w_2 = np.where(able, w_1, 1.0), np.where(able, w_2, 1.0)
+        q_1, q_2 = told_1 / w_1, told_2 / w_2
+        z = np.where(able, (q_1 - q_2) / np.sqrt(1 / w_1 + 1 / w_2), -np.inf)
+        worse = z > best_z
+        best_z = np.where(worse, z, best_z)
+        before, after = np.where(worse, q_1, before), np.where(worse, q_2, after)
+        since = np.where(worse, cut, since)
+    p = np.where(np.isfinite(best_z), np.minimum(len(PARTS) * phi(-best_z), 1.0), np.nan)
+    return Sign(np.clip(after, -1, 1), np.clip(before, -1, 1), n, p), since
+
+
+def _by_answer(rows: DecidedAnswers) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Rater, sum(u) and sum(u^2) of each answer; a ranking's sum(u^2) is at most 1, as a pair's."""
+    u = 2.0 * rows.s
+    told, weight = rows.weight * u, rows.weight * u**2
+    if rows.slate is None:
+        return rows.rater, told, weight
+    # The place of an answer is that of its first row.
+    first, slate = np.unique(rows.slate, return_index=True, return_inverse=True)[1:]
+    place = np.where(rows.slate >= 0, first[slate], np.arange(rows.rater.size))
+    kept, answer = np.unique(place, return_inverse=True)
+    told, weight = (count_by(answer, kept.size, x) for x in (told, weight))
+    scale = np.minimum(1.0, 1.0 / np.maximum(weight, 1e-300))
+    return rows.rater[kept], told * scale, weight * scale
+
+
+def _gold(
+    rows: DecidedAnswers, gold: NDArray[np.int8], n_items: int, honest: RaterPopulation
+) -> Sign:
+    """Right answers to known questions, against what an honest rater manages on the same ones.
+
+    A question is a pair with its right answer. How clear it is, is told by the others' answers to
+    it, and for want of these by the ranking: p = (right + c (1/2 + q s)) / (n + c). Ties are left
+    out. A ranking is one answer, right by the share of its pairs.
+    """
+    said = gold[rows.row]
+    rows, said = rows.where(said != 0), said[said != 0]
+    right = (said > 0).astype(np.float64)
+    best = np.where(said > 0, rows.winner, rows.loser)
+    other = np.where(said > 0, rows.loser, rows.winner)
+    question = np.unique(best * n_items + other, return_inverse=True)[1]
+    mine = np.unique(question * rows.n_raters + rows.rater, return_inverse=True)[1]
+    (others, others_right) = (
+        np.bincount(question, x)[question] - np.bincount(mine, x)[mine]
+        for x in (np.ones(right.size), right)
+    )
+    usual = honest.usual_quality
+    by_ranking = 0.5 + usual * rows.s * said
+    p = (others_right + GOLD_PRIOR * by_ranking) / (others + GOLD_PRIOR)
+    part = _part_of_answer(rows)
+    n, won, expected = (rows.count(part * x) for x in (np.ones(right.size), right, p))
+    # Whole but for rounding.
+    n = np.round(n)
+    expected = share(expected, n)
+    slope = np.clip((np.nan_to_num(expected, nan=0.5) - 0.5) / usual, -0.5, 0.5)
+    tail = _as_low(np.ceil(won - 1e-9), n, 0.5 + honest.nodes * slope[:, None], honest)
+    return Sign(share(won, n), expected, n, tail)
+
+
+def _part_of_answer(rows: DecidedAnswers) -> Floats:
+    """1 of a pair; of the pairs of a ranking, one over their number."""
+    part: Floats = np.ones(rows.rater.size)
+    if rows.slate is not None and (rows.slate >= 0).any():
+        ranked = rows.slate >= 0
+        part[ranked] = 1.0 / np.bincount(rows.slate[ranked])[rows.slate[ranked]]
+    return part
+
+
+def _of_others(part: Floats, n: Floats) -> Floats:
+    """The share of all other raters, with one more of either kind: nobody is without exception."""
+    return np.asarray((part.sum() - part + 1.0) / (n.sum() - n + 2.0))
+
+
+def _untouched(data: Comparisons, kept: NDArray[np.int8]) -> Sign:
+    """Rankings left as they were shown, against what the others leave."""
+    from scipy.special import bdtrc  # noqa: PLC0415 (loads slowly)
+
+    said = kept != 0
+    rater = data.rater[said]
+    n = count_by(rater, data.n_raters)
+    same = count_by(rater, data.n_raters, (kept[said] > 0).astype(np.float64))
+    usual = _of_others(same, n)
+    whole = np.maximum(n, 1.0).astype(np.int64)
+    p = np.where(n > 0, np.where(same > 0, bdtrc(same - 1, whole, usual), 1.0), np.nan)
+    return Sign(share(same, n), usual, n, p)

@@ -1,0 +1,428 @@
+"""What goes in: the files and how they are read, the same for every command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass
+from functools import wraps
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bbq_plugin.cli.main import ARGUMENTS
+from bbq_plugin.cli.options import SEED, Choice, KeyValue, Share
+from bbq_plugin.cli.output import tell, working
+from bbq_plugin.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.report.json import Origin
+
+STDIN = "-"
+
+
+def expanded(files: tuple[str, ...]) -> list[str]:
+    """The files to read, in the order typed; a shell may have left a pattern as it is."""
+    return [name for typed in files for name in _matching(typed)]
+
+
+def _matching(typed: str) -> list[str]:
+    path = Path(typed)
+    if path.is_dir():
+        raise FormatError("is a folder", typed, remedy=f"name its files, such as {typed}/*.jsonl")
+    if typed == STDIN or path.exists() or not has_magic(typed):
+        return [typed]
+    # Not Path.glob: a pattern may be absolute, relative, or climb out with "..".
+    matches = glob(typed, recursive=True)  # noqa: PTH207
+    found = sorted(name for name in matches if Path(name).is_file())
+    if not found:
+        raise FormatError("no file matches this pattern", typed, remedy="check the path")
+    return found
+
+
+_SECRET = re.compile(r"secret|token|passw|api_?key|credential|auth|salt", re.IGNORECASE)
+
+_HIDDEN = "***"
+
+_RATERS = ("--drop-rater", "--rater")
+
+
+def typed_command(hide_rater: Callable[[str], str] | None = None) -> str | None:
+    """What was typed; ``hide_rater`` replaces the names that --drop-rater and --rater give."""
+    context = click.get_current_context(silent=True)
+    if context is None or ARGUMENTS not in context.meta:
+        return None
+    return shlex.join(["bbq", *_hidden(context.meta[ARGUMENTS], hide_rater)])
+
+
+def _hidden(arguments: list[str], hide_rater: Callable[[str], str] | None) -> list[str]:
+    out: list[str] = []
+    option = ""
+    for word in arguments:
+        name, equals, value = word.partition("=")
+        if option in ("-O", "--option") or (name == "--option" and equals):
+            # key=value of an adapter's option
+            shown = word if option else value
+            key, _, _ = shown.partition("=")
+            if _SECRET.search(key):
+                shown = f"{key}={_HIDDEN}"
+            out.append(shown if option else f"{name}={shown}")
+        elif option in _RATERS and hide_rater:
+            out.append(hide_rater(word))
+        elif name in _RATERS and equals and hide_rater:
+            out.append(f"{name}={hide_rater(value)}")
+        else:
+            out.append(word)
+        option = word if not option and word in ("-O", "--option", *_RATERS) else ""
+    return out
+
+
+_HEADINGS = ({"old", "from", "item", "before"}, {"new", "to", "name", "after"})
+
+
+def read_renames(path: Path) -> dict[str, str]:
+    """The new name of each old one."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"the text is not UTF-8 ({error.reason})", str(path), remedy="save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise FormatError(
+            f"cannot be read ({error.strerror})", str(path), remedy="check the path"
+        ) from error
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return _checked(_json(text, path), path)
+    if suffix == ".toml":
+        return _checked(_toml(text, path), path)
+    if suffix in (".csv", ".txt"):
+        return _csv(text, path)
+    raise FormatError(
+        f"the suffix {suffix!r} tells no format", str(path), remedy="use .csv, .toml or .json"
+    )
+
+
+def _json(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not valid JSON ({error.msg})", str(path), error.lineno) from error
+
+
+def _toml(text: str, path: Path) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(
+            f"not valid TOML ({error})", str(path), remedy='write "old name" = "new name"'
+        ) from error
+
+
+def _checked(names: Any, path: Path) -> dict[str, str]:
+    if not isinstance(names, dict):
+        raise FormatError(
+            "expected one table of old and new names", str(path), remedy='write {"old": "new"}'
+        )
+    for old, new in names.items():
+        if not isinstance(new, str) or not old.strip() or not new.strip():
+            raise FormatError(
+                f"{old!r} is to be called {new!r}",
+                str(path),
+                value=new,
+                remedy="both names are text and not empty",
+            )
+    return dict(names)
+
+
+def _csv(text: str, path: Path) -> dict[str, str]:
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    names: dict[str, str] = {}
+    try:
+        for i, cells in enumerate(reader):
+            if not cells:
+                continue
+            line = reader.line_num
+            if len(cells) != 2:
+                raise FormatError(
+                    f"has {len(cells)} columns",
+                    str(path),
+                    line,
+                    remedy="expected two, the old name and the new one",
+                )
+            old, new = (cell.strip() for cell in cells)
+            if i == 0 and old.lower() in _HEADINGS[0] and new.lower() in _HEADINGS[1]:
+                continue
+            if not old or not new:
+                raise FormatError("a name is empty", str(path), line, remedy="name both")
+            if names.get(old, new) != new:
+                raise FormatError(
+                    f"{old!r} is to be called {new!r}, and above {names[old]!r}",
+                    str(path),
+                    line,
+                    remedy="keep one of the two lines",
+                )
+            names[old] = new
+    except csv.Error as error:
+        raise FormatError(f"not valid CSV ({error})", str(path), reader.line_num) from error
+    return names
+
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_OPTIONS = [
+    click.argument("files", nargs=-1),
+    click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        help="Read the comparisons that this store holds, instead of FILES.",
+    ),
+    click.option("--adapter", help="How to read the files; recognised by their content if absent."),
+    click.option(
+        "-O",
+        "--option",
+        "adapter_options",
+        type=KeyValue(),
+        multiple=True,
+        help="An option of the adapter; 'bbq formats' lists them. Repeatable.",
+    ),
+    click.option("--task", help="What a forced-choice log asked for; short for -O task=…."),
+    click.option(
+        "--items", help="Fields that name the items (Label Studio, forced choice); for -O items=…."
+    ),
+    click.option(
+        "--labels", help="What the labels of a choice mean (Label Studio); for -O labels=…."
+    ),
+    click.option(
+        "--both-bad",
+        type=Choice(["tie", "drop"]),
+        help="What a vote 'both are bad' counts as. Default: tie.",
+    ),
+    click.option("--strict", is_flag=True, help="Stop at the first row that cannot be used."),
+    click.option(
+        "--max-skipped",
+        type=Share(),
+        default="1%",
+        show_default=True,
+        help="Stop when more of the rows than this cannot be used.",
+    ),
+    click.option(
+        "--where",
+        type=KeyValue("tag"),
+        multiple=True,
+        help="Only comparisons with this tag. Repeatable: all of them have to match.",
+    ),
+    click.option(
+        "--rename",
+        type=click.Path(path_type=Path),
+        help="File with old and new item names (CSV, TOML or JSON); equal new names merge.",
+    ),
+    click.option("--drop-rater", multiple=True, help="Leave out this rater. Repeatable."),
+    click.option(
+        "--pseudonymise",
+        is_flag=True,
+        help="Replace rater names everywhere by pseudonyms, with the key of BBQ_PSEUDONYM_KEY.",
+    ),
+    click.option(
+        "--pseudonym-key-file",
+        type=click.Path(path_type=Path),
+        help="File with the key of the pseudonyms instead; implies --pseudonymise.",
+    ),
+    click.option(
+        "--seed", type=SEED, default=0, show_default=True, help="Seed of whatever is random."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Input:
+    """The files of one command, with everything that was said about reading them."""
+
+    files: tuple[str, ...]
+    store: Path | None
+    adapter: str | None
+    options: dict[str, Any]
+    strict: bool
+    max_skipped: float
+    where: dict[str, str]
+    rename: Path | None
+    drop_rater: tuple[str, ...]
+    key: bytes | None
+    seed: int
+
+    def read(self) -> Comparisons:
+        """Read all files as one set, or what the store holds."""
+        if self.store is not None:
+            from bbq_plugin.store import read_store
+
+            with working("Reading"):
+                return self._named(read_store(self.store, **self._filters()))
+        from bbq_plugin.data.files import read
+
+        with working("Reading"):
+            data = read(expanded(self.files), self.adapter, **self._keywords())
+        return self._named(data)
+
+    def read_by(self, tag: str) -> dict[str, Comparisons]:
+        """Read all files, or the store, as one set for each value of a tag."""
+        if self.store is not None:
+            from bbq_plugin.store import read_store_by
+
+            with working("Reading"):
+                found = read_store_by(self.store, by=tag, **self._filters())
+            return {value: self._named(data) for value, data in found.items()}
+        from bbq_plugin.data.files import read_by
+
+        with working("Reading"):
+            groups = read_by(expanded(self.files), self.adapter, by=tag, **self._keywords())
+        return {value: self._named(data) for value, data in groups.items()}
+
+    def origin(self) -> Origin:
+        """Describe how the results came about."""
+        from bbq_plugin.report.json import Origin
+        from bbq_plugin.report.pseudonyms import pseudonym
+
+        key = self.key
+        hide = None if key is None else lambda name: pseudonym(name, key)
+        return Origin(typed_command(hide), self.seed)
+
+    def rater_name(self, name: str) -> str:
+        """What a rater is called in the results."""
+        from bbq_plugin.report.pseudonyms import pseudonym
+
+        return name if self.key is None else pseudonym(name, self.key)
+
+    def known_as(self, names: Iterable[str]) -> set[str]:
+        """These raters under the names that they have here, pseudonyms or not."""
+        known = set(names)
+        known |= {self.rater_name(name) for name in known}
+        return known
+
+    def _keywords(self) -> dict[str, Any]:
+        return {
+            "strict": self.strict,
+            "max_skipped": self.max_skipped,
+            **self._filters(),
+            **self.options,
+        }
+
+    def _filters(self) -> dict[str, Any]:
+
+        return {
+            "where": self.where,
+            "rename": None if self.rename is None else read_renames(self.rename),
+            "drop_raters": self.drop_rater,
+        }
+
+    def _named(self, data: Comparisons) -> Comparisons:
+        if self.key is None:
+            return data
+        from bbq_plugin.report.pseudonyms import pseudonymised
+
+        return pseudonymised(data, self.key)
+
+
+def reading_options(command: _Command) -> _Command:
+    """Add files and reading options to a command, which gets them as one ``source``."""
+
+    @wraps(command)
+    def wrapped(
+        files: tuple[str, ...],
+        store: Path | None,
+        adapter: str | None,
+        adapter_options: tuple[tuple[str, str], ...],
+        task: str | None,
+        items: str | None,
+        labels: str | None,
+        both_bad: str | None,
+        pseudonymise: bool,  # noqa: FBT001 (click passes by keyword)
+        pseudonym_key_file: Path | None,
+        strict: bool,  # noqa: FBT001
+        max_skipped: float,
+        where: tuple[tuple[str, str], ...],
+        rename: Path | None,
+        drop_rater: tuple[str, ...],
+        seed: int,
+        **rest: Any,
+    ) -> Any:
+        _check_source(files, store)
+        short = {"task": task, "items": items, "labels": labels, "both_bad": both_bad}
+        source = Input(
+            files=files,
+            store=store,
+            adapter=adapter,
+            options=merged(adapter_options, short),
+            strict=strict,
+            max_skipped=max_skipped,
+            where=_once("--where", where),
+            rename=rename,
+            drop_rater=drop_rater,
+            key=_key(pseudonym_key_file, wanted=pseudonymise),
+            seed=seed,
+        )
+        return command(source, **rest)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value] # click calls it by keyword
+
+
+# How files are read: a store has its answers read already.
+_FOR_FILES = ("adapter", "adapter_options", "task", "items", "labels", "both_bad", "strict",
+              "max_skipped")  # fmt: skip
+
+
+def _check_source(files: tuple[str, ...], store: Path | None) -> None:
+    """Either files or a store, and nothing about reading files with a store."""
+    if store is None:
+        if not files:
+            raise UsageError("nothing to read; name FILES, or a store with --store")
+        return
+    if files:
+        raise UsageError(
+            f"FILES ({files[0]}) and --store ({store}) are both given; read one or the other"
+        )
+    context = click.get_current_context()
+    for option in context.command.params:
+        said = context.get_parameter_source(option.name or "")
+        if option.name in _FOR_FILES and said is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option.opts[-1]} says how FILES are read; a store was read when they came in"
+            )
+
+
+def merged(given: tuple[tuple[str, str], ...], short: dict[str, str | None]) -> dict[str, Any]:
+    """Adapter options, each said once; only what was said, for an adapter may not know others."""
+    said = [
+        *((key.replace("-", "_"), value) for key, value in given),
+        *((key, value) for key, value in short.items() if value is not None),
+    ]
+    return _once("the option", said)
+
+
+def _once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key, value in said:
+        if key in out:
+            raise UsageError(f"{what} {key!r} is given twice; say it once")
+        out[key] = value
+    return out
+
+
+def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:
+    if not wanted and key_file is None:
+        return None
+    from bbq_plugin.report.pseudonyms import pseudonym_key
+
+    key, notes = pseudonym_key(key_file)
+    tell(*notes, what="Warning")
+    return key

@@ -1,0 +1,173 @@
+"""Equal (rater, winner, loser) rows summed once, so that every later pass costs distinct triples.
+
+The rows are put in rater order by a counting sort (linear), and each rater's few rows are then
+sorted on their own: both parts beat one large sort over all rows, and the second runs on all cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from bbq_plugin.threads import even_chunks, run_chunks
+
+__all__ = [
+    "Triples",
+    "aggregate",
+]
+
+LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Triples:
+    """Distinct (rater, winner, loser) with their summed weight, sorted by rater, winner, loser.
+
+    The rows of rater ``r`` are ``start[r]:start[r + 1]``.
+    """
+
+    start: NDArray[np.int64]
+    winner: NDArray[np.int32]
+    loser: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    n_items: int
+
+    @property
+    def n_raters(self) -> int:
+        """How many raters there are, those without a triple included."""
+        return self.start.size - 1
+
+    @property
+    def size(self) -> int:
+        """How many distinct triples there are."""
+        return self.winner.size
+
+    def rater(self) -> NDArray[np.int64]:
+        """The rater of each triple (the expansion of ``start``)."""
+        return np.repeat(np.arange(self.n_raters), np.diff(self.start))
+
+    def without_raters(self) -> Triples:
+        """The same comparisons as if one rater had made them all."""
+        one = np.zeros(self.size, dtype=np.int32)
+        return aggregate(one, self.winner, self.loser, self.weight, 1, self.n_items)
+
+
+def aggregate(
+    rater: NDArray[np.int32],
+    winner: NDArray[np.int32],
+    loser: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    n_raters: int,
+    n_items: int,
+) -> Triples:
+    """Sum the weights of equal triples; codes are taken as valid (``Comparisons`` checks them)."""
+    begin = np.zeros(n_raters + 1, dtype=np.int64)
+    pair = np.empty(rater.size, dtype=np.int64)
+    summed = np.empty(rater.size, dtype=np.float64)
+    _by_rater(rater, winner, loser, weight, n_items, begin, pair, summed)
+    kept = np.zeros(n_raters + 1, dtype=np.int64)
+
+    def merge(first: int, last: int) -> None:
+        _merge_equal(first, last, begin, pair, summed, n_items, kept)
+
+    run_chunks(merge, even_chunks(begin))
+    start = np.cumsum(kept)
+    out_winner = np.empty(start[-1], dtype=np.int32)
+    out_loser = np.empty(start[-1], dtype=np.int32)
+    out_weight = np.empty(start[-1], dtype=np.float64)
+
+    def compact(first: int, last: int) -> None:
+        _compact(
+            first, last, begin, start, pair, summed, n_items, out_winner, out_loser, out_weight
+        )
+
+    run_chunks(compact, even_chunks(begin))
+    return Triples(start, out_winner, out_loser, out_weight, n_items)
+
+
+@njit(cache=True, nogil=True)
+def _by_rater(rater, winner, loser, weight, n_items, begin, pair, summed):
+    """Counting sort by rater; a pair of items becomes the one number winner * K + loser."""
+    for row in range(rater.size):
+        begin[rater[row] + 1] += 1
+    for r in range(begin.size - 1):
+        begin[r + 1] += begin[r]
+    at = begin[:-1].copy()
+    for row in range(rater.size):
+        r = rater[row]
+        slot = at[r]
+        at[r] = slot + 1
+        pair[slot] = np.int64(winner[row]) * n_items + loser[row]
+        summed[slot] = weight[row]
+
+
+@njit(cache=True, nogil=True)
+def _merge_equal(first, last, begin, pair, summed, n_items, kept):
+    """Sort each rater's rows by pair and sum equal ones to the front of the rater's stretch."""
+    n_pairs = n_items * n_items
+    total = np.zeros(n_pairs if n_pairs <= LARGEST_TABLE else 0)
+    seen = np.zeros(total.size, dtype=np.bool_)
+    for r in range(first, last):
+        low, high = begin[r], begin[r + 1]
+        n = high - low
+        if n <= 48:
+            for k in range(low + 1, high):
+                code, value = pair[k], summed[k]
+                j = k - 1
+                while j >= low and pair[j] > code:
+                    pair[j + 1] = pair[j]
+                    summed[j + 1] = summed[j]
+                    j -= 1
+                pair[j + 1] = code
+                summed[j + 1] = value
+        elif total.size and n_pairs <= 16 * n:
+            kept[r + 1] = _merge_dense(low, high, pair, summed, total, seen)
+            continue
+        else:
+            order = np.argsort(pair[low:high], kind="mergesort")
+            codes, values = pair[low:high].copy(), summed[low:high].copy()
+            for k in range(n):
+                pair[low + k] = codes[order[k]]
+                summed[low + k] = values[order[k]]
+        if n == 0:
+            continue
+        end = low
+        for k in range(low + 1, high):
+            if pair[k] == pair[end]:
+                summed[end] += summed[k]
+            else:
+                end += 1
+                pair[end] = pair[k]
+                summed[end] = summed[k]
+        kept[r + 1] = end - low + 1
+
+
+@njit(cache=True, nogil=True)
+def _merge_dense(low, high, pair, summed, total, seen):
+    """For a rater with many rows: a table of all pairs (left clean again) instead of a sort."""
+    for k in range(low, high):
+        total[pair[k]] += summed[k]
+        seen[pair[k]] = True
+    end = low
+    for code in range(total.size):
+        if seen[code]:
+            pair[end] = code
+            summed[end] = total[code]
+            total[code] = 0.0
+            seen[code] = False
+            end += 1
+    return end - low
+
+
+@njit(cache=True, nogil=True)
+def _compact(first, last, begin, start, pair, summed, n_items, winner, loser, weight):
+    for r in range(first, last):
+        shift = start[r] - begin[r]
+        for k in range(begin[r], begin[r] + start[r + 1] - start[r]):
+            code = pair[k]
+            winner[k + shift] = code // n_items
+            loser[k + shift] = code % n_items
+            weight[k + shift] = summed[k]

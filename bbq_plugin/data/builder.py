@@ -1,0 +1,553 @@
+"""Answers of any number of files gathered into coded columns, and the columns made into wins."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from math import ceil, nan
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bbq_plugin.data.answers import answers_of
+from bbq_plugin.data.coding import (
+    SKIPPED_KEPT,
+    RaterCodes,
+    RawCodes,
+    SkipLog,
+    as_text,
+    did_you_mean,
+    left_rate,
+    median_time_s,
+    sides_known,
+)
+from bbq_plugin.data.dedupe import Retractions, coded, key_hashes, newest
+from bbq_plugin.data.records import NO_ANSWER, Batch, Comparison, Note, Skipped, Source, Whole
+from bbq_plugin.errors import DataError, FormatError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from bbq_plugin.data.dataset import Comparisons
+
+    Mask = NDArray[np.bool_]
+    from collections.abc import Iterable
+
+    from bbq_plugin.data.records import Record
+
+_KINDS = {
+    "rater": "i", "left": "i", "right": "i", "outcome": "b", "key": "q", "weight": "d",
+    "time_s": "d", "at": "d", "version": "d", "slate": "b", "part": "i", "gold": "b",
+    "kept": "b",
+}  # fmt: skip
+
+_USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "version": nan}
+
+
+class Columns:
+    """Rows are added one by one or many at once; what is not given has its usual value."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._columns = {name: array(kind) for name, kind in _KINDS.items()}
+
+    def __len__(self) -> int:
+        return self.n
+
+    def append(self, answer: Mapping[str, Any]) -> None:
+        """Add one answer."""
+        for name, value in answer.items():
+            column = self._columns[name]
+            if len(column) < self.n:
+                self._pad(name)
+            column.append(value)
+        self.n += 1
+
+    def extend(self, n: int, **given: NDArray[Any]) -> None:
+        """Add `n` answers."""
+        for name, values in given.items():
+            column = self._columns[name]
+            if len(column) < self.n:
+                self._pad(name)
+            column.frombytes(values.data.cast("B"))
+        self.n += n
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All columns, as long as each other."""
+        for name in self._columns:
+            self._pad(name)
+        return {
+            name: np.frombuffer(column, dtype=np.dtype(column.typecode))
+            for name, column in self._columns.items()
+        }
+
+    def _pad(self, name: str) -> None:
+        column = self._columns[name]
+        column.extend(array(column.typecode, [_USUAL.get(name, 0)]) * (self.n - len(column)))
+
+
+# Indices into OUTCOMES; what is not below TIE is a tie of some kind.
+RIGHT, TIE, BOTH_BAD = 1, 2, 3
+
+
+def wins_of(
+    columns: dict[str, NDArray[Any]],
+    keep: Mask,
+    items: tuple[str, ...],
+    raters: tuple[str, ...],
+) -> dict[str, Any]:
+    """The arrays and counts of `Comparisons` from those answers that are kept."""
+    if not keep.all():
+        columns = {name: column[keep] for name, column in columns.items()}
+    rater, left, right = columns["rater"], columns["left"], columns["right"]
+    (rater,), raters = _used(raters, rater)
+    (left, right), items = _used(items, left, right)
+    outcome, weight = columns["outcome"], columns["weight"]
+    decided = outcome < TIE
+    sided = decided & (columns["slate"] == 0)
+    went_left = outcome[sided] != RIGHT
+    known = sides_known(rater[sided], went_left, len(raters))
+    timed = ~np.isnan(columns["time_s"])
+    answers: dict[str, Any] = {
+        "n_comparisons": int(outcome.size),
+        "n_ties": int((outcome == TIE).sum()),
+        "n_both_bad": int((outcome == BOTH_BAD).sum()),
+        "both_bad_rate": _both_bad_rate(left, right, outcome == BOTH_BAD, len(items)),
+        "n_sided": int(went_left.size) if known else 0,
+        "n_left": int(went_left.sum()) if known else 0,
+        "left_rate": left_rate(rater[sided], went_left, len(raters)) if known and raters else None,
+        "left_excess": _left_excess(left, right, columns["slate"] == 0, len(items))
+        if known
+        else None,
+        "median_time_s": median_time_s(rater[timed], columns["time_s"][timed], len(raters)),
+        "items": items,
+        "raters": raters,
+        "has_raters": len(raters) > 0,
+    }
+    first = outcome != RIGHT
+    row = half = None
+    if not decided.all():
+        # A tie is two half wins, one each way, next to each other.
+        row = np.repeat(np.arange(outcome.size), np.where(decided, 1, 2))
+        again = np.zeros(row.size, dtype=np.bool_)
+        again[1:] = row[1:] == row[:-1]
+        weight = np.where(decided, weight, weight / 2)[row]
+        rater, left, right, first = rater[row], left[row], right[row], first[row] & ~again
+        half = np.where(decided[row], 0, 1 + again).astype(np.int8)
+    if raters:
+        answers["answers"] = answers_of(columns, row, half, sides=known)
+    return answers | {
+        "rater": rater,
+        "winner": np.where(first, left, right),
+        "loser": np.where(first, right, left),
+        "weight": weight,
+    }
+
+
+def _left_excess(
+    left: NDArray[Any], right: NDArray[Any], shown: Mask, n_items: int
+) -> NDArray[np.int64]:
+    n_left = np.bincount(left[shown], minlength=n_items)
+    return np.asarray(n_left - np.bincount(right[shown], minlength=n_items), dtype=np.int64)
+
+
+def _both_bad_rate(
+    left: NDArray[Any], right: NDArray[Any], both_bad: Mask, n_items: int
+) -> NDArray[np.float64] | None:
+    if not both_bad.any():
+        return None
+    n = np.bincount(left, minlength=n_items) + np.bincount(right, minlength=n_items)
+    bad = np.bincount(left[both_bad], minlength=n_items)
+    bad += np.bincount(right[both_bad], minlength=n_items)
+    # Every item that is left here has been compared.
+    return np.asarray(bad / n, dtype=np.float64)
+
+
+def _used(
+    names: tuple[str, ...], *columns: NDArray[Any]
+) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+    """The codes counted anew over the names that occur; code −1 (nobody) becomes 0."""
+    seen = np.zeros(len(names) + 1, dtype=np.bool_)
+    for column in columns:
+        seen[column] = True
+    seen[-1] = False
+    code = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    code[-1] = 0
+    used = tuple(name for name, is_used in zip(names, seen.tolist(), strict=False) if is_used)
+    return [code[column] for column in columns], used
+
+
+def digest_of(data: Comparisons) -> str:
+    """SHA-256 over the sorted names and the rows sorted by them."""
+    item_order = sorted(range(data.n_items), key=data.items.__getitem__)
+    rater_order = sorted(range(data.n_raters), key=data.raters.__getitem__)
+    item_rank, rater_rank = np.empty(data.n_items, "<i4"), np.zeros(max(1, data.n_raters), "<i4")
+    item_rank[item_order] = np.arange(data.n_items)
+    rater_rank[rater_order] = np.arange(data.n_raters)
+    rows = [
+        rater_rank[data.rater],
+        item_rank[data.winner],
+        item_rank[data.loser],
+        data.weight.astype("<f8"),
+    ]
+    order = np.lexsort(rows[::-1])
+    digest = hashlib.sha256(b"bbq.comparisons/1\0" + (b"rated" if data.has_raters else b"unrated"))
+    for names in (data.items, data.raters):
+        digest.update(b"\0".join(b"%d %s" % (len(t), t) for t in _encoded(sorted(names))) + b"\n")
+    for column in rows:
+        digest.update(column[order].tobytes())
+    return digest.hexdigest()
+
+
+def _encoded(names: list[str]) -> list[bytes]:
+    return [name.encode("utf-8", "surrogatepass") for name in names]
+
+
+UNRATED = "no rater in this row, while others have one"
+
+AGAINST_ITSELF = "an item against itself"
+
+MERGED = "one item after renaming"
+
+NO_WINNER = "no winner recorded"
+
+
+@dataclass
+class FileLog:
+    """What happened in one file."""
+
+    name: str
+    adapter: str
+    why: str
+    first_row: int
+    #: Set apart from other files whose rows would have the same `file:line` as key.
+    apart: int = 0
+    n_skipped: int = 0
+    n_answers: int = 0
+    sha256: str = ""
+    reasons: Counter[str] = field(default_factory=Counter)
+    last_slate: str | None = None
+
+    def skip(self, record: Skipped, *, strict: bool = False) -> None:
+        """Count a row that was left out, or refuse it."""
+        self.n_skipped += 1
+        if record.expected:
+            return
+        self.reasons[record.reason] += 1
+        if strict:
+            raise _strict_error(record, self.name)
+
+    def check(self, max_skipped: float) -> None:
+        """Refuse a file of which too much was left out."""
+        n = self.reasons.total()
+        rows = n + self.n_answers
+        # One row is no pattern: without this, a pilot of fifty answers could not have a gap.
+        if n <= max(max_skipped * rows, max_skipped > 0):
+            return
+        reason, times = self.reasons.most_common(1)[0]
+        share = n / rows
+        raise FormatError(
+            f"{n:,} of {rows:,} rows ({share:.2%}) had to be skipped, more than the "
+            f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
+            self.name,
+            remedy=f"if adapter {self.adapter!r} is the wrong one, name another; if the rows "
+            f"are rightly left out, allow more (--max-skipped {_percent_up(share)}%, "
+            f"in Python max_skipped={_percent_up(share) / 100})",
+        )
+
+
+class Gatherer:
+    """Takes records and batches file by file; `parts` makes the arrays of them."""
+
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        merge: bool = True,
+        where: Mapping[str, str] | None = None,
+        by: str | None = None,
+        rename: Mapping[str, str] | None = None,
+        drop_raters: Iterable[str] = (),
+    ) -> None:
+        self.strict = strict
+        self.merge = merge
+        self.where = dict(where or {})
+        self.by = by
+        self.rename = dict(rename or {})
+        self.drop_raters = tuple(drop_raters)
+        self.items = RawCodes("item", self.rename)
+        self.raters = RaterCodes("rater")
+        self.values = RawCodes("tag")
+        self.tags: Counter[str] = Counter()
+        self.log = SkipLog()
+        self.notes: dict[str, None] = {}
+        self.files: list[FileLog] = []
+        self.unrated: list[tuple[int, str]] = []
+        self.n_filtered = 0
+        self.columns = Columns()
+        self.retracted = Retractions()
+
+    # -- rows in
+
+    def begin(self, name: str, adapter: str = "", why: str = "") -> FileLog:
+        """Start a file; what is added from now on is its."""
+        base = PurePath(name).name
+        clash = any(PurePath(file.name).name == base for file in self.files)
+        apart = len(self.files) if clash else 0
+        self.files.append(FileLog(name, adapter, why, len(self.columns), apart))
+        return self.files[-1]
+
+    def add(self, record: Record | Batch) -> None:
+        """Take one record, or a batch of them."""
+        if isinstance(record, Comparison):
+            self._add_comparison(record)
+        elif isinstance(record, Skipped):
+            self._skip(record)
+        elif isinstance(record, Batch):
+            self._add_batch(record)
+        elif isinstance(record, Note):
+            self.notes[record.text] = None
+        elif not isinstance(record, Whole):
+            raise DataError(f"is {record!r}; expected Comparison or Skipped")
+
+    def _skip(self, record: Skipped) -> None:
+        self.log.add(record)
+        if record.key is not None:
+            self._retract(record.key, record)
+        self.files[-1].skip(record, strict=self.strict)
+
+    def _add_comparison(self, record: Comparison) -> None:
+        if self.where or self.by is not None:
+            self.tags.update(list(record.tags or ()))
+        if not self._matches(record.tags):
+            if record.version is not None:
+                self._retract(record.slate or record.key, record)
+            return
+        answer = coded(record, self.items, self.raters)
+        file = self.files[-1]
+        if answer is None:
+            self._skip(_itself(_place(record.key, file.name), record.left, record.right))
+            if record.version is not None and record.slate is None:
+                self._retract(record.key, record)
+            return
+        if answer["rater"] < 0 and len(self.unrated) < SKIPPED_KEPT:
+            self.unrated.append((len(self.columns), _place(record.key, file.name)))
+        if record.slate is None or record.slate != file.last_slate:
+            file.n_answers += 1
+        file.last_slate = record.slate
+        # The pairs of one ranking are corrected together, whatever their own keys are.
+        answer["key"] = self._key(record.key if record.slate is None else record.slate)
+        answer["part"] = self._part(record.tags)
+        self.columns.append(answer)
+
+    def _retract(self, key: str, by: Comparison | Skipped) -> None:
+        self.retracted.add(self._key(key), by.at, by.version, len(self.columns))
+
+    def _matches(self, tags: Mapping[str, str] | None) -> bool:
+        found = tags or {}
+        ok = all(found.get(tag) == value for tag, value in self.where.items()) and (
+            self.by is None or bool(found.get(self.by))
+        )
+        self.n_filtered += not ok
+        return ok
+
+    def _part(self, tags: Mapping[str, str] | None) -> int:
+        return self.values[(tags or {})[self.by]] if self.by is not None else 0
+
+    def _key(self, key: str) -> int:
+        file = self.files[-1]
+        if file.apart and key.startswith(f"{PurePath(file.name).name}:"):
+            return hash((file.apart, key)) or 1
+        return hash(key) or 1
+
+    def _add_batch(self, batch: Batch) -> None:
+        n = len(batch.lines)
+        file = self.files[-1]
+        try:
+            # Row by row, because names are numbered in the order in which they appear.
+            both = chain.from_iterable(zip(batch.left, batch.right, strict=True))
+            pairs = _codes(self.items, both, 2 * n)
+            left, right = pairs[::2].copy(), pairs[1::2].copy()
+            rater: NDArray[np.int32] = np.full(n, -1, np.int32)
+            if batch.rater is not None:
+                rater = _codes(self.raters, batch.rater, n)
+            usable = not any(word in self.items for word in batch.reserved)
+        except DataError:
+            if batch.records is None:
+                raise
+            usable = False
+        if not usable and batch.records:
+            for record in batch.records():
+                self.add(record)
+            return
+        outcome = np.frombuffer(batch.outcome, dtype=np.uint8)
+        good = (left != right) & (outcome != NO_ANSWER)
+        columns: dict[str, NDArray[Any]] = {
+            "rater": rater,
+            "left": left,
+            "right": right,
+            "outcome": outcome,
+        }
+        if batch.keys is not None:
+            columns["key"] = key_hashes(batch.keys, n)
+        if batch.at is not None:
+            columns["at"] = np.array(batch.at, dtype=np.float64)
+        lines: Any = batch.lines
+        if not good.all():
+            for i in np.flatnonzero(~good).tolist():
+                where = f"{file.name}:{lines[i]}"
+                name, other = as_text(batch.left[i]), as_text(batch.right[i])
+                # Two names that only `rename` made one: that nobody won was there before.
+                itself = name == other or outcome[i] != NO_ANSWER
+                self._skip(_itself(where, name, other) if itself else Skipped(where, NO_WINNER))
+            columns = {name: column[good] for name, column in columns.items()}
+            lines = np.asarray(lines)[good]
+            if not len(lines):
+                return
+        self._note_unrated(columns["rater"], lines, file.name)
+        file.n_answers += len(lines)
+        self.columns.extend(len(lines), **columns)
+
+    def _note_unrated(self, rater: NDArray[Any], lines: Any, name: str) -> None:
+        room = SKIPPED_KEPT - len(self.unrated)
+        if room > 0 and rater.size and rater.min() < 0:
+            start = len(self.columns)
+            for i in np.flatnonzero(rater < 0)[:room].tolist():
+                self.unrated.append((start + i, f"{name}:{lines[i]}"))
+
+    # -- arrays out
+
+    def parts(self, max_skipped: float = 1.0) -> dict[str, dict[str, Any]]:
+        """The fields of `Comparisons`, by value of the tag `by` ("" without one)."""
+        columns = self.columns.arrays()
+        first = [*(log.first_row for log in self.files), columns["key"].size]
+        file = np.repeat(np.arange(len(self.files)), np.diff(first))
+        keep = self._skip_unrated(columns["rater"], file)
+        for log in self.files:
+            log.check(max_skipped)
+        self._check_tags()
+        n_once = int(keep.sum())
+        for latest in (newest(columns, file), self.retracted.of(columns)) if self.merge else ():
+            if latest is not None:
+                keep &= latest
+        n_kept = int(keep.sum())
+        if dropped := self._dropped():
+            keep &= ~np.isin(columns["rater"], dropped)
+        n_dropped = n_kept - int(keep.sum())
+        self._note_unused_names()
+        if not keep.any():
+            raise DataError(self._why_nothing(n_dropped))
+        whole = {
+            "skipped": tuple(self.log.first),
+            "skip_reasons": MappingProxyType(dict(self.log.reasons)),
+            "n_duplicates": n_once - n_kept,
+            "n_dropped": n_dropped,
+            "n_filtered": self.n_filtered,
+            "warnings": tuple(self.notes),
+        }
+        found = {}
+        for code, value in enumerate(self.values.names if self.by is not None else ("",)):
+            mine = keep if self.by is None else keep & (columns["part"] == code)
+            if mine.any():
+                n = np.bincount(file[mine], minlength=len(self.files)).tolist()
+                wins = wins_of(columns, mine, self.items.names, self.raters.names)
+                found[value] = wins | whole | {"sources": self._sources(n)}
+        return found
+
+    def _skip_unrated(self, rater: NDArray[Any], file: NDArray[Any]) -> Mask:
+        rated: Mask = rater >= 0
+        if rated.all() or not rated.any():
+            return np.ones(rater.size, dtype=np.bool_)
+        for row, where in self.unrated:
+            skipped = Skipped(where, UNRATED)
+            if self.strict:
+                raise _strict_error(skipped, self.files[file[row]].name)
+            if len(self.log.first) < SKIPPED_KEPT:
+                self.log.first.append(skipped)
+        self.log.reasons[UNRATED] += int((~rated).sum())
+        counts = np.bincount(file[~rated], minlength=len(self.files)).tolist()
+        for log, n in zip(self.files, counts, strict=True):
+            if n:
+                log.n_skipped += n
+                log.n_answers -= n
+                log.reasons[UNRATED] += n
+        return rated
+
+    def _check_tags(self) -> None:
+        if not self.n_filtered or len(self.columns):
+            return
+        for tag in (*self.where, *([] if self.by is None else [self.by])):
+            if tag not in self.tags:
+                raise UsageError(f"no row has a tag {tag!r}; {did_you_mean(tag, self.tags)}")
+        wanted = ", ".join(f"{tag}={value}" for tag, value in self.where.items())
+        raise DataError(
+            f"none of the {self.n_filtered:,} answers has {wanted or self.by}; "
+            "look at the values that the file has"
+        )
+
+    def _dropped(self) -> list[int]:
+        known = self.raters.codes.code
+        for name in self.drop_raters:
+            if name not in known:
+                raise UsageError(f"there is no rater {name!r} to drop; {did_you_mean(name, known)}")
+        return [known[name] for name in self.drop_raters]
+
+    def _note_unused_names(self) -> None:
+        for old in self.rename:
+            if old not in self.items:
+                self.notes[f"there is no item {old!r} to rename"] = None
+
+    def _why_nothing(self, n_dropped: int) -> str:
+        if n_dropped:
+            return f"there are no comparisons left: all {n_dropped:,} are of raters to be dropped"
+        if not self.log.reasons:
+            return "there are no comparisons; give at least one row that is not skipped"
+        why = "; ".join(f"{n} × {reason}" for reason, n in self.log.reasons.most_common(3))
+        return (
+            f"there are no comparisons: all {self.log.reasons.total()} rows were skipped ({why}); "
+            "mend the rows or give other data"
+        )
+
+    def _sources(self, n: list[int]) -> tuple[Source, ...]:
+        return tuple(
+            Source(f.name, f.adapter, f.why, count, f.n_skipped, f.sha256)
+            for f, count in zip(self.files, n, strict=True)
+        )
+
+
+def _codes(codes: RawCodes, column: Iterable[Any], n: int) -> NDArray[np.int32]:
+    return np.fromiter(map(codes.__getitem__, column), dtype=np.int32, count=n)
+
+
+def _place(key: str, name: str) -> str:
+    base = f"{PurePath(name).name}:"
+    return f"{name}:{key.removeprefix(base)}" if key.startswith(base) else f"{name}, key {key!r}"
+
+
+def _strict_error(skipped: Skipped, name: str) -> FormatError:
+    line = skipped.where.removeprefix(f"{name}:")
+    return FormatError(
+        skipped.reason if line.isdigit() else f"{skipped.where}: {skipped.reason}",
+        name if line.isdigit() else None,
+        int(line) if line.isdigit() else None,
+        skipped.value,
+        remedy="mend the row, or read without strict to skip and count such rows",
+    )
+
+
+def _itself(where: str, left: str, right: str) -> Skipped:
+    """A row of one item: by mistake, or because the user made one of the two."""
+    if as_text(left) == as_text(right):
+        return Skipped(where, AGAINST_ITSELF, left)
+    return Skipped(where, MERGED, left, expected=True)
+
+
+def _percent_up(share: float) -> int:
+    return min(100, ceil(share * 100))

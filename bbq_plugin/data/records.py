@@ -1,0 +1,126 @@
+"""The vocabulary of the package: one comparison, one row left out, and where they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+Outcome = Literal["left", "right", "tie", "both_bad"]
+
+OUTCOMES: tuple[Outcome, ...] = ("left", "right", "tie", "both_bad")
+
+#: The tag with which an adapter names the right answer of a known question: an outcome, or "other"
+#: where only that the answer given is wrong is known.
+GOLD = "gold"
+#: The value of that tag on the answer that is itself the known one; nobody is judged by it here.
+TRUTH = "truth"
+#: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
+SHOWN_ORDER = "shown_order"
+
+
+class Comparison(msgspec.Struct, frozen=True, gc=False):
+    """One answer as it was shown: who saw which two items where, and what they said.
+
+    `slate` names the ranking or choice that this pair was broken out of; such a
+    pair was not shown side by side, so its left and right mean nothing. `version` is
+    when the answer was last changed (or any number that grows): of one key it is the
+    highest version that counts.
+    """
+
+    key: str
+    rater: str | None
+    left: str
+    right: str
+    outcome: Outcome
+    weight: float = 1.0
+    slate: str | None = None
+    at: float | None = None
+    time_s: float | None = None
+    tags: dict[str, str] | None = None
+    version: float | None = None
+
+
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """A row that was read and left out, with the place and the reason.
+
+    `expected` says that this is no sign of trouble: the user asked for it, or the
+    row is no answer by the format's own word. It is counted like any other, but
+    `strict` and `max_skipped` pass over it. With a `key` it takes back what an older
+    record with this key and the same `at` said: an answer that was cancelled or emptied.
+    """
+
+    where: str
+    reason: str
+    value: str | None = None
+    expected: bool = False
+    key: str | None = None
+    version: float | None = None
+    at: float | None = None
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """Something about a file that the reader of the results should know."""
+
+    text: str
+
+
+class Whole(msgspec.Struct, frozen=True, gc=False):
+    """This file holds every answer whose key begins so, as of the newest change in it.
+
+    A store takes back what such a file no longer holds; where single files are read,
+    it changes nothing.
+    """
+
+    prefix: str
+    as_of: float
+
+
+#: What stands in `Batch.outcome` for a row without an answer.
+NO_ANSWER = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Many answers of one file as columns: the fast way to hand over a large file.
+
+    All columns have the same length. A row of an item against itself, and one
+    whose outcome is NO_ANSWER, is counted as skipped; a blank rater is none.
+    """
+
+    #: The line of each row, for messages.
+    lines: Sequence[int]
+    #: None: nobody is named.
+    rater: Sequence[str | int | float | None] | None
+    left: Sequence[str | int | float]
+    right: Sequence[str | int | float]
+    #: One byte a row, an index into OUTCOMES.
+    outcome: bytes
+    #: None: the rows have no names of their own, and are never merged with others.
+    keys: Sequence[str | int | float] | None = None
+    at: Sequence[float | None] | None = None
+    #: Names that no item of a batch can have, because they mean something else.
+    reserved: frozenset[str] = frozenset()
+    #: The same rows as single records, for a batch with a name that cannot be one.
+    records: Callable[[], Iterator[Record]] | None = None
+
+
+Record = Comparison | Skipped | Note | Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that went in: how it was read, what came of it, and its fingerprint."""
+
+    file: str
+    adapter: str
+    why: str
+    n_comparisons: int
+    n_skipped: int
+    #: Of the bytes of the file as it is, compressed or not.
+    sha256: str

@@ -1,0 +1,33 @@
+"""Projects on a labelling tool's server: answers pulled into the store, feedback pushed back."""
+
+from __future__ import annotations
+
+from bbq_plugin.live.feedback.connection import OpenProject
+from bbq_plugin.live.feedback.pull import Pulled, pull
+from bbq_plugin.live.feedback.push import apply, by_hand, make_plan, settle, undo, wishes_of
+from bbq_plugin.live.feedback.rounds import Round, Rounds, act
+from bbq_plugin.live.feedback.tools import Address, adapter_options, address, settings_of, tool
+from bbq_plugin.store.remote import Memory, Standing, standing
+
+__all__ = [
+    "Address",
+    "Memory",
+    "OpenProject",
+    "Pulled",
+    "Round",
+    "Rounds",
+    "Standing",
+    "act",
+    "adapter_options",
+    "address",
+    "apply",
+    "by_hand",
+    "make_plan",
+    "pull",
+    "settings_of",
+    "settle",
+    "standing",
+    "tool",
+    "undo",
+    "wishes_of",
+]

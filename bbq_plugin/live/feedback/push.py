@@ -1,0 +1,188 @@
+"""Verdicts back into a project: planned as data, on record before they are written, undone at will.
+
+The tool says what to write and how to put it back; here is the order in which the journal and the
+server hear of it, so that a failure half way leaves nothing that is not on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_plugin.protocols import KINDS, Done, Plan, Wishes
+
+if TYPE_CHECKING:
+    from bbq_plugin.analysis import RaterReport
+    from bbq_plugin.model import Fit
+    from bbq_plugin.protocols import Action, Entry, Project
+    from bbq_plugin.store.remote import Memory
+
+# Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
+# and that people have hardly changed them by the time it is their turn.
+_AT_ONCE = 25
+
+
+def wishes_of(
+    fit: Fit,
+    report: RaterReport,
+    *,
+    kinds: frozenset[str] = frozenset(KINDS),
+    cancel: bool = False,
+    sampling: bool = False,
+    n_informative: int = 50,
+) -> Wishes:
+    """What the verdicts on raters and the uncertainty about items ask for."""
+    return Wishes(
+        excluded={row.rater: _reason(row) for row in report if row.verdict == "exclude"},
+        watched={row.rater: _reason(row) for row in report if row.verdict == "watch"},
+        information_bits=information_of(fit),
+        kinds=kinds,
+        cancel=cancel,
+        sampling=sampling,
+        n_informative=n_informative,
+    )
+
+
+def _reason(row: Any) -> str:
+    return row.reasons[0] if row.reasons else f"verdict {row.verdict}"
+
+
+def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
+    """What one answer on a pair tells about the ranking, in bits; of more items the best pair."""
+    from bbq_plugin.analysis.design import Design  # noqa: PLC0415 (scipy: only for a plan)
+    from bbq_plugin.analysis.next_pairs import LEAST_QUALITY, average_quality  # noqa: PLC0415
+
+    code = {name: i for i, name in enumerate(fit.items)}
+    known: dict[tuple[int, int], float] = {}
+
+    def work_out() -> None:
+        quality = max(average_quality(fit), LEAST_QUALITY)
+        design = Design(fit.laplace.mean, fit.laplace.covariance, quality)
+        pairs = zip(design.first.tolist(), design.second.tolist(), strict=True)
+        known.update(zip(pairs, design.gain(quality).tolist(), strict=True))
+
+    def of(items: Sequence[str]) -> float | None:
+        codes = sorted({code[name] for name in items if name in code})
+        if len(codes) < len(set(items)) or len(codes) < 2:
+            return None
+        if not known:
+            work_out()
+        # Of very many pairs only the best are worked out.
+        return max(known.get((i, j), 0.0) for n, i in enumerate(codes) for j in codes[n + 1 :])
+
+    return of
+
+
+def make_plan(project: Project, memory: Memory, wishes: Wishes) -> Plan:
+    """What to write now; nothing is written, not even the journal."""
+    return project.plan(wishes, memory, memory)
+
+
+def settle(project: Project, memory: Memory) -> int:
+    """Find out what became of writes that were cut off; how many there were."""
+    open_ = [entry for entry in memory.entries() if entry.state == "begun"]
+    project.look([entry.action for entry in open_])
+    for entry in open_:
+        state, ref = project.settle(entry)
+        memory.mark({entry.id: ref}, state)
+    return len(open_)
+
+
+def apply(project: Project, memory: Memory, plan: Plan) -> Generator[Done]:
+    """Carry a plan out, in its order; some writes at a time are put on record together."""
+    for start in range(0, len(plan.actions), _AT_ONCE):
+        some = plan.actions[start : start + _AT_ONCE]
+        yield from _written(project, memory, [one for one in some if not one.entries])
+        yield from _released(project, memory, [one for one in some if one.entries])
+
+
+def by_hand(project: Project, memory: Memory, wishes: Wishes, shown: Plan) -> Iterator[Done]:
+    """Carry out a plan that somebody has looked at, as far as it is planned still.
+
+    It may be of yesterday: what became of writes that were cut off since, and whom the verdicts
+    are about by now, is in a plan of this moment.
+    """
+    settle(project, memory)
+    now = {_same(action): action for action in make_plan(project, memory, wishes).actions}
+    chosen = []
+    for action in shown.actions:
+        if _same(action) in now:
+            chosen.append(now[_same(action)])
+        else:
+            yield Done(action, f"{action.target} is not planned any more")
+    memory.hold(on=False)
+    yield from apply(project, memory, Plan(tuple(chosen)))
+
+
+def _same(action: Action) -> bytes:
+    """What an action does, whatever is on the server now; scores move with every answer."""
+    after = {key: value for key, value in action.after.items() if key != "score"}
+    return msgspec.json.encode((action.kind, action.target, after), order="sorted")
+
+
+def undo(project: Project, memory: Memory) -> Iterator[Done]:
+    """Put back everything that stands, the newest first; nothing is written alone after that."""
+    settle(project, memory)
+    entries = memory.entries()[::-1]
+    if entries:
+        memory.hold(on=True)
+    for start in range(0, len(entries), _AT_ONCE):
+        some = entries[start : start + _AT_ONCE]
+        left = _reverted(project, memory, some)
+        yield from (Done(entry.action, left.get(entry.id)) for entry in some)
+
+
+def _written(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[Done]:
+    """Write what is still as it was planned, so that the values before on record are the truth."""
+    if not actions:
+        return
+    project.look(actions)
+    chosen = []
+    for action in actions:
+        left = project.changed(action)
+        if left is None:
+            chosen.append(action)
+        else:
+            yield Done(action, left)
+    untried = dict(zip(memory.begin(chosen), chosen, strict=True))
+    done: dict[int, int | None] = {}
+    try:
+        for entry in list(untried):
+            action = untried.pop(entry)
+            done[entry] = project.perform(action)
+            yield Done(action)
+    finally:
+        memory.mark(done, "done")
+        memory.mark(dict.fromkeys(untried), "void")
+
+
+def _released(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[Done]:
+    ids = {entry for action in actions for entry in action.entries}
+    left = _reverted(project, memory, [e for e in memory.entries()[::-1] if e.id in ids])
+    for action in actions:
+        yield Done(action, next((left[entry] for entry in action.entries if entry in left), None))
+
+
+def _reverted(project: Project, memory: Memory, entries: Sequence[Entry]) -> dict[int, str]:
+    """Take these back, newest first; the reasons for what was left, by entry."""
+    project.look([entry.action for entry in entries])
+    memory.mark(dict.fromkeys(entry.id for entry in entries), "undoing")
+    untried = {entry.id: entry for entry in entries}
+    left: dict[int, str] = {}
+    done: dict[int, int | None] = {}
+    try:
+        for entry in entries:
+            del untried[entry.id]
+            reason = project.revert(entry)
+            # What others have changed since is theirs now.
+            done[entry.id] = None
+            if reason is not None:
+                left[entry.id] = reason
+    finally:
+        memory.mark(done, "undone")
+        for state in ("done", "undoing"):
+            again = [one.id for one in untried.values() if one.state == state]
+            memory.mark(dict.fromkeys(again), state)
+    return left

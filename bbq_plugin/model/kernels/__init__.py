@@ -1,0 +1,1 @@
+"""Compiled passes over the data: every loop that touches the triples."""

@@ -1,0 +1,274 @@
+"""Fused passes over the triples: the only loops of the fit that touch the data.
+
+One symbol carries everything. For a triple (rater r, winner i, loser j) with y = P(i beats j),
+
+    s = y - 1/2 = tanh((theta_i - theta_j) / 2) / 2
+    p = P(r ranks i above j) = 1/2 + q_r s            (the paper's mixture)
+    dy/dd = y (1 - y) = 1/4 - s^2                     (d = theta_i - theta_j)
+
+Every kernel works on the raters ``first..last - 1``, releases the interpreter lock and writes only
+to its own stretch or its own sums, so that several may run at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# No promise about NaN or infinity is given away: only the order of sums may change.
+FAST = {"reassoc", "contract", "arcp"}
+
+Q_STEPS = 60
+
+Q_TOLERANCE = 1e-12
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def standing(first, last, start, winner, loser, theta, table, s):
+    """s of each triple; from a table of all pairs when there are fewer pairs than triples."""
+    n_items = theta.size
+    if table.size:
+        for t in range(start[first], start[last]):
+            s[t] = table[winner[t] * n_items + loser[t]]
+    else:
+        for t in range(start[first], start[last]):
+            s[t] = 0.5 * np.tanh(0.5 * (theta[winner[t]] - theta[loser[t]]))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def kept_inside(new, q, below, above):
+    """Newton's step from q, cut back to half the way to the bound that it would cross."""
+    if not new < above:
+        return 0.5 * (q + above)
+    if not new > below:
+        return 0.5 * (q + below)
+    return new
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def rater_sums(low, high, times, quality, winner, loser, weight, s, gradient, curve, row):
+    """What one rater's triples say where q is: log-likelihood, and its -d2/dq2.
+
+    The gradient is added to; ``curve`` and ``row`` are those of ``profile_pass``, unscaled.
+    """
+    share, stiff = 0.0, 0.0
+    for t in range(low, high):
+        p = 0.5 + quality * s[t]
+        slope = 0.25 - s[t] * s[t]
+        ratio = slope / p
+        push = weight[t] * quality * ratio
+        share += weight[t] * np.log(p)
+        gradient[winner[t]] += times * push
+        gradient[loser[t]] -= times * push
+        curve[t] = times * push * (2.0 * s[t] + quality * ratio)
+        row[t] = weight[t] * ratio / (2.0 * p)
+        stiff += weight[t] * (s[t] / p) ** 2
+    return share, stiff
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def best_quality(low, high, s, weight, alpha, beta, q):
+    """The q in [0, 1] that maximises one rater's share of the log-posterior.
+
+    The share is concave in q (the log of affine functions plus a log-concave Beta), so Newton's
+    step, cut back towards the nearer bound when it leaves the interval, cannot miss.
+    """
+    below, above = 0.0, 1.0
+    q = min(max(q, 1e-9), 1.0 - 1e-9)
+    for _ in range(Q_STEPS):
+        slope, curve = 0.0, 0.0
+        for t in range(low, high):
+            ratio = s[t] / (0.5 + q * s[t])
+            slope += weight[t] * ratio
+            curve += weight[t] * ratio * ratio
+        slope += (alpha - 1.0) / q - (beta - 1.0) / (1.0 - q)
+        curve += (alpha - 1.0) / (q * q) + (beta - 1.0) / ((1.0 - q) * (1.0 - q))
+        if slope > 0.0:
+            below = q
+        else:
+            above = q
+        if curve <= 0.0:
+            return q
+        new = kept_inside(q + slope / curve, q, below, above)
+        moved = abs(new - q)
+        q = new
+        if moved <= Q_TOLERANCE or (1.0 - q) <= 1e-12 or q <= 1e-12:
+            break
+    if 1.0 - q <= 1e-11:
+        return 1.0
+    if q <= 1e-11:
+        return 0.0
+    return q
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def profile_pass(
+    first,
+    last,
+    start,
+    winner,
+    loser,
+    weight,
+    s,
+    alpha,
+    beta,
+    copies,
+    fixed,
+    q,
+    gradient,
+    curve,
+    row,
+):
+    """q at its best for the current theta, then value, gradient and curvature in theta.
+
+    With q_r maximised out, the Hessian in theta is the Schur complement of the arrow-shaped
+    Hessian in (theta, q): ``curve`` is -d2/dd2 of each triple and ``row`` its part of the vector
+    c_r / sqrt(-d2/dq2) whose outer product is subtracted. Returns the raters' log-posterior.
+    """
+    value = 0.0
+    for r in range(first, last):
+        low, high = start[r], start[r + 1]
+        times = copies[r]
+        if times == 0.0:
+            for t in range(low, high):
+                curve[t] = 0.0
+                row[t] = 0.0
+            continue
+        if not fixed:
+            q[r] = best_quality(low, high, s, weight, alpha, beta, q[r])
+        quality = q[r]
+        share, stiff = rater_sums(
+            low, high, times, quality, winner, loser, weight, s, gradient, curve, row
+        )
+        if not fixed:
+            if alpha > 1.0:
+                share += (alpha - 1.0) * np.log(quality)
+                stiff += (alpha - 1.0) / quality**2
+            if beta > 1.0:
+                share += (beta - 1.0) * np.log(1.0 - quality)
+                stiff += (beta - 1.0) / (1.0 - quality) ** 2
+        value += times * share
+        # A rater at an edge of [0, 1], or whose answers say nothing of q, is held when theta moves.
+        held = fixed or stiff <= 0.0 or quality <= 0.0 or quality >= 1.0
+        scale = 0.0 if held else np.sqrt(times / stiff)
+        for t in range(low, high):
+            row[t] *= scale
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def em_pass(
+    first, last, start, winner, loser, weight, s, alpha, beta, copies, fixed, q, new_q, wins, draw
+):
+    """One E-step and the sums that the closed-form M-step needs (the paper, section 3.3).
+
+    ``wins_i`` = sum of w gamma over i's wins; ``draw_i`` = lambda_i sum_j m_ij / (lambda_i +
+    lambda_j), written through y so that no skill can overflow. Returns the raters' log-posterior.
+    """
+    value = 0.0
+    for r in range(first, last):
+        times, quality = copies[r], q[r]
+        new_q[r] = quality
+        if times == 0.0:
+            continue
+        informed, total, share = 0.0, 0.0, 0.0
+        for t in range(start[r], start[r + 1]):
+            y = 0.5 + s[t]
+            p = 0.5 + quality * s[t]
+            expected = weight[t] * quality * y / p
+            share += weight[t] * np.log(p)
+            informed += expected
+            total += weight[t]
+            wins[winner[t]] += times * expected
+            draw[winner[t]] += times * expected * y
+            draw[loser[t]] += times * expected * (1.0 - y)
+        if not fixed:
+            new_q[r] = (informed + alpha - 1.0) / (total + alpha + beta - 2.0)
+            if alpha > 1.0:
+                share += (alpha - 1.0) * np.log(quality)
+            if beta > 1.0:
+                share += (beta - 1.0) * np.log(1.0 - quality)
+        value += times * share
+    return value
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def schur_dense(first, last, start, winner, loser, curve, rows, n_items, out):
+    """Add to ``out`` the off-diagonal curvature of these raters: pairs minus outer products.
+
+    ``rows`` is (components, triples): each component of each rater is one outer product. They are
+    gathered 64 at a time so that the products become one blocked multiplication. Every row of the
+    whole matrix sums to zero (only differences of theta count), so the caller gets the other
+    triangle by symmetry and the diagonal from the sums.
+    """
+    block = 64
+    parts = rows.shape[0]
+    for t in range(start[first], start[last]):
+        out[winner[t], loser[t]] -= curve[t]
+    gathered = np.zeros((n_items, block))
+    used = 0
+    for r in range(first, last):
+        for c in range(parts):
+            for t in range(start[r], start[r + 1]):
+                gathered[winner[t], used] += rows[c, t]
+                gathered[loser[t], used] -= rows[c, t]
+            used += 1
+            if used == block or (r == last - 1 and c == parts - 1):
+                for i in range(n_items):
+                    for j in range(i):
+                        dot = 0.0
+                        for k in range(block):
+                            dot += gathered[i, k] * gathered[j, k]
+                        out[i, j] -= dot
+                gathered[:] = 0.0
+                used = 0
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def schur_times(first, last, start, winner, loser, curve, rows, vector, out):
+    """out += (the same K x K matrix) @ vector, without forming it."""
+    for r in range(first, last):
+        low, high = start[r], start[r + 1]
+        for t in range(low, high):
+            flow = curve[t] * (vector[winner[t]] - vector[loser[t]])
+            out[winner[t]] += flow
+            out[loser[t]] -= flow
+        for c in range(rows.shape[0]):
+            along = 0.0
+            for t in range(low, high):
+                along += rows[c, t] * (vector[winner[t]] - vector[loser[t]])
+            for t in range(low, high):
+                flow = rows[c, t] * along
+                out[winner[t]] -= flow
+                out[loser[t]] += flow
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def schur_diagonal(first, last, start, winner, loser, curve, out):
+    """The diagonal of the pair part alone: a preconditioner that cannot be negative by rounding."""
+    for t in range(start[first], start[last]):
+        out[winner[t]] += curve[t]
+        out[loser[t]] += curve[t]
+
+
+@njit(cache=True, nogil=True)
+def groups(winner, loser, n_items):
+    """The group of each item, where compared items are in one group (union-find)."""
+    parent = np.arange(n_items)
+    left = n_items
+    for t in range(winner.size):
+        if left == 1:
+            break
+        i, j = winner[t], loser[t]
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        while parent[j] != j:
+            parent[j] = parent[parent[j]]
+            j = parent[j]
+        if i != j:
+            parent[max(i, j)] = min(i, j)
+            left -= 1
+    for i in range(n_items):
+        parent[i] = parent[parent[i]]
+    return parent

@@ -1,0 +1,315 @@
+"""Adapters by entry point: found, chosen by what a file begins with, and given their options.
+
+An adapter is a class without arguments, registered under the entry point group
+`bbq_plugin.adapters`; the built-in ones load the same way as anyone else's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bbq_plugin.protocols import Adapter
+
+    Path = str | os.PathLike[str]
+
+__all__ = [
+    "ADAPTERS",
+    "Description",
+    "Option",
+    "adapters",
+    "check_options",
+    "describe",
+]
+
+_TRUE = ("true", "yes", "on", "1")
+
+_FALSE = ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of an adapter, as `bbq formats` shows it."""
+
+    name: str
+    #: What may stand there: `tie|drop`, `text`, `number`, `list`, `mapping`, …
+    takes: str
+    default: str
+    help: str
+
+
+def options_of(adapter: Adapter) -> tuple[Option, ...]:
+    """The options that an adapter declares, in its own order."""
+    helps = getattr(adapter, "option_help", {})
+    hints = _hints(adapter)
+    return tuple(
+        Option(p.name, _takes(hints.get(p.name, Any)), _default(p.default), helps.get(p.name, ""))
+        for p in _parameters(adapter)
+        if p.kind is p.KEYWORD_ONLY
+    )
+
+
+def coerced(adapter: Adapter, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with text turned into what the parameters are annotated with.
+
+    A value that is not text is passed on as it is: Python's own callers know the type.
+    """
+    parameters = _parameters(adapter)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    allowed = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    # Of thousands of small files, each would spend more on this than on being read.
+    hints = _hints(adapter) if options else {}
+    found = {}
+    for name, value in options.items():
+        # On a command line words are joined by hyphens.
+        known = name if name in allowed else name.replace("-", "_")
+        if known not in allowed and not open_ended:
+            close = difflib.get_close_matches(name, allowed, n=1)
+            meant = f"did you mean {close[0]!r}? " if close else ""
+            listed = ", ".join(sorted(allowed)) or "none"
+            raise UsageError(
+                f"adapter {adapter.name!r} has no option {name!r}; {meant}it has: {listed}"
+            )
+        found[known] = _checked(known, value, hints.get(known, Any))
+    return found
+
+
+def _parameters(adapter: Adapter) -> list[inspect.Parameter]:
+    return list(inspect.signature(adapter.read).parameters.values())
+
+
+def _hints(adapter: Adapter) -> dict[str, Any]:
+    """The annotations, where a name that only type checkers import stands for anything."""
+    unknown: dict[str, Any] = {"Mapping": Mapping, "Sequence": Sequence}
+    while True:
+        try:
+            return get_type_hints(adapter.read, localns=unknown)
+        except NameError as error:
+            if error.name is None or error.name in unknown:
+                return {}
+            unknown[error.name] = _Anything
+        except (AttributeError, TypeError):
+            return {}
+
+
+class _AnyAttribute(type):
+    def __getattr__(cls, name: str) -> type:
+        return cls
+
+    def __getitem__(cls, parameters: object) -> type:
+        return cls
+
+
+class _Anything(metaclass=_AnyAttribute):
+    """Stands for a type that cannot be looked up."""
+
+
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    choices = _choices(hint)
+    if choices:
+        if value in choices:
+            return value
+        close = difflib.get_close_matches(str(value), map(str, choices), n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        expected = " or ".join(repr(c) for c in choices)
+        raise UsageError(f"{name} is {value!r}; expected {expected}{meant}")
+    return _parsed(name, value, _plain(hint)) if isinstance(value, str) else value
+
+
+def _parsed(name: str, text: str, kind: Any) -> Any:
+    origin = get_origin(kind) or kind
+    if kind is bool:
+        if text.lower() not in (*_TRUE, *_FALSE):
+            raise UsageError(f"{name} is {text!r}; expected true or false")
+        return text.lower() in _TRUE
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise UsageError(f"{name} is {text!r}; expected a number") from None
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(name, text)
+    if isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _mapping(name: str, text: str) -> dict[str, str]:
+    found = {}
+    for part in text.split(","):
+        key, sign, value = part.partition("=")
+        if not sign:
+            raise UsageError(f"{name} is {text!r}; expected pairs such as 1=left,2=right")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(m for m in get_args(hint) if m is not type(None))
+    return (hint,)
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    members = _members(hint)
+    if all(get_origin(m) is Literal for m in members):
+        return tuple(value for m in members for value in get_args(m)) + (
+            (None,) if type(None) in get_args(hint) else ()
+        )
+    return ()
+
+
+def _plain(hint: Any) -> Any:
+    members = _members(hint)
+    return members[0] if len(members) == 1 else str
+
+
+def _takes(hint: Any) -> str:
+    choices = [c for c in _choices(hint) if c is not None]
+    if choices:
+        return "|".join(map(str, choices))
+    kind = _plain(hint)
+    origin = get_origin(kind) or kind
+    if kind is bool:
+        return "true|false"
+    if kind in (int, float):
+        return "number"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "mapping"
+    if isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str:
+        return "list"
+    return "text"
+
+
+def _default(value: Any) -> str:
+    if value is inspect.Parameter.empty or value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ",".join(f"{k}={v}" for k, v in value.items())
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+ADAPTERS = "bbq_plugin.adapters"
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An adapter as `bbq formats` shows it."""
+
+    name: str
+    summary: str
+    recognised: str
+    options: tuple[Option, ...]
+
+
+def adapters() -> Mapping[str, Adapter]:
+    """Every installed adapter by name."""
+    found: dict[str, Adapter] = {}
+    for entry in entry_points(group=ADAPTERS):
+        if entry.name in found:
+            raise UnsupportedError(
+                f"two installed packages bring an adapter {entry.name!r}; uninstall one of them"
+            )
+        try:
+            found[entry.name] = cast("Adapter", entry.load()())
+        except Exception as error:
+            package = entry.dist.name if entry.dist else "an unknown package"
+            raise UnsupportedError(
+                f"adapter {entry.name!r} of {package} cannot be loaded "
+                f"({type(error).__name__}: {error}); upgrade or uninstall that package"
+            ) from error
+    return found
+
+
+def describe(adapter: str | Adapter | None = None) -> tuple[Description, ...]:
+    """Describe one adapter, or all that are installed, in the order of their names."""
+    known = adapters() if adapter is None else {"": _named(adapter)}
+    return tuple(
+        Description(
+            one.name,
+            _first_line(type(one).__doc__),
+            _first_line(type(one).sniff.__doc__),
+            options_of(one),
+        )
+        for _, one in sorted(known.items())
+    )
+
+
+def check_options(adapter: str, options: Mapping[str, Any]) -> None:
+    """Refuse an adapter that is not there, or an option that it does not take."""
+    coerced(_named(adapter), options)
+
+
+def _named(adapter: str | Adapter, known: Mapping[str, Adapter] | None = None) -> Adapter:
+    if not isinstance(adapter, str):
+        return adapter
+    known = adapters() if known is None else known
+    if adapter not in known:
+        close = difflib.get_close_matches(adapter, known, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"there is no adapter {adapter!r}; {meant}known: {_listed(known)}")
+    return known[adapter]
+
+
+def chosen_adapter(
+    adapter: str | Adapter | None,
+    head: bytes,
+    name: str,
+    known: Mapping[str, Adapter] | None = None,
+) -> tuple[Adapter, str]:
+    """The adapter to read a file with, which begins with `head`, and why that one.
+
+    `known`: what `adapters` gave before. Looking through all installed packages takes longer than
+    reading a small file.
+    """
+    if adapter is not None:
+        return _named(adapter, known), "named by the caller"
+    known = adapters() if known is None else known
+    reasons = {key: why for key, one in known.items() if (why := one.sniff(head, name))}
+    if len(reasons) == 1:
+        ((key, why),) = reasons.items()
+        return known[key], why
+    if reasons:
+        listed = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
+        raise FormatError(
+            f"several adapters could read this file ({listed})",
+            name,
+            remedy=f"name one of them: {_listed(reasons)}",
+        )
+    raise FormatError(
+        "no adapter recognises this file",
+        name,
+        value=head[:80],
+        remedy=f"name the adapter if you know it; known: {_listed(known)} "
+        "(`bbq formats` tells what each needs)",
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().split("\n", 1)[0]

@@ -1,0 +1,265 @@
+"""Results as JSON documents, each with its schema, and with what it takes to get them again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import bbq_plugin
+from bbq_plugin.errors import FormatError
+from bbq_plugin.report.history import history_dicts, moments, most_points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport, Stability
+    from bbq_plugin.analysis.stopping import Stopping
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.model import Fit
+    from bbq_plugin.protocols import Done, Plan
+    from bbq_plugin.report.history import Point
+
+SCHEMA = "bbq.report/1"
+
+GROUPS_SCHEMA = "bbq.reports/1"
+
+RATERS_SCHEMA = "bbq.raters/1"
+
+PAIRS_SCHEMA = "bbq.pairs/1"
+
+STABILITY_SCHEMA = "bbq.stability/1"
+
+VERDICTS = ("keep", "watch", "exclude")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a result came about: the command, without secrets, and the seed of what was drawn."""
+
+    command: str | None = None
+    seed: int | None = None
+
+    def fields(self, data: Comparisons) -> dict[str, Any]:
+        """The fields that stand at the head of every document."""
+        return {
+            "version": bbq_plugin.__version__,
+            "command": self.command,
+            "seed": self.seed,
+            "digest": data.digest,
+            "sources": [asdict(source) for source in data.sources],
+        }
+
+
+def report_dict(
+    data: Comparisons,
+    fit: Fit,
+    board: Leaderboard,
+    raters: RaterReport,
+    origin: Origin = Origin(),  # noqa: B008 (a frozen value)
+    history: Sequence[Point] | None = None,
+    stop: Stopping | None = None,
+) -> dict[str, Any]:
+    """Collect everything that is known about one fit under the names of the contract.
+
+    ``history`` is the leaderboard over time, where a store keeps one, and ``stop`` says when to
+    stop, where that was asked for.
+    """
+    document = {
+        "schema": SCHEMA,
+        **origin.fields(data),
+        "model": fit.model,
+        "priors": fit.priors.describe(),
+        "scale": board.scale,
+        "intervals": board.intervals,
+        "level": board.level,
+        "n_comparisons": data.n_comparisons,
+        "n_ties": data.n_ties,
+        "n_both_bad": data.n_both_bad,
+        **_both_bad_rate(data),
+        "n_items": data.n_items,
+        "n_raters": data.n_raters,
+        "n_skipped": data.n_skipped,
+        "skipped": dict(data.skip_reasons),
+        "n_duplicates": data.n_duplicates,
+        "n_dropped": data.n_dropped,
+        "n_filtered": data.n_filtered,
+        "converged": fit.converged,
+        "log_posterior": fit.log_posterior,
+        "items": [dict(row) for row in board],
+        "raters": [dict(row) for row in raters],
+        **({} if stop is None else {"stopping": stop.as_dict()}),
+        "warnings": all_warnings(fit, board, raters),
+    }
+    if history is not None:
+        kept = moments(history, board.scale, most_points(len(board)))
+        document["history"] = history_dicts(kept)
+    return document
+
+
+def _both_bad_rate(data: Comparisons) -> dict[str, dict[str, float]]:
+    """By item, where there is such an answer at all."""
+    if data.both_bad_rate is None:
+        return {}
+    return {"both_bad_rate": dict(zip(data.items, data.both_bad_rate.tolist(), strict=True))}
+
+
+def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin) -> dict[str, Any]:
+    """Collect the documents of a result per value of a tag."""
+    return {
+        "schema": GROUPS_SCHEMA,
+        "version": bbq_plugin.__version__,
+        "command": origin.command,
+        "seed": origin.seed,
+        "by": tag,
+        "reports": dict(reports),
+    }
+
+
+def raters_dict(
+    data: Comparisons,
+    fit: Fit,
+    raters: RaterReport,
+    origin: Origin,
+    *,
+    level: float,
+) -> dict[str, Any]:
+    """Collect the exclusion report: the verdicts, and the rules they follow."""
+    return {
+        "schema": RATERS_SCHEMA,
+        **origin.fields(data),
+        "model": fit.model,
+        "priors": fit.priors.describe(),
+        "level": level,
+        "false_rate": raters.false_rate,
+        "least": raters.least,
+        "threshold": raters.threshold,
+        "population": None if raters.population is None else asdict(raters.population),
+        "without_excluded": _effect(raters),
+        "not_known": list(raters.not_known),
+        "p_coins": raters.p_coins,
+        "n_comparisons": data.n_comparisons,
+        "n_raters": data.n_raters,
+        "n_skipped": data.n_skipped,
+        "verdicts": verdict_counts(raters),
+        "raters": [dict(row) for row in raters],
+        "warnings": distinct(data.warnings, fit.warnings, raters.warnings),
+    }
+
+
+def _effect(raters: RaterReport) -> dict[str, Any] | None:
+    """What the leaderboard would be without all who are excluded."""
+    effect = raters.without_excluded
+    return None if effect is None else {**asdict(effect), "matters": effect.matters}
+
+
+def excluded_names(document: bytes, name: str) -> list[str]:
+    """Who was excluded by an earlier report of either schema, read from its JSON."""
+    try:
+        found = msgspec.json.decode(document, type=_Earlier)
+    except msgspec.MsgspecError as error:
+        raise FormatError(
+            f"not a report of raters ({error})", name,
+            remedy="give what bbq raters --format json, or bbq fit --format json, has written",
+        ) from None  # fmt: skip
+    if found.schema not in (RATERS_SCHEMA, SCHEMA):
+        raise FormatError(
+            f"schema is {found.schema!r}", name, remedy=f"expected {RATERS_SCHEMA} or {SCHEMA}"
+        )
+    return [row.rater for row in found.raters if row.verdict == "exclude"]
+
+
+class _EarlierRow(msgspec.Struct):
+    rater: str
+    verdict: str
+
+
+class _Earlier(msgspec.Struct):
+    schema: str
+    raters: list[_EarlierRow]
+
+
+def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
+    """Collect the pairs to compare next."""
+    return {
+        "schema": PAIRS_SCHEMA,
+        **origin.fields(data),
+        "model": fit.model,
+        "priors": fit.priors.describe(),
+        "goal": pairs.goal,
+        "top_k": pairs.top_k,
+        "rater_quality": pairs.quality,
+        "n_comparisons": data.n_comparisons,
+        "n_items": data.n_items,
+        "pairs": [dict(row) for row in pairs],
+        "warnings": distinct(data.warnings, fit.warnings, pairs.warnings),
+    }
+
+
+def stability_dict(data: Comparisons, found: Stability, origin: Origin) -> dict[str, Any]:
+    """Collect the stability of the models."""
+    return {
+        "schema": STABILITY_SCHEMA,
+        **origin.fields(data),
+        "resamples": found.resamples,
+        "n_comparisons": data.n_comparisons,
+        "n_items": data.n_items,
+        "n_raters": data.n_raters,
+        "models": [dict(row) for row in found],
+        "warnings": list(data.warnings),
+    }
+
+
+def report_json(report: Mapping[str, Any]) -> str:
+    """Write a document as JSON; a number that is not known (NaN) becomes null."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def all_warnings(fit: Fit, board: Leaderboard, raters: RaterReport) -> list[str]:
+    """Every warning once, in the order of the work."""
+    return distinct(fit.data.warnings, fit.warnings, board.warnings, raters.warnings)
+
+
+def distinct(*warnings: Iterable[str]) -> list[str]:
+    """Every warning once, in the order given."""
+    return list(dict.fromkeys(chain(*warnings)))
+
+
+def verdict_counts(raters: RaterReport) -> dict[str, int]:
+    """How many raters have each verdict."""
+    n: Counter[str] = Counter(row.verdict for row in raters)
+    return {verdict: n[verdict] for verdict in VERDICTS}
+
+
+PUSH_SCHEMA = "bbq.push/1"
+
+
+def push_dict(
+    project: int, plan: Plan, *, applied: bool, undone: bool = False, done: Iterable[Done] = ()
+) -> dict[str, Any]:
+    """Collect a plan and what became of it under the names of the contract."""
+    # By the action itself: of two writes to the same task one may be left and one put back.
+    left = {id(one.action): one.left for one in done}
+    return {
+        "schema": PUSH_SCHEMA,
+        "version": bbq_plugin.__version__,
+        "project": project,
+        "applied": applied,
+        "undone": undone,
+        "n_actions": len(plan.actions),
+        "actions": [
+            {
+                "kind": action.kind,
+                "target": action.target,
+                "reason": action.reason,
+                "before": action.before,
+                "after": action.after,
+                "left": left.get(id(action)),
+            }
+            for action in plan.actions
+        ],
+        "notes": list(plan.notes),
+    }

@@ -1,0 +1,219 @@
+"""Answers as columns: on disk, and what a transaction did to them."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from array import array
+from dataclasses import dataclass
+from math import nan
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from bbq_plugin.data.dedupe import GOLD_CODES, KEPT_CODES
+from bbq_plugin.data.records import GOLD, SHOWN_ORDER
+from bbq_plugin.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+#: Columns of an answer in memory and their types. Codes count from 0; nobody is -1. `slate` is a
+#: code of the name of the ranking or choice that a pair is of, 0 for none.
+KINDS: Mapping[str, str] = {
+    "id": "q", "rater": "i", "left": "i", "right": "i",
+    "outcome": "b", "slate": "i", "weight": "d", "time_s": "d",
+    "at": "d", "gold": "b", "kept": "b",
+}  # fmt: skip
+
+ColumnArrays = dict[str, "NDArray[Any]"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Change:
+    """Answers that are new, in ascending order of id, and ids of those that are gone."""
+
+    added: ColumnArrays
+    removed: NDArray[np.int64]
+    #: The last id that was given away when it was done: the state of the store has this number.
+    last_id: int = 0
+
+    @property
+    def n_added(self) -> int:
+        """How many answers are new."""
+        return int(self.added["id"].size)
+
+    def __bool__(self) -> bool:
+        return bool(self.n_added or self.removed.size)
+
+
+class Changes:
+    """Collects them row by row or many at once."""
+
+    def __init__(self) -> None:
+        self._columns = {name: array(kind) for name, kind in KINDS.items()}
+        self.removed: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._columns["id"])
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        """Take one answer, with its values in the order of KINDS."""
+        for column, value in zip(self._columns.values(), row, strict=True):
+            column.append(value)
+
+    def extend(self, n: int, given: Mapping[str, NDArray[Any]]) -> None:
+        """Take `n` answers; what is not given is as usual."""
+        for name, column in self._columns.items():
+            if name in given:
+                column.frombytes(np.ascontiguousarray(given[name]).data.cast("B"))
+            else:
+                column.extend(array(column.typecode, [_USUAL[name]]) * n)
+
+    def cut(self, n: int, removed: Iterable[int]) -> None:
+        """Go back to the first `n` answers and to these removed ones."""
+        for column in self._columns.values():
+            del column[n:]
+        self.removed = set(removed)
+
+    def change(self) -> Change:
+        """Everything so far; what came and went meanwhile is in neither part."""
+        columns = columns_of({name: column.tobytes() for name, column in self._columns.items()})
+        gone = np.array(sorted(self.removed), dtype=np.int64)
+        stays = ~np.isin(columns["id"], gone)
+        before = gone[~np.isin(gone, columns["id"])]
+        return Change({name: column[stays] for name, column in columns.items()}, before)
+
+
+_USUAL: Mapping[str, Any] = {
+    "slate": 0, "weight": 1.0, "time_s": nan, "at": nan, "gold": 0, "kept": 0,
+}  # fmt: skip
+
+
+def slate_code(name: str) -> int:
+    """A number for the name of a slate, of which two of one rater hardly share theirs."""
+    return 1 + crc32(name.encode()) % (2**31 - 1)
+
+
+def columns_of(data: Mapping[str, bytes]) -> ColumnArrays:
+    """Bytes of columns as arrays."""
+    return {name: np.frombuffer(data[name], dtype=np.dtype(kind)) for name, kind in KINDS.items()}
+
+
+def joined(parts: Iterable[ColumnArrays]) -> ColumnArrays:
+    """Several pieces as one."""
+    pieces = list(parts)
+    empty = columns_of(dict.fromkeys(KINDS, b""))
+    return {name: np.concatenate([empty[name], *(p[name] for p in pieces)]) for name in KINDS}
+
+
+#: Rows after the last chunk are read one by one at a start, so a chunk is written for so many.
+CHUNK_ROWS = 1 << 16
+# With more dead rows than this share, all chunks are written anew.
+_MOST_DEAD = 0.25
+
+
+def _code_of(tag: str, codes: Mapping[str, int]) -> str:
+    cases = " ".join(f"WHEN '{value}' THEN {code}" for value, code in codes.items())
+    return f"CASE json_extract(tags, '$.{tag}') {cases} ELSE 0 END"
+
+
+_ROWS = (
+    "SELECT id, coalesce(rater, 0) - 1, left - 1, right - 1, outcome, "  # noqa: S608 (constants)
+    "CASE WHEN slate IS NULL THEN 0 ELSE slate_code(iif(slate = '', key, slate)) END, weight, "
+    f"time_s, at, {_code_of(GOLD, GOLD_CODES)}, {_code_of(SHOWN_ORDER, KEPT_CODES)} "
+    "FROM comparison WHERE id > ? AND id < ? ORDER BY id"
+)
+
+_COVERED = "SELECT coalesce(max(last_id), 0) FROM chunk"
+
+
+def load(db: sqlite3.Connection) -> ColumnArrays:
+    """All answers there are."""
+    parts, last = [], 0
+    for first, last_id, n, data, crc in db.execute(
+        "SELECT first_id, last_id, n, data, crc FROM chunk ORDER BY first_id"
+    ):
+        if zlib.crc32(data) != crc:
+            raise StoreError(
+                f"the columns of comparisons {first} to {last_id} are damaged in the store; "
+                "'bbq store vacuum' writes them anew from the rows"
+            )
+        parts.append(_unpacked(data, n))
+        last = last_id
+    gone = np.array(db.execute("SELECT id FROM removed ORDER BY id").fetchall(), np.int64).ravel()
+    packed = joined(parts)
+    if gone.size:
+        stays = ~np.isin(packed["id"], gone)
+        packed = {name: column[stays] for name, column in packed.items()}
+    return joined([packed, rows_between(db, last)])
+
+
+def rows_between(db: sqlite3.Connection, after: int, before: int = 2**62) -> ColumnArrays:
+    """The answers with ids in between, read one by one."""
+    return _columns(db.execute(_ROWS, (after, before)).fetchall())
+
+
+def _columns(rows: list[tuple[Any, ...]]) -> ColumnArrays:
+    columns: Iterable[tuple[Any, ...]] = zip(*rows, strict=True) if rows else ((),) * len(KINDS)
+    return {
+        # None, an unknown time, becomes NaN.
+        name: np.array(column, dtype=np.dtype(kind))
+        for (name, kind), column in zip(KINDS.items(), columns, strict=True)
+    }
+
+
+def write_due(db: sqlite3.Connection, change: Change, first_id: int) -> None:
+    """Write the chunks that have become due; part of the transaction that made them so.
+
+    `first_id` is the first id that the transaction gave away.
+    """
+    (covered,) = db.execute(_COVERED).fetchone()
+    n_dead, n_packed = db.execute(
+        "SELECT (SELECT count(*) FROM removed), (SELECT coalesce(sum(n), 0) FROM chunk)"
+    ).fetchone()
+    newest = int(change.added["id"][-1]) if change.n_added else 0
+    if n_dead > max(CHUNK_ROWS, _MOST_DEAD * n_packed):
+        rewrite(db)
+    elif newest - covered >= CHUNK_ROWS:
+        _write(db, joined([rows_between(db, covered, first_id), change.added]))
+
+
+def rewrite(db: sqlite3.Connection) -> None:
+    """All chunks anew, from the rows."""
+    db.execute("DELETE FROM chunk")
+    db.execute("DELETE FROM removed")
+    rows = db.execute(_ROWS, (0, 2**62))
+    # Not all at once: ten million rows would be gigabytes of Python's numbers.
+    while some := rows.fetchmany(CHUNK_ROWS):
+        _write(db, _columns(some))
+
+
+def _write(db: sqlite3.Connection, columns: ColumnArrays) -> None:
+    ids = columns["id"]
+    for start in range(0, ids.size, CHUNK_ROWS):
+        part = slice(start, start + CHUNK_ROWS)
+        data = b"".join(columns[name][part].tobytes() for name in KINDS)
+        db.execute(
+            "INSERT INTO chunk VALUES (?, ?, ?, ?, ?)",
+            (int(ids[part][0]), int(ids[part][-1]), ids[part].size, data, zlib.crc32(data)),
+        )
+
+
+def _unpacked(data: bytes, n: int) -> ColumnArrays:
+    pieces, at = {}, 0
+    for name, kind in KINDS.items():
+        size = np.dtype(kind).itemsize * n
+        pieces[name] = data[at : at + size]
+        at += size
+    return columns_of(pieces)
+
+
+def note_removed(db: sqlite3.Connection, ids: Iterable[int]) -> None:
+    """Ids that chunks still hold and the store does not."""
+    (covered,) = db.execute(_COVERED).fetchone()
+    dead = [(i,) for i in ids if i <= covered]
+    db.executemany("INSERT OR IGNORE INTO removed VALUES (?)", dead)

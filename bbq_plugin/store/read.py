@@ -1,0 +1,134 @@
+"""A store read like a file, also while another process writes it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bbq_plugin.data.builder import UNRATED, Gatherer, wins_of
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import OUTCOMES, Comparison, Source
+from bbq_plugin.errors import DataError
+from bbq_plugin.store.columns import ColumnArrays
+from bbq_plugin.store.names import Names
+from bbq_plugin.store.sources import SourceEntry
+from bbq_plugin.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_ROWS = (
+    "SELECT c.key, r.name, a.name, b.name, c.outcome, c.weight, "
+    "CASE c.slate WHEN '' THEN c.key ELSE c.slate END, c.at, c.time_s, c.tags, c.version "
+    "FROM comparison c JOIN item a ON a.id = c.left JOIN item b ON b.id = c.right "
+    "LEFT JOIN rater r ON r.id = c.rater ORDER BY c.id"
+)
+
+
+def read_store(
+    path: str | os.PathLike[str],
+    *,
+    where: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop_raters: Iterable[str] = (),
+) -> Comparisons:
+    """Everything that a store holds, as `bbq.read` would have given it."""
+    dropped = tuple(drop_raters)
+    with Store(path, writable=False) as store:
+        # One moment for all of it, names included, whatever is written meanwhile.
+        store.db.execute("BEGIN")
+        names = Names(store.db)
+        plain = comparisons_of(store.load(), names.items.names, names.raters.names, store.ledger())
+        if not (where or rename or dropped):
+            return plain
+        gatherer = Gatherer(merge=False, where=where, rename=rename, drop_raters=dropped)
+        gatherer.begin(store.path)
+        for record in records_of(store):
+            gatherer.add(record)
+        (fields,) = gatherer.parts().values()
+    fields["warnings"] = (*plain.warnings, *fields["warnings"])
+    return replace(Comparisons(**fields), sources=plain.sources)
+
+
+def read_store_by(
+    path: str | os.PathLike[str],
+    *,
+    by: str,
+    where: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop_raters: Iterable[str] = (),
+) -> dict[str, Comparisons]:
+    """Everything that a store holds, split by the value of a tag, as `bbq.read_by` would."""
+    with Store(path, writable=False) as store:
+        store.db.execute("BEGIN")
+        gatherer = Gatherer(
+            merge=False, where=where, by=by, rename=rename, drop_raters=tuple(drop_raters)
+        )
+        gatherer.begin(store.path)
+        for record in records_of(store):
+            gatherer.add(record)
+        parts = gatherer.parts()
+    return {value: Comparisons(**parts[value]) for value in sorted(parts)}
+
+
+def records_of(store: Store) -> Iterator[Comparison]:
+    """Every comparison as it was added, in the order in which they last changed."""
+    for (
+        key,
+        rater,
+        left,
+        right,
+        outcome,
+        weight,
+        slate,
+        at,
+        time_s,
+        tags,
+        version,
+    ) in store.db.execute(_ROWS):
+        found = msgspec.json.decode(tags, type=dict[str, str]) if tags else None
+        yield Comparison(
+            key, rater, left, right, OUTCOMES[outcome], weight, slate, at, time_s, found, version
+        )
+
+
+def comparisons_of(
+    columns: ColumnArrays,
+    items: tuple[str, ...],
+    raters: tuple[str, ...],
+    entries: Iterable[SourceEntry] = (),
+) -> Comparisons:
+    """The answers as `bbq.read` would have given them."""
+    rated = columns["rater"] >= 0
+    keep: NDArray[np.bool_] = np.ones(rated.size, dtype=np.bool_)
+    reasons: dict[str, int] = {}
+    sources, warnings = [], dict[str, None]()
+    for entry in entries:
+        for reason, n in entry.skipped.items():
+            reasons[reason] = reasons.get(reason, 0) + n
+        warnings |= dict.fromkeys(entry.notes)
+        if entry.status != "copy":
+            n = entry.n_rows - entry.n_skipped
+            sources.append(
+                Source(
+                    entry.name or entry.kind, entry.adapter or "", entry.why or "", n,
+                    entry.n_skipped, entry.sha256 or "",
+                )
+            )  # fmt: skip
+    if rated.any() and not rated.all():
+        keep = rated
+        reasons[UNRATED] = reasons.get(UNRATED, 0) + int((~rated).sum())
+    if not keep.size:
+        raise DataError("there are no comparisons in the store yet; add some")
+    return Comparisons(
+        **wins_of(columns, keep, items, raters),
+        skip_reasons=MappingProxyType(reasons),
+        sources=tuple(sources),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,294 @@
+"""What the store remembers of a project: how far it was read, its tasks, what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_plugin.errors import UsageError
+from bbq_plugin.protocols import Action, Entry
+
+if TYPE_CHECKING:
+    from bbq_plugin.protocols import State, TaskState
+    from bbq_plugin.store import Store
+    from bbq_plugin.store.transaction import Transaction
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+_ENTRIES = (
+    "SELECT id, kind, target, reason, before, after, ref, state, at FROM journal "
+    "WHERE remote = ? AND state IN ('begun', 'done', 'undoing') ORDER BY id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an undo would put back."""
+
+    #: How many writes of each kind.
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    #: Names these writes, so that no more is put back than was looked at.
+    mark: str = ""
+    #: Everything was put back by hand since anything was last carried out by hand.
+    held: bool = False
+
+    @property
+    def n(self) -> int:
+        """How many writes."""
+        return sum(self.kinds.values())
+
+
+class Memory:
+    """`Known` and `Journal` of one project, in one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        tool: str,
+        project: int,
+        url: str,
+        *,
+        options: Mapping[str, Any] | None = None,
+        moved: bool = False,
+    ) -> None:
+        """`options` are kept for the next time; without any, those of the last time hold.
+
+        A project that the store does not know yet is entered, unless it is only read.
+        """
+        self.store = store
+        self.tool = tool
+        self.project = project
+        self.name = f"{tool} project {project}"
+        known = self._row()
+        if known is not None and known[1] != url and not moved:
+            raise UsageError(
+                f"the store has project {project} of {known[1]}, and this is {url}; take another "
+                "store for another server, or say --moved if it is the same under a new address"
+            )
+        said = "{}" if known is None else known[2]
+        wanted = _encode(dict(options)).decode() if options else said
+        if known is None or known[1:] != (url, wanted):
+            if not store.writable:
+                raise UsageError(
+                    f"{store.path} has nothing of project {project} of {url}; "
+                    f"pull it first: bbq pull --project {project} --store {store.path}"
+                )
+            with store.transaction() as transaction:
+                transaction.db.execute(
+                    "INSERT INTO remote (tool, project, url, options, at) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT DO UPDATE SET url = excluded.url, options = excluded.options",
+                    (tool, project, url, wanted, store.clock()),
+                )
+        row = self._row()
+        assert row is not None  # noqa: S101 (written above)
+        self.id: int = row[0]
+        self.options: dict[str, Any] = msgspec.json.decode(row[2])
+
+    def _row(self) -> tuple[int, str, str] | None:
+        row: tuple[int, str, str] | None = self.store.db.execute(
+            "SELECT id, url, options FROM remote WHERE tool = ? AND project = ?",
+            (self.tool, self.project),
+        ).fetchone()
+        return row
+
+    # -- what is known of the project
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What came with the last page."""
+        (state,) = self._one("SELECT state FROM remote WHERE id = ?")
+        found: dict[str, Any] = msgspec.json.decode(state)
+        return found
+
+    def n_tasks(self) -> int:
+        """How many tasks are known."""
+        return int(self._one("SELECT count(*) FROM remote_task WHERE remote = ?")[0])
+
+    def n_answers(self) -> int:
+        """How many answers are known, cancelled ones apart."""
+        sql = "SELECT coalesce(sum(n_answers), 0) FROM remote_task WHERE remote = ?"
+        return int(self._one(sql)[0])
+
+    def tasks(self) -> dict[int, tuple[str, int, int]]:
+        """Stamp and counts of each task."""
+        sql = "SELECT task, stamp, n_answers, n_cancelled FROM remote_task WHERE remote = ?"
+        return {task: (stamp, n, m) for task, stamp, n, m in self._all(sql)}
+
+    def told_tasks(self) -> frozenset[int]:
+        """Tasks that events have told of and no page."""
+        sql = "SELECT task FROM told_task WHERE project = ?"
+        return frozenset(task for (task,) in self.store.rows(sql, (self.project,)))
+
+    def last_id(self) -> int:
+        """What comes into the store from now on has a higher id."""
+        return int(self.store.rows("SELECT value FROM counter WHERE name = 'last_id'")[0][0])
+
+    def cancelled_by_push(self) -> frozenset[int]:
+        """The tool's ids of answers that were cancelled by us."""
+        sql = (
+            "SELECT ref FROM journal WHERE remote = ? AND kind = 'cancel' "
+            "AND state IN ('begun', 'done', 'undoing')"
+        )
+        return frozenset(ref for (ref,) in self._all(sql))
+
+    def task_keys(self, task: int) -> set[str]:
+        """The keys of the answers that a task had, whether a page or an event has told them."""
+        return self.page_keys(task) | self.told_keys(task)
+
+    def page_keys(self, task: int) -> set[str]:
+        """Those that were on the last page of the task."""
+        found = self.store.db.execute(
+            "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task)
+        ).fetchone()
+        return set(msgspec.json.decode(found[0]) if found else ())
+
+    def told_keys(self, task: int) -> set[str]:
+        """Those that events have told of."""
+        told = self.store.db.execute(
+            "SELECT key FROM task_answer WHERE task = ?", (self._task_name(task),)
+        ).fetchall()
+        return {key for (key,) in told}
+
+    def _task_name(self, task: int) -> str:
+        return f"ls:{self.project}:task:{task}"
+
+    def save_page(
+        self,
+        transaction: Transaction,
+        state: Mapping[str, Any],
+        tasks: Sequence[TaskState],
+        gone: Mapping[int, Collection[str]],
+    ) -> None:
+        """Note what a page says, in the transaction that stores its answers.
+
+        `gone`: tasks that exist no more, each with the keys under it that are newer than that.
+        """
+        db = transaction.db
+        db.executemany(
+            "DELETE FROM told_task WHERE project = ? AND task = ?",
+            [(self.project, task) for task in (*(t.task for t in tasks), *gone)],
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (self.id, t.task, t.stamp, t.n_answers, t.n_cancelled, _encode(t.keys).decode())
+                for t in tasks
+            ],
+        )
+        db.executemany(
+            "DELETE FROM remote_task WHERE remote = ? AND task = ?",
+            [(self.id, task) for task in gone],
+        )
+        db.executemany(
+            "DELETE FROM task_answer WHERE task = ?", [(self._task_name(task),) for task in gone]
+        )
+        # A new task with the same id: for the next pull.
+        newer = [(task, key) for task, keys in gone.items() for key in keys]
+        db.executemany(
+            "INSERT INTO task_answer VALUES (?, ?)",
+            [(self._task_name(task), key) for task, key in newer],
+        )
+        db.executemany(
+            "INSERT OR IGNORE INTO told_task VALUES (?, ?)",
+            [(self.project, task) for task, _ in newer],
+        )
+        db.execute(
+            "UPDATE remote SET state = ?, at = ? WHERE id = ?",
+            (_encode(state).decode(), self.store.clock(), self.id),
+        )
+
+    # -- what was written to it
+
+    def entries(self) -> list[Entry]:
+        """Writes that stand or may stand, oldest first."""
+        return [_entry(row) for row in self._all(_ENTRIES)]
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing is to be written without asking, since somebody has put everything back.
+
+        A server that goes on by itself, or is started again, would write the same once more.
+        """
+        return _is_held(self.store, self.id)
+
+    def hold(self, on: bool) -> None:  # noqa: FBT001 (the value itself)
+        """Begin or end that; what is carried out by hand ends it."""
+        if on != self.held:
+            self.store.keep_note(_hold_note(self.id), "true" if on else "false")
+
+    def written_at(self) -> list[float]:
+        """When something was written or taken back, for a budget."""
+        sql = (
+            "SELECT at, CASE WHEN state IN ('undoing', 'undone') THEN settled_at END "
+            "FROM journal WHERE remote = ? AND state != 'void'"
+        )
+        return [at for times in self._all(sql) for at in times if at is not None]
+
+    def begin(self, actions: Sequence[Action]) -> list[int]:
+        """Put writes on record before they are done; their ids."""
+        ids = []
+        with self.store.transaction() as transaction:
+            for action in actions:
+                made = transaction.db.execute(
+                    "INSERT INTO journal (remote, kind, target, reason, before, after, ref, state, "
+                    "at) VALUES (?, ?, ?, ?, ?, ?, ?, 'begun', ?)",
+                    (
+                        self.id, action.kind, action.target, action.reason,
+                        _encode(action.before).decode(), _encode(action.after).decode(),
+                        action.ref, self.store.clock(),
+                    ),
+                )  # fmt: skip
+                ids.append(int(made.lastrowid or 0))
+        return ids
+
+    def mark(self, entries: Mapping[int, int | None], state: State) -> None:
+        """Say how far writes are; for each entry the id of what it made, if that is news."""
+        if not entries:
+            return
+        now = self.store.clock()
+        with self.store.transaction() as transaction:
+            transaction.db.executemany(
+                "UPDATE journal SET state = ?, ref = coalesce(?, ref), settled_at = ? WHERE id = ?",
+                [(state, ref, now, entry) for entry, ref in entries.items()],
+            )
+
+    def _one(self, sql: str) -> tuple[Any, ...]:
+        return self.store.rows(sql, (self.id,))[0]
+
+    def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        return iter(self.store.rows(sql, (self.id,)))
+
+
+def standing(store: Store, tool: str, project: int) -> Standing:
+    """How much there is to put back, by the store alone: no server is asked."""
+    known = store.rows("SELECT id FROM remote WHERE tool = ? AND project = ?", (tool, project))
+    if not known:
+        return Standing()
+    ((remote,),) = known
+    found = store.rows(
+        "SELECT kind, count(*), max(id) FROM journal "
+        "WHERE remote = ? AND state IN ('begun', 'done', 'undoing') GROUP BY kind ORDER BY kind",
+        (remote,),
+    )
+    kinds = {kind: n for kind, n, _ in found}
+    mark = f"{sum(kinds.values())}-{max(own for *_, own in found)}" if found else ""
+    return Standing(kinds, mark, held=_is_held(store, remote))
+
+
+def _hold_note(remote: int) -> str:
+    return f"push {remote} held"
+
+
+def _is_held(store: Store, remote: int) -> bool:
+    return store.note(_hold_note(remote)) == "true"
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    own, kind, target, reason, before, after, ref, state, at = row
+    action = Action(
+        kind, target, reason, msgspec.json.decode(before), msgspec.json.decode(after), ref
+    )
+    return Entry(own, action, state, at)

@@ -1,0 +1,149 @@
+"""What the store knows of its sources, its fits and their history, as plain records."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bbq_plugin.report.history import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """One source as it is now: how far it was read, how, and what came of it."""
+
+    name: str
+    kind: str
+    #: When it was last read or refused, in seconds since 1970.
+    at: float
+    #: read, copy, waiting or refused.
+    status: str = "read"
+    reason: str | None = None
+    sha256: str | None = None
+    #: Bytes and lines that were taken in.
+    offset: int = 0
+    lines: int = 0
+    adapter: str | None = None
+    why: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    n_rows: int = 0
+    n_skipped: int = 0
+    #: How many rows were left out, by reason.
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    #: Device, inode, size and time of a file when it was last looked at.
+    stamp: str | None = None
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryItem:
+    """An item at one moment of the history."""
+
+    rating: float
+    lower: float | None
+    upper: float | None
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """The leaderboard at one moment."""
+
+    at: float
+    n_comparisons: int
+    #: incremental or full.
+    how: str
+    items: Mapping[str, HistoryItem]
+
+
+_COLUMNS = tuple(one.name for one in fields(SourceEntry))
+
+_JSON = {"options", "skipped", "notes"}
+
+_ENTRIES = f"SELECT {', '.join(_COLUMNS)} FROM source"  # noqa: S608 (field names)
+
+
+def entries(
+    db: sqlite3.Connection, clause: str = "ORDER BY id", values: tuple[Any, ...] = ()
+) -> list[SourceEntry]:
+    """The sources that match."""
+    return [_entry(row) for row in db.execute(f"{_ENTRIES} {clause}", values)]
+
+
+def save_entry(db: sqlite3.Connection, entry: SourceEntry) -> int:
+    """Write a source as it is now; its id."""
+    columns = _COLUMNS[:-1]
+    values = [_packed(name, getattr(entry, name)) for name in columns]
+    update = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    sql = (
+        f"INSERT INTO source ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "  # noqa: S608
+        f"ON CONFLICT (kind, name) DO UPDATE SET {update} RETURNING id"
+    )
+    return int(db.execute(sql, values).fetchone()[0])
+
+
+def _entry(row: tuple[Any, ...]) -> SourceEntry:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    for name in _JSON:
+        values[name] = msgspec.json.decode(values[name]) if values[name] else {}
+    values["notes"] = tuple(values["notes"])
+    return SourceEntry(**values)
+
+
+def _packed(name: str, value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if name in _JSON else value
+
+
+def history(db: sqlite3.Connection, most: int | None = None) -> list[HistoryPoint]:
+    """The leaderboard at each refresh, oldest first; at most so many, spread over the answers."""
+    points = db.execute("SELECT id, at, n_comparisons, how FROM history ORDER BY id").fetchall()
+    if most is not None:
+        points = [points[i] for i in spread([n for _, _, n, _ in points], most)]
+    items: dict[int, dict[str, HistoryItem]] = {}
+    for moment, name, *values in db.execute(
+        "SELECT h.history, i.name, h.rating, h.lower, h.upper, h.rank FROM history_item h "
+        "JOIN item i ON i.id = h.item WHERE h.history IN (SELECT value FROM json_each(?)) "
+        "ORDER BY h.history, h.rank",
+        (msgspec.json.encode([id_ for id_, *_ in points]).decode(),),
+    ):
+        items.setdefault(moment, {})[name] = HistoryItem(*values)
+    return [HistoryPoint(at, n, how, items.get(id_, {})) for id_, at, n, how in points]
+
+
+def add_history(
+    db: sqlite3.Connection,
+    at: float,
+    n_comparisons: int,
+    how: str,
+    rows: Iterable[tuple[int, float, float | None, float | None, int]],
+) -> None:
+    """Keep the leaderboard of this moment: (item's id, rating, lower, upper, rank)."""
+    moment = db.execute(
+        "INSERT INTO history (at, n_comparisons, how) VALUES (?, ?, ?)", (at, n_comparisons, how)
+    ).lastrowid
+    db.executemany(
+        "INSERT INTO history_item VALUES (?, ?, ?, ?, ?, ?)", ((moment, *row) for row in rows)
+    )
+    thin(db)
+
+
+#: Moments that are kept; beyond, every second one of the older half goes.
+MOST_HISTORY = 2000
+
+
+def thin(db: sqlite3.Connection) -> None:
+    """Keep the history from growing without end: the older it is, the fewer moments are kept."""
+    (n,) = db.execute("SELECT count(*) FROM history").fetchone()
+    if n > MOST_HISTORY:
+        db.execute(
+            "DELETE FROM history WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER "
+            "(ORDER BY id) AS place FROM history) WHERE place <= ? AND place % 2 = 0)",
+            (n // 2,),
+        )

@@ -1,0 +1,243 @@
+"""One store: opened by one writer or any number of readers, changed by whole transactions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from bbq_plugin.errors import StoreError
+from bbq_plugin.store import check, columns, sources
+from bbq_plugin.store.lock import WriterLock
+from bbq_plugin.store.names import Names
+from bbq_plugin.store.schema import MEMORY, check_folder, connect, explained
+from bbq_plugin.store.transaction import Transaction
+from bbq_plugin.store.upsert import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from bbq_plugin.data.records import Comparison, Skipped
+    from bbq_plugin.store.columns import Change, ColumnArrays
+    from bbq_plugin.store.sources import HistoryPoint, SourceEntry
+
+__all__ = [
+    "Store",
+]
+
+
+class Store:
+    """SQLite in WAL mode behind one lock a process and one writer a file.
+
+    `writable=False` opens it for reading, which works while another process writes.
+    `clock` gives the seconds since 1970 that go on record.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        writable: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.writable = writable
+        self.clock = clock
+        self._mutex = threading.RLock()
+        self._busy = False
+        check_folder(self.path, writable=writable)
+        locks = writable and self.path != MEMORY
+        self._lock = WriterLock(self.path) if locks else None
+        try:
+            self.db = connect(self.path, writable=writable)
+            self.names = Names(self.db)
+        except BaseException:
+            self._release()
+            raise
+
+    def close(self) -> None:
+        """Close it, and let others write."""
+        with self._mutex:
+            self.db.close()
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Everything inside it is stored when it ends, or nothing is."""
+        if not self.writable:
+            raise StoreError(f"{self.path}: this store was opened for reading only")
+        with self._mutex, self._explained():
+            self._clear_up()
+            known = self.names.mark()
+            self._busy = True
+            try:
+                self.db.execute("BEGIN IMMEDIATE")
+                transaction = Transaction(self.db, self.names)
+                yield transaction
+                transaction.finish()
+                self.db.execute("COMMIT")
+            except BaseException:
+                # A full disk may have ended the transaction already.
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+                self.names.back_to(known)
+                self._busy = False
+                raise
+            for publish in transaction.after_commit:
+                publish()
+            self._busy = False
+
+    def _clear_up(self) -> None:
+        """Undo what a call has begun that was cut off, by an interrupt, where nothing could."""
+        if self._busy:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            self.names = Names(self.db)
+            self._busy = False
+
+    def add(
+        self,
+        records: Iterable[Comparison | Skipped],
+        *,
+        kind: str = "call",
+        name: str = "",
+        by_key: bool = True,
+    ) -> tuple[Change, Tally]:
+        """Add answers, each under its key; newer replaces older. Durable on return.
+
+        `by_key`: a key names one answer, whoever gave it.
+        """
+        with self.transaction() as transaction:
+            tally = transaction.add(records, kind, name, self.clock(), by_key=by_key)
+        return transaction.change, tally
+
+    def retract(self, keys: Iterable[str], *, for_good: bool = False) -> tuple[Change, list[str]]:
+        """Take back answers by key; what changed, and the keys that were not there.
+
+        `for_good`: whatever comes under these keys later, by a slower way, stays out.
+        """
+        with self.transaction() as transaction:
+            _, unknown = transaction.retract(keys, for_good=for_good)
+        return transaction.change, unknown
+
+    def add_history(
+        self,
+        at: float,
+        n_comparisons: int,
+        how: str,
+        rows: Iterable[tuple[str, Any, Any, Any, int]],
+    ) -> None:
+        """Keep the leaderboard of this moment: (item, rating, lower, upper, rank)."""
+        with self.transaction() as transaction:
+            codes = transaction.names.items
+            known = ((codes[item] + 1, *values) for item, *values in rows)
+            sources.add_history(self.db, at, n_comparisons, how, known)
+
+    def save_fit(self, data: bytes) -> None:
+        """Keep the last fit."""
+        with self.transaction():
+            self.db.execute("INSERT OR REPLACE INTO fit VALUES (1, ?, ?)", (self.clock(), data))
+
+    def keep_note(self, name: str, value: str) -> None:
+        """Keep a text under a name, in place of the one before."""
+        with self.transaction():
+            self.db.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, value))
+
+    def vacuum(self) -> None:
+        """Write the columns anew from the rows, and give free space back."""
+        with self._mutex, self._explained():
+            self.db.execute("BEGIN IMMEDIATE")
+            columns.rewrite(self.db)
+            self.db.execute("COMMIT")
+            self.db.execute("VACUUM")
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- reading
+
+    def load(self) -> ColumnArrays:
+        """All answers as columns."""
+        with self._mutex, self._explained():
+            return columns.load(self.db)
+
+    def ledger(self) -> list[SourceEntry]:
+        """Every source as it is now."""
+        with self._mutex, self._explained():
+            return sources.entries(self.db)
+
+    def history(self, most: int | None = None) -> list[HistoryPoint]:
+        """The leaderboard at each refresh, oldest first; at most so many of them."""
+        with self._mutex, self._explained():
+            return sources.history(self.db, most)
+
+    def saved_fit(self) -> tuple[float, bytes] | None:
+        """When the last fit was made, and what was kept of it."""
+        with self._mutex, self._explained():
+            found = self.db.execute("SELECT at, data FROM fit").fetchone()
+            return None if found is None else (float(found[0]), bytes(found[1]))
+
+    def note(self, name: str) -> str | None:
+        """The text that was last kept under a name."""
+        found = self.rows("SELECT value FROM note WHERE name = ?", (name,))
+        return None if not found else str(found[0][0])
+
+    def last_id(self) -> int:
+        """The number of its state: another after every change."""
+        with self._mutex, self._explained():
+            found = self.db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
+            return int(found[0])
+
+    def counts(self) -> Counts:
+        """How much there is."""
+        with self._mutex, self._explained():
+            return Counts(
+                *self.db.execute(
+                    "SELECT (SELECT value FROM counter WHERE name = 'n_comparisons'), "
+                    "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
+                ).fetchone()
+            )
+
+    def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """What a question of one's own finds, in no transaction that is still open."""
+        with self._mutex, self._explained():
+            return self.db.execute(sql, values).fetchall()
+
+    def check(self) -> list[str]:
+        """What is wrong with it, in words; nothing if all is well."""
+        with self._mutex, self._explained():
+            # One moment for all questions: a writer may go on meanwhile.
+            self.db.execute("BEGIN")
+            try:
+                return check.problems(self.db)
+            finally:
+                self.db.execute("ROLLBACK")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise explained(error, self.path) from error
+
+
+class Counts(NamedTuple):
+    """How much a store holds; names stay known when their comparisons are taken back."""
+
+    n_comparisons: int
+    n_items: int
+    n_raters: int

@@ -1,0 +1,338 @@
+"""One transaction: whatever is done in it is in the store as a whole, or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import inf, nextafter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bbq_plugin.data.builder import FileLog
+from bbq_plugin.data.coding import SkipLog
+from bbq_plugin.data.records import Batch, Comparison, Note, Skipped, Whole
+from bbq_plugin.errors import DataError
+from bbq_plugin.store import columns
+from bbq_plugin.store.columns import Changes
+from bbq_plugin.store.sources import SourceEntry, entries, save_entry
+from bbq_plugin.store.upsert import (
+    ANY_TIME,
+    COLUMNS,
+    StoredRow,
+    Tally,
+    Writer,
+    add_batch,
+    checked_key,
+    insert_rows,
+)
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from bbq_plugin.data.records import Record
+    from bbq_plugin.store.columns import Change
+    from bbq_plugin.store.names import Names
+
+    Found = Record | Batch
+
+
+@dataclass
+class SourceLog(FileLog):
+    """What happened in one reading of a source, with all reasons counted."""
+
+    strict: bool = False
+    all_skipped: SkipLog = field(default_factory=SkipLog)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def skip(self, record: Skipped, *, strict: bool = False) -> None:
+        """Count a row that was left out, or refuse it."""
+        self.all_skipped.add(record)
+        super().skip(record, strict=strict or self.strict)
+
+
+class Transaction:
+    """Adds and takes back answers; made by `Store.transaction`."""
+
+    def __init__(self, db: sqlite3.Connection, names: Names) -> None:
+        self.db = db
+        self.names = names
+        self.changes = Changes()
+        #: What is true only once all of it is stored.
+        self.after_commit: list[Callable[[], None]] = []
+        (self.last_id,) = db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
+        self._first_id = self.last_id + 1
+        self._result: Change | None = None
+
+    # -- sources
+
+    def source(self, kind: str, name: str) -> SourceEntry | None:
+        """A source by its name."""
+        found = entries(self.db, "WHERE kind = ? AND name = ?", (kind, name))
+        return found[0] if found else None
+
+    def save(self, entry: SourceEntry) -> int:
+        """Write a source as it is now."""
+        return save_entry(self.db, entry)
+
+    def record(
+        self,
+        source: int,
+        entry: SourceEntry,
+        start: int,
+        first_id: int,
+        tally: Tally,
+        n_rows: int = 0,
+        n_skipped: int = 0,
+    ) -> None:
+        """Put one reading into the ledger."""
+        self.db.execute(
+            "INSERT INTO ledger (source, status, reason, sha256, start, offset, first_id, last_id, "
+            "n_rows, n_new, n_changed, n_retracted, n_skipped, at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                source, entry.status, entry.reason, entry.sha256, start, entry.offset, first_id,
+                self.last_id, n_rows, tally.n_new, tally.n_changed, tally.n_retracted,
+                n_skipped, entry.at,
+            ),
+        )  # fmt: skip
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """A part that may fail on its own: an error undoes it and nothing else."""
+        n, removed = len(self.changes), set(self.changes.removed)
+        known, n_after = self.names.mark(), len(self.after_commit)
+        self.db.execute("SAVEPOINT attempt")
+        try:
+            yield
+        except BaseException:
+            # On a full disk SQLite may have undone the whole transaction already.
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK TO attempt")
+                self.db.execute("RELEASE attempt")
+            self.changes.cut(n, removed)
+            self.names.back_to(known)
+            del self.after_commit[n_after:]
+            raise
+        self.db.execute("RELEASE attempt")
+
+    # -- answers
+
+    def add(
+        self,
+        records: Iterable[Found],
+        kind: str,
+        name: str,
+        at: float,
+        *,
+        by_key: bool = True,
+        adapter: str | None = None,
+        wholes: bool = True,
+    ) -> Tally:
+        """Add answers that come from no file; their source counts them and has no ledger."""
+        before = self.source(kind, name) or SourceEntry(
+            name=name, kind=kind, adapter=adapter, at=at
+        )
+        source = before.id or self.save(before)
+        log = SourceLog(name or kind, adapter or "", "", 0)
+        tally = self.write(records, source, log, by_key=by_key, wholes=wholes)
+        skipped = Counter(before.skipped) + log.all_skipped.reasons
+        self.save(
+            replace(
+                before,
+                at=at,
+                n_rows=before.n_rows + log.n_answers + log.n_skipped,
+                n_skipped=before.n_skipped + log.n_skipped,
+                skipped=dict(skipped),
+                notes=tuple(dict.fromkeys((*before.notes, *log.notes))),
+            )
+        )
+        return tally
+
+    def write(
+        self,
+        records: Iterable[Found],
+        source: int,
+        log: SourceLog,
+        *,
+        by_key: bool = False,
+        wholes: bool = True,
+    ) -> Tally:
+        """Put the records of one source in.
+
+        `by_key`: a key names one answer, whoever gave it. `wholes`: take back what a full
+        export no longer holds.
+        """
+        covered: list[Whole] = []
+        writer = Writer(self.db, self.names, self.changes, log, source, self.last_id, by_key=by_key)
+        for record in records:
+            if isinstance(record, Batch):
+                add_batch(writer, record)
+            elif isinstance(record, (Comparison, Skipped)):
+                writer.add(record)
+            elif isinstance(record, Note):
+                log.notes[record.text] = None
+            elif isinstance(record, Whole):
+                covered.append(record)
+            else:
+                raise DataError(f"is {record!r}; expected a Comparison")
+        writer.finish()
+        self.last_id = writer.last_id
+        for whole in covered if wholes else ():
+            self._cover(whole, writer, source)
+        return writer.tally
+
+    def _cover(self, whole: Whole, writer: Writer, source: int) -> None:
+        """Take back what a full export, if it is the newest, does not hold."""
+        newer = self.db.execute(
+            "SELECT 1 FROM whole WHERE prefix = ? AND as_of > ?", (whole.prefix, whole.as_of)
+        ).fetchone()
+        if newer:
+            return
+        # A record that is newer than the export may have come by another way.
+        found = self.db.execute(
+            "SELECT id FROM comparison WHERE key >= ? AND key < ? "
+            "AND (version IS NULL OR version <= ?)",
+            (whole.prefix, whole.prefix[:-1] + chr(ord(whole.prefix[-1]) + 1), whole.as_of),
+        )
+        gone = _others([id_ for (id_,) in found], writer.tally.held)
+        writer.delete(gone)
+        writer.tally.n_retracted += len(gone)
+        self.db.execute(
+            "INSERT OR REPLACE INTO whole VALUES (?, ?, ?)", (whole.prefix, whole.as_of, source)
+        )
+
+    def retract_unheld(self, source: int, held: array[int]) -> int:
+        """Take back what came from this source before and is no longer in it."""
+        before = [
+            id_
+            for first, last in self.db.execute(
+                "SELECT first_id, last_id FROM ledger WHERE source = ? AND first_id <= last_id",
+                (source,),
+            ).fetchall()
+            for (id_,) in self.db.execute(
+                "SELECT id FROM comparison WHERE id BETWEEN ? AND ? AND source = ?",
+                (first, last, source),
+            )
+        ]
+        before += [
+            id_
+            for (id_,) in self.db.execute(
+                "SELECT a.id FROM adopted a JOIN comparison c ON c.id = a.id "
+                "WHERE a.source = ? AND c.source = ?",
+                (source, source),
+            )
+        ]
+        gone = _others(before, held)
+        self._delete(gone)
+        return len(gone)
+
+    def retract(
+        self, keys: Iterable[str], *, for_good: bool = False, as_of: float | None = None
+    ) -> tuple[int, list[str]]:
+        """Take back answers by key; how many comparisons went, and which keys were not there.
+
+        `for_good`: records with a version that come under these keys by a slower way stay out.
+        `as_of`: only what is no newer than this, and only such records stay out.
+        """
+        gone, unknown = [], []
+        newest = inf if as_of is None else as_of
+        for key in keys:
+            found = self._versions(key)
+            gone += [id_ for id_, version in found if version <= newest]
+            if not found:
+                unknown.append(key)
+            if for_good or as_of is not None:
+                self._bury(key, newest)
+        self._delete(gone)
+        return len(gone), unknown
+
+    def retract_known(self, keys: Iterable[str], last_id: int) -> tuple[int, list[str]]:
+        """Take back answers that came no later than this id; how many went, and which keys did not.
+
+        The same records stay out when they come again. Newer ones do not.
+        """
+        gone, later = [], []
+        for key in keys:
+            found = self._versions(key)
+            if any(id_ > last_id for id_, _ in found):
+                later.append(key)
+            elif found:
+                gone += [id_ for id_, _ in found]
+                # Less than a microsecond, the smallest step of a version, after the newest.
+                self._bury(key, nextafter(max(version for _, version in found), inf))
+        self._delete(gone)
+        return len(gone), later
+
+    def _versions(self, key: str) -> list[tuple[int, float]]:
+        """Ids and versions of what counts under a key."""
+        return self.db.execute(
+            "SELECT id, coalesce(version, 0) FROM comparison WHERE key = ? UNION "
+            "SELECT id, coalesce(version, 0) FROM comparison WHERE slate > '' AND slate = ?",
+            (checked_key(key), key),
+        ).fetchall()
+
+    def _bury(self, key: str, version: float) -> None:
+        """Keep records out that are older than this."""
+        self.db.execute(
+            "INSERT INTO retracted VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
+            (key, ANY_TIME, version),
+        )
+
+    def retag(self, tags: Mapping[int, str | None]) -> int:
+        """Give comparisons other tags, by id; how many. Their sources go on speaking for them."""
+        rows = []
+        for id_, text in tags.items():
+            found = self.db.execute(f"SELECT {COLUMNS} FROM comparison WHERE id = ?", (id_,))  # noqa: S608
+            self.last_id += 1
+            rows.append(StoredRow(*found.fetchone())._replace(id=self.last_id, tags=text))
+        self._delete(list(tags))
+        insert_rows(self.db, self.changes, rows)
+        # The ledger knows a source's comparisons by the ids of its readings, and these are later.
+        self.db.executemany(
+            "INSERT OR IGNORE INTO adopted VALUES (?, ?)", [(row.source, row.id) for row in rows]
+        )
+        return len(rows)
+
+    def _delete(self, ids: list[int]) -> None:
+        self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])
+        self.changes.removed.update(ids)
+
+    # -- the end
+
+    def finish(self) -> Change:
+        """The last statements before the commit."""
+        change = self.changes.change()
+        if change.removed.size:
+            # Taking back gives no id away; but another state has another number.
+            self.last_id += 1
+        change = replace(change, last_id=self.last_id)
+        columns.note_removed(self.db, change.removed.tolist())
+        columns.write_due(self.db, change, self._first_id)
+        self.db.executemany(
+            "UPDATE counter SET value = value + ? WHERE name = ?",
+            [
+                (self.last_id - self._first_id + 1, "last_id"),
+                (change.n_added - change.removed.size, "n_comparisons"),
+            ],
+        )
+        self._result = change
+        return change
+
+    @property
+    def change(self) -> Change:
+        """What was done, once it is."""
+        if self._result is None:
+            raise DataError("the transaction is not finished")
+        return self._result
+
+
+def _others(ids: list[int], held: array[int]) -> list[int]:
+    """Those that are not held."""
+    found = np.array(ids, dtype=np.int64)
+    others: list[int] = found[~np.isin(found, np.frombuffer(held, dtype=np.int64))].tolist()
+    return others

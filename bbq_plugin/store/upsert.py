@@ -1,0 +1,541 @@
+"""How an answer gets into the store: what is the same answer, and which record of it counts."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf, nan
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from bbq_plugin.data.builder import AGAINST_ITSELF, NO_WINNER, FileLog
+from bbq_plugin.data.coding import as_text
+from bbq_plugin.data.dedupe import coded, told_by
+from bbq_plugin.data.records import GOLD, NO_ANSWER, SHOWN_ORDER, Batch, Comparison, Skipped
+from bbq_plugin.errors import DataError
+from bbq_plugin.store.columns import slate_code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bbq_plugin.store.columns import Changes, ColumnArrays
+    from bbq_plugin.store.names import Names
+
+Record = Comparison | Skipped
+
+#: Stands in `retracted` for a time of creation that nobody gave.
+ANY_TIME = -1e300
+
+# Keys that are looked up at once.
+CHUNK = 4096
+
+
+class StoredRow(NamedTuple):
+    """A comparison as it is in the table."""
+
+    id: int
+    key: str
+    twin: int
+    slate: str | None
+    rater: int | None
+    left: int
+    right: int
+    outcome: int
+    weight: float
+    at: float | None
+    time_s: float | None
+    version: float | None
+    tags: str | None
+    source: int
+
+    @property
+    def when(self) -> float:
+        """How new it is."""
+        return when(self)
+
+    def same_answer(self, other: StoredRow) -> bool:
+        """Whether both are records of one answer, the key being the same."""
+        if self.version is not None and other.version is not None:
+            return self.at == other.at
+        return self[4:7] == other[4:7]
+
+    def says_the_same(self, other: StoredRow) -> bool:
+        """Whether nothing that counts differs."""
+        return self[3:13] == other[3:13]
+
+
+COLUMNS = ", ".join(StoredRow._fields)
+
+_BULK = (
+    "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def when(record: StoredRow | Record) -> float:
+    """How new a record is, by its version, else by its time."""
+    if record.version is not None:
+        return record.version
+    return -inf if record.at is None else record.at
+
+
+class Existing:
+    """What the store holds under the keys of some records, and what they make of it."""
+
+    def __init__(self, db: sqlite3.Connection, records: Iterable[Record | StoredRow]) -> None:
+        keys: set[str] = set()
+        slates: set[str] = set()
+        for record in records:
+            if record.key is None:
+                continue
+            if isinstance(record, Skipped):
+                slates.add(record.key)
+            elif record.slate and record.slate != record.key:
+                slates.add(record.slate)
+            keys.add(record.key)
+        self._rows: dict[str, dict[int, StoredRow]] = {key: {} for key in keys}
+        self._slates: dict[str, dict[int, StoredRow]] = {slate: {} for slate in slates}
+        self.fresh: dict[int, StoredRow] = {}
+        self.dead: list[int] = []
+        self.adopted: list[int] = []
+        for column, wanted in (("key", keys), ("slate > '' AND slate", slates)):
+            for found in among(db, f"SELECT {COLUMNS} FROM comparison WHERE {column}", wanted):  # noqa: S608
+                self._file(StoredRow(*found))
+        self._gone: dict[tuple[str, float], float] = {
+            (key, at): version
+            for key, at, version in among(
+                db, "SELECT key, at, version FROM retracted WHERE key", keys | slates
+            )
+        }
+
+    def rows(self, key: str) -> list[StoredRow]:
+        """Those under a key."""
+        return list(self._rows.get(key, {}).values())
+
+    def slate(self, slate: str) -> list[StoredRow]:
+        """The pairs of a slate."""
+        return list(self._slates.get(slate, {}).values())
+
+    def _file(self, row: StoredRow) -> None:
+        self._rows.setdefault(row.key, {})[row.id] = row
+        if row.slate:
+            self._slates.setdefault(row.slate, {})[row.id] = row
+
+    def add(self, row: StoredRow) -> None:
+        """One that is to be inserted."""
+        self.fresh[row.id] = row
+        self._file(row)
+
+    def remove(self, row: StoredRow) -> None:
+        """One that is to go."""
+        if self.fresh.pop(row.id, None) is None:
+            self.dead.append(row.id)
+        self._rows.get(row.key, {}).pop(row.id, None)
+        if row.slate:
+            self._slates.get(row.slate, {}).pop(row.id, None)
+
+    def gone(self, key: str, at: float | None) -> float:
+        """Up to which version an answer was taken back."""
+        made = ANY_TIME if at is None else at
+        return max(self._gone.get((key, time), -inf) for time in (made, ANY_TIME))
+
+    def note_gone(self, key: str, at: float | None, version: float) -> None:
+        """An answer is taken back, up to this version."""
+        made = ANY_TIME if at is None else at
+        self._gone[key, made] = max(self._gone.get((key, made), -inf), version)
+
+
+def among(db: sqlite3.Connection, select: str, wanted: set[str]) -> list[tuple[Any, ...]]:
+    """The rows whose last named column is one of these."""
+    keys, found = list(wanted), []
+    for start in range(0, len(keys), CHUNK):
+        some = keys[start : start + CHUNK]
+        # Not by a list in JSON: that ends at the first NUL of a text.
+        found += db.execute(f"{select} IN ({', '.join('?' * len(some))})", some).fetchall()
+    return found
+
+
+def checked_key(key: object, what: str = "key") -> str:
+    """A key that a caller gave."""
+    if not isinstance(key, str) or not key:
+        raise DataError(f"{what} is {key!r}; expected text that names one answer")
+    return key
+
+
+DELETED = "taken back meanwhile, by a newer record or a newer full export"
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+_INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * len(StoredRow._fields))})"  # noqa: S608
+
+
+@dataclass
+class Tally:
+    """What became of the records of one source."""
+
+    n_new: int = 0
+    n_changed: int = 0
+    n_same: int = 0
+    n_stale: int = 0
+    n_retracted: int = 0
+    #: Ids of the comparisons that the source holds, whether they were new or not.
+    held: array[int] = field(default_factory=lambda: array("q"))
+
+
+class Writer:
+    """Puts the records of one source into the tables, inside the caller's transaction."""
+
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        names: Names,
+        changes: Changes,
+        log: FileLog,
+        source: int,
+        last_id: int,
+        *,
+        by_key: bool = False,
+    ) -> None:
+        self.db = db
+        self.names = names
+        self._changes = changes
+        self.log = log
+        self.source = source
+        self.last_id = last_id
+        self._by_key = by_key
+        self._buffer: list[Record] = []
+        self._slates: dict[str, bool] = {}
+        self._leftover: dict[str, set[int]] = {}
+        self._wholes: list[tuple[str, float]] = db.execute(
+            "SELECT prefix, as_of FROM whole"
+        ).fetchall()
+        self.tally = Tally()
+
+    # -- rows in
+
+    def add(self, record: Record) -> None:
+        """Take one record."""
+        self._buffer.append(record)
+        if len(self._buffer) >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was held back."""
+        records, self._buffer = self._buffer, []
+        if not records:
+            return
+        known = Existing(self.db, records)
+        for record in records:
+            if isinstance(record, Skipped):
+                self._skip(record, known)
+            else:
+                self._answer(record, known)
+        self.names.write(self.db)
+        self._carry_out(known)
+
+    def finish(self) -> None:
+        """Write the rest, and take out the pairs that the slates no longer have."""
+        self.flush()
+        for left in self._leftover.values():
+            self.tally.n_retracted += len(left)
+            self.delete(left)
+
+    def put_all(self, rows: list[StoredRow]) -> None:
+        """Take rows whose keys may be there already."""
+        for start in range(0, len(rows), CHUNK):
+            some = rows[start : start + CHUNK]
+            known = Existing(self.db, some)
+            for row in some:
+                self._put(row, known)
+            self._carry_out(known)
+
+    def note_inserted(self, columns: ColumnArrays) -> None:
+        """Count answers that are in the table by now."""
+        n = columns["id"].size
+        self._changes.extend(n, columns)
+        self.tally.n_new += n
+        self.tally.held.frombytes(columns["id"].tobytes())
+
+    # -- one by one
+
+    def _answer(self, record: Comparison, known: Existing) -> None:
+        checked_key(record.key)
+        answer = coded(record, self.names.items, self.names.raters)
+        if answer is None:
+            self.log.skip(Skipped(record.key, AGAINST_ITSELF, record.left))
+            if record.version is not None and record.slate is None:
+                self._take_back(record.key, record, known)
+            return
+        if record.slate is None or record.slate != self.log.last_slate:
+            self.log.n_answers += 1
+        self.log.last_slate = record.slate
+        slate = record.slate if record.slate != record.key else ""
+        row = StoredRow(
+            0, record.key, 0, slate, answer["rater"] + 1 if answer["rater"] >= 0 else None,
+            answer["left"] + 1, answer["right"] + 1, answer["outcome"], answer["weight"],
+            record.at, record.time_s, record.version,
+            _encode(record.tags).decode() if record.tags else None, self.source,
+        )  # fmt: skip
+        if self._is_gone(row, record.slate or record.key, known):
+            self.log.skip(Skipped(record.key, DELETED, expected=True))
+            self.tally.n_stale += 1
+        else:
+            self._put(row, known)
+
+    def _put(self, row: StoredRow, known: Existing) -> None:
+        """Insert, replace, or leave an answer as it is."""
+        if row.slate and not self._take_slate(row.slate, row.when, known):
+            self.tally.n_stale += 1
+            return
+        under = known.rows(row.key)
+        old = next((r for r in under if self._is_same(r, row)), None)
+        if old is None:
+            twin = 1 + max((r.twin for r in under), default=-1)
+            self._new(row._replace(twin=twin), known)
+            self.tally.n_new += 1
+            return
+        self._leftover.get(row.slate or "", set()).discard(old.id)
+        if old.says_the_same(row) or row.when < old.when:
+            self.tally.n_same += row.when >= old.when
+            self.tally.n_stale += row.when < old.when
+            self.tally.held.append(old.id)
+            if old.source != self.source:
+                known.adopted.append(old.id)
+            return
+        known.remove(old)
+        self._new(row._replace(twin=old.twin), known)
+        self.tally.n_changed += 1
+
+    def _is_same(self, old: StoredRow, new: StoredRow) -> bool:
+        in_one_slate = new.slate is not None and old.slate == new.slate
+        return self._by_key or in_one_slate or old.same_answer(new)
+
+    def _take_slate(self, slate: str, new: float, known: Existing) -> bool:
+        """Whether the pairs of this slate count: those of one reading replace the older ones."""
+        if slate not in self._slates:
+            before = known.slate(slate)
+            self._slates[slate] = new >= max((row.when for row in before), default=-inf)
+            if self._slates[slate]:
+                self._leftover[slate] = {row.id for row in before}
+        return self._slates[slate]
+
+    def _new(self, row: StoredRow, known: Existing) -> None:
+        self.last_id += 1
+        known.add(row._replace(id=self.last_id))
+        self.tally.held.append(self.last_id)
+
+    def _skip(self, record: Skipped, known: Existing) -> None:
+        self.log.skip(record)
+        if record.key is not None:
+            self._take_back(record.key, record, known)
+
+    def _take_back(self, key: str, by: Record, known: Existing) -> None:
+        last = when(by)
+        for row in [*known.rows(key), *known.slate(key)]:
+            if row.at == by.at and row.when <= last:
+                known.remove(row)
+                self.tally.n_retracted += 1
+        self.db.execute(
+            "INSERT INTO retracted VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
+            (key, ANY_TIME if by.at is None else by.at, last),
+        )
+        known.note_gone(key, by.at, last)
+
+    def _is_gone(self, row: StoredRow, key: str, known: Existing) -> bool:
+        if row.version is None:
+            return False
+        if row.version < known.gone(key, row.at):
+            return True
+        return not (known.rows(key) or known.slate(key)) and any(
+            key.startswith(prefix) and row.version <= as_of for prefix, as_of in self._wholes
+        )
+
+    # -- tables
+
+    def _carry_out(self, known: Existing) -> None:
+        # First out, then in: what is replaced has the same key.
+        self.delete(known.dead)
+        insert_rows(self.db, self._changes, known.fresh.values())
+        # Who said it last speaks for it.
+        mine = [(self.source, id_) for id_ in known.adopted]
+        self.db.executemany("UPDATE comparison SET source = ? WHERE id = ?", mine)
+        self.db.executemany("INSERT OR IGNORE INTO adopted VALUES (?, ?)", mine)
+
+    def delete(self, ids: Iterable[int]) -> None:
+        """Take comparisons out of the table."""
+        gone = list(ids)
+        self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in gone])
+        self._changes.removed.update(gone)
+
+
+def insert_rows(db: sqlite3.Connection, changes: Changes, rows: Iterable[StoredRow]) -> None:
+    """Put rows into the table, and count them."""
+    found = list(rows)
+    db.executemany(_INSERT, found)
+    for row in found:
+        changes.add(
+            (
+                row.id, (row.rater or 0) - 1, row.left - 1, row.right - 1, row.outcome,
+                0 if row.slate is None else slate_code(row.slate or row.key), row.weight,
+                nan if row.time_s is None else row.time_s, nan if row.at is None else row.at,
+                *_told(row.tags),
+            )
+        )  # fmt: skip
+
+
+def _told(tags: str | None) -> tuple[int, int]:
+    """What the tags of a row say of known questions and of the order shown, in codes."""
+    # Most rows have no tags, or none of these two.
+    if tags is None or (GOLD not in tags and SHOWN_ORDER not in tags):
+        return 0, 0
+    return told_by(msgspec.json.decode(tags))
+
+
+_INSERT_MANY = (
+    "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+class Batched:
+    """The answers of a batch in codes."""
+
+    def __init__(
+        self, codes: NDArray[np.int32], keys: list[str], at: list[float | None], source: int
+    ) -> None:
+        #: rater, left, right and outcome, a row each
+        self.codes = codes
+        self.keys = keys
+        self.at = at
+        self.source = source
+
+    @property
+    def dated(self) -> bool:
+        """Whether any of them has a time."""
+        return any(moment is not None for moment in self.at)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def chosen(self, mask: NDArray[np.bool_]) -> Batched:
+        """Some of them."""
+        if mask.all():
+            return self
+        rows = np.flatnonzero(mask).tolist()
+        keys, at = [self.keys[i] for i in rows], [self.at[i] for i in rows]
+        return Batched(self.codes[:, rows], keys, at, self.source)
+
+    def rows(self) -> list[StoredRow]:
+        """They as rows of the table, without ids."""
+        return [
+            StoredRow(0, key, 0, None, rater + 1 if rater >= 0 else None, left + 1, right + 1, outcome,
+                1.0, at, None, None, None, self.source)
+            for (rater, left, right, outcome), key, at in zip(
+                self.codes.T.tolist(), self.keys, self.at, strict=True
+            )
+        ]  # fmt: skip
+
+
+def add_batch(writer: Writer, batch: Batch) -> None:
+    """Take a batch; each answer in it has a key."""
+    writer.flush()
+    codes = _codes(writer, batch)
+    if codes is None:
+        for record in batch.records() if batch.records else ():
+            if isinstance(record, (Comparison, Skipped)):
+                writer.add(record)
+        writer.flush()
+        return
+    _, left, right, outcome = codes
+    good = (left != right) & (outcome != NO_ANSWER)
+    for i in np.flatnonzero(~good).tolist():
+        writer.log.skip(_skipped(writer.log.name, batch, i))
+    keys = list(map(as_text, batch.keys or ()))
+    answers = Batched(codes, keys, _times(batch.at, len(keys)), writer.source).chosen(good)
+    writer.names.write(writer.db)
+    writer.log.n_answers += len(answers)
+    shared = _shared(writer, answers.keys)
+    if not shared:
+        writer.put_all(_insert(writer, answers).rows())
+        return
+    first = np.array([key not in shared for key in answers.keys])
+    writer.put_all(_insert(writer, answers.chosen(first)).rows())
+    writer.put_all(answers.chosen(~first).rows())
+
+
+def _codes(writer: Writer, batch: Batch) -> NDArray[np.int32] | None:
+    """Rater, left, right and outcome; None where the rows have to be looked at one by one."""
+    n, names = len(batch.lines), writer.names
+    try:
+        left, right = names.item_codes(batch.left, n), names.item_codes(batch.right, n)
+        rater = names.rater_codes(batch.rater, n)
+    except DataError:
+        if batch.records is None:
+            raise
+        return None
+    if batch.records and any(word in names.items for word in batch.reserved):
+        return None
+    outcome = np.frombuffer(batch.outcome, dtype=np.uint8).astype(np.int32)
+    return np.stack((rater, left, right, outcome))
+
+
+def _insert(writer: Writer, answers: Batched) -> Batched:
+    """Insert those whose key is new; the others are left."""
+    n = len(answers)
+    first = writer.last_id + 1
+    writer.last_id += n
+    ids = np.arange(first, first + n)
+    rater, left, right, outcome = answers.codes
+    columns = (
+        ids.tolist(), answers.keys, [code + 1 if code >= 0 else None for code in rater.tolist()],
+        (left + 1).tolist(), (right + 1).tolist(), outcome.tolist(), answers.at,
+        [answers.source] * n,
+    )  # fmt: skip
+    inserted = writer.db.executemany(_INSERT_MANY, zip(*columns, strict=True)).rowcount if n else 0
+    fresh: NDArray[np.bool_] = np.ones(n, dtype=np.bool_)
+    if inserted != n:
+        found = writer.db.execute("SELECT id FROM comparison WHERE id >= ?", (first,)).fetchall()
+        fresh = np.isin(ids, np.array(found, dtype=np.int64).ravel())
+    told = {"id": ids, "rater": rater, "left": left, "right": right,
+            "outcome": outcome.astype(np.int8)}  # fmt: skip
+    if answers.dated:
+        # None, an unknown time, becomes NaN.
+        told["at"] = np.array(answers.at, dtype=np.float64)
+    writer.note_inserted({name: column[fresh] for name, column in told.items()})
+    return answers.chosen(~fresh)
+
+
+def _shared(writer: Writer, keys: list[str]) -> set[str]:
+    """Those of the keys under which the store has answers of several people or pairs."""
+    # By name, because SQLite would rather go through all keys than use an index of a part.
+    twins = "FROM comparison INDEXED BY comparison_twin WHERE twin > 0"
+    if not writer.db.execute(f"SELECT 1 {twins} LIMIT 1").fetchone():
+        return set()
+    select = f"SELECT key {twins} AND key"
+    return {key for (key,) in among(writer.db, select, set(keys))}
+
+
+def _times(at: Sequence[float | None] | None, n: int) -> list[float | None]:
+    """Times as numbers that fit into the table, whatever a file has."""
+    if at is None:
+        return [None] * n
+    if None in at:
+        return [None if value is None else float(value) for value in at]
+    found: list[float | None] = np.array(at, dtype=np.float64).tolist()
+    return found
+
+
+def _skipped(name: str, batch: Batch, i: int) -> Skipped:
+    lines: Sequence[Any] = batch.lines
+    where = f"{name}:{lines[i]}"
+    if batch.left[i] == batch.right[i]:
+        return Skipped(where, AGAINST_ITSELF, str(batch.left[i]))
+    return Skipped(where, NO_WINNER)

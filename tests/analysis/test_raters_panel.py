@@ -1,0 +1,84 @@
+"""A panel that does not agree with itself more than coins would is told from one that does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bbq_plugin.analysis import rater_report
+from bbq_plugin.analysis.raters.evidence import LEVEL, panel_p
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.model import fit
+
+
+def panel(
+    seed: int, *, items: int, raters: int, votes: int, spread: float, turned: int = 0
+) -> Comparisons:
+    """Raters of quality ~ Beta(10, 2), some of them upside down; coins at a spread of 0."""
+    rng = np.random.default_rng(seed)
+    theta, quality = rng.normal(0, 1, items) * spread, rng.beta(10, 2, raters)
+    quality[:turned] *= -1
+    who = np.repeat(np.arange(raters), votes)
+    one = rng.integers(0, items, who.size)
+    other = (one + rng.integers(1, items, who.size)) % items
+    p = 0.5 + quality[who] * (1 / (1 + np.exp(theta[other] - theta[one])) - 0.5)
+    won = rng.random(who.size) < p
+    return Comparisons.from_arrays(
+        who, np.where(won, one, other), np.where(won, other, one),
+        items=[f"i{n}" for n in range(items)], raters=[f"r{n}" for n in range(raters)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("raters", "votes"), [(3, 60), (9, 30), (10, 50), (40, 12)])
+def test_of_coins_no_more_than_the_level_pass_for_a_panel(raters: int, votes: int) -> None:
+    runs = 150
+    passed = np.mean(
+        [
+            panel_p(panel(seed, items=6, raters=raters, votes=votes, spread=0)) <= LEVEL
+            for seed in range(runs)
+        ]
+    )
+    # Three standard errors of 150 runs.
+    assert passed <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / runs)
+
+
+@pytest.mark.parametrize(("raters", "votes"), [(3, 200), (10, 50), (40, 20)])
+def test_a_panel_that_agrees_is_not_warned_of(raters: int, votes: int) -> None:
+    warned = [
+        panel_p(panel(seed, items=6, raters=raters, votes=votes, spread=1)) > LEVEL
+        for seed in range(60)
+    ]
+    assert np.mean(warned) <= LEVEL
+
+
+def test_close_items_are_enough_when_there_are_answers_enough() -> None:
+    found = [
+        panel_p(panel(seed, items=6, raters=20, votes=400, spread=0.2)) > LEVEL
+        for seed in range(40)
+    ]
+    assert np.mean(found) <= LEVEL
+
+
+def test_two_camps_do_not_agree() -> None:
+    data = panel(1, items=6, raters=20, votes=60, spread=1.5, turned=10)
+    assert panel_p(data) > LEVEL
+
+
+def test_a_ranking_by_one_rater_is_no_agreement() -> None:
+    """However clear: there is nobody to hold it against."""
+    data = panel(1, items=6, raters=1, votes=200, spread=2)
+    report = rater_report(fit(data))
+    assert np.isnan(report.p_coins)
+    assert "no two raters answered about the same items" in report.warnings[0]
+
+
+def test_weights_and_halves_of_ties_do_not_make_agreement() -> None:
+    rng = np.random.default_rng(0)
+    passed = 0
+    for _ in range(100):
+        n = 160
+        who, one = np.repeat(np.arange(16), n // 16), rng.integers(0, 4, n)
+        other = (one + rng.integers(1, 4, n)) % 4
+        weight = rng.choice([0.5, 1.0, 6.0], n)
+        passed += panel_p(Comparisons.from_arrays(who, one, other, weight)) <= LEVEL
+    assert passed <= 12
