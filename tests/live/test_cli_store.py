@@ -132,7 +132,7 @@ def test_a_store_without_answers_says_so(tmp_path: Path) -> None:
 _WRITES = """
 import sys
 import bbq_plugin as bbq
-from bbq_plugin.live.store import Store
+from bbq_plugin.store import Store
 with Store(sys.argv[1]) as store:
     for batch in range(10**9):
         store.add([

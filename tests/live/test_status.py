@@ -74,7 +74,7 @@ def test_the_last_fit_is_told_whether_in_full_or_not(tmp_path: Path) -> None:
 
 _HOLDS = """
 import sys
-from bbq_plugin.live.store import Store
+from bbq_plugin.store import Store
 with Store(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

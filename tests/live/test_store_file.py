@@ -87,7 +87,7 @@ def test_a_second_writer_is_told_who_holds_the_store(tmp_path: Path) -> None:
 def test_a_killed_writer_does_not_lock_the_store_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     script = (
-        "import sys, time; from bbq_plugin.live.store import Store; s = Store(sys.argv[1]); "
+        "import sys, time; from bbq_plugin.store import Store; s = Store(sys.argv[1]); "
         "print('open', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -120,8 +120,8 @@ def test_readers_see_whole_transactions_while_a_writer_writes(tmp_path: Path) ->
 def test_a_reader_sees_names_and_answers_of_one_moment(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     script = (
-        "import sys; from bbq_plugin.live.store import Store; "
-        "from bbq_plugin.comparisons import Comparison as C; s = Store(sys.argv[1])\n"
+        "import sys; from bbq_plugin.store import Store; "
+        "from bbq_plugin.data.records import Comparison as C; s = Store(sys.argv[1])\n"
         "for i in range(10_000):\n"
         "    s.add([C(f'k{i}', f'r{i}', f'a{i}', f'b{i}', 'left')])\n"
         "    print(i, flush=True)"
@@ -140,7 +140,7 @@ def test_a_reader_sees_names_and_answers_of_one_moment(tmp_path: Path) -> None:
 def test_a_child_of_the_writer_does_not_keep_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     script = (
-        "import os, sys, time; from bbq_plugin.live.store import Store; s = Store(sys.argv[1])\n"
+        "import os, sys, time; from bbq_plugin.store import Store; s = Store(sys.argv[1])\n"
         "if os.fork() == 0:\n    print(os.getpid(), flush=True); time.sleep(60)\n"
         "time.sleep(60)"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COMPILED_LATER = """
 import json, random, sys
 from numba.core.dispatcher import Dispatcher
-from bbq_plugin.comparisons import Comparison
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.server.view import View
 from bbq_plugin.live.server.warming import warm_up
