@@ -6,17 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.gold import KnownAnswers, keys_of, numbers_of
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import News
+from bbq_plugin.store import events, remote
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from bbq_plugin.protocols import Adapter, EventReader
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
@@ -25,28 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["cancelled_by_push", "event_reader", "kept_plan", "news_reader", "take"]
 
 ReadNews = Callable[[Mapping[str, Any], Collection[str]], News]
-
-
-# What counts now under the keys of annotations: one row each, however many pairs it has.
-_ANSWERS = (
-    "SELECT key, rater, version, at FROM comparison "
-    "WHERE key IN (SELECT value FROM json_each(:keys)) AND rater IS NOT NULL UNION "
-    "SELECT slate, rater, version, at FROM comparison "
-    "WHERE slate > '' AND slate IN (SELECT value FROM json_each(:keys)) AND rater IS NOT NULL"
-)
-# Others of their task that were taken back and may count again: not those deleted for good.
-_SET_ASIDE = (
-    "SELECT 1 FROM task_answer a JOIN task_answer b ON b.task = a.task AND b.key != a.key "
-    "JOIN retracted r ON r.key = b.key AND r.version < 1e300 "
-    "WHERE a.key IN (SELECT value FROM json_each(?)) "
-    "AND NOT EXISTS (SELECT 1 FROM comparison c WHERE c.key = b.key) LIMIT 1"
-)
-# A task that a page has held is known to the next pull, which notices when it is gone.
-_TOLD = (
-    "INSERT OR IGNORE INTO told_task SELECT :project, :task WHERE NOT EXISTS ("
-    "SELECT 1 FROM remote r CROSS JOIN remote_task t "
-    "WHERE r.project = :project AND t.remote = r.id AND t.task = :task)"
-)
 
 
 def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = None) -> EventReader:
@@ -94,63 +69,47 @@ def take(
     one is gone, so that the earlier may count again.
     """
     found = list(news)
-    db = transaction.db
-    known = KnownAnswers(db, found)
-    db.executemany(
-        "INSERT OR IGNORE INTO task_answer VALUES (?, ?)",
-        [pair for one in found for pair in one.answers],
-    )
-    _note_tasks(db, {task for one in found for task, _ in one.answers})
-    db.executemany(
-        "INSERT INTO event_plan VALUES (?, ?) "
-        "ON CONFLICT DO UPDATE SET plan = excluded.plan WHERE plan != excluded.plan",
-        {one.project or "": one.plan for one in found if one.plan is not None}.items(),
-    )
+    known = KnownAnswers(transaction, found)
+    events.add_task_answers(transaction, [pair for one in found for pair in one.answers])
+    for task in {task for one in found for task, _ in one.answers}:
+        project, own = numbers_of(task)
+        # A number with zeros before it names no task of a server.
+        if task == f"ls:{project}:task:{own}":
+            events.add_task(transaction, project, own)
+    plans = {one.project or "": one.plan for one in found if one.plan is not None}
+    events.add_plans(transaction, plans)
     records = [record for one in found for record in one.records]
     tally = transaction.add(records, kind, name, at, by_key=False, adapter=adapter, wholes=False)
     gone = [key for one in found for key in one.gone]
     for task in (task for one in found for task in one.gone_tasks):
-        gone += keys_of(db, task)
-        db.execute("DELETE FROM task_answer WHERE task = ?", (task,))
-        db.execute("DELETE FROM told_task WHERE project = ? AND task = ?", numbers_of(task))
+        gone += keys_of(transaction, task)
+        events.forget_task(transaction, task, *numbers_of(task))
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
-    later = _replaced(db, dict.fromkeys(task for one in found for task, _ in one.answers))
+    later = _replaced(transaction, dict.fromkeys(task for one in found for task, _ in one.answers))
     if later:
         more = transaction.add(later, kind, name, at, by_key=False, adapter=adapter, wholes=False)
         tally.n_retracted += more.n_retracted
-    tally.n_changed += known.settle(transaction)
+    tally.n_changed += known.settle()
     gone += [one.key for one in records if isinstance(one, Skipped) and one.key is not None]
-    if gone and db.execute(_SET_ASIDE, (_json(gone),)).fetchone():
+    if gone and events.has_set_aside(transaction, gone):
         on_partial()
     return tally
 
 
-def _note_tasks(db: sqlite3.Connection, tasks: Iterable[str]) -> None:
-    for task in tasks:
-        project, own = numbers_of(task)
-        # A number with zeros before it names no task of a server.
-        if task == f"ls:{project}:task:{own}":
-            db.execute(_TOLD, {"project": project, "task": own})
-
-
-def _json(keys: Collection[str]) -> str:
-    return msgspec.json.encode(list(keys)).decode()
-
-
-def _replaced(db: sqlite3.Connection, tasks: Iterable[str]) -> list[Skipped]:
+def _replaced(transaction: Transaction, tasks: Iterable[str]) -> list[Skipped]:
     """Answers that their raters have replaced by a later one to the same task.
 
     Which one is the later is decided as for a page of a pull, where all stand side by side.
     """
     found = []
     for task in tasks:
-        keys = keys_of(db, task)
+        keys = keys_of(transaction, task)
         if len(keys) < 2:
             continue
         newest: dict[int, tuple[float, float, int, str]] = {}
         said = []
-        for key, rater, version, at in db.execute(_ANSWERS, {"keys": _json(keys)}).fetchall():
+        for key, rater, version, at in events.answers_of(transaction, keys):
             own = (_known(version), _known(at), _own_number(key), key)
             said.append((key, rater, at, own))
             newest[rater] = max(newest.get(rater, own), own)
@@ -179,20 +138,9 @@ def kept_plan(store: Store, project: str) -> Mapping[str, Any] | None:
     """How the answers of a project are read, as its events or pages have told last time."""
     if not re.fullmatch(r"[0-9]{1,18}", project):
         return None
-    kept = store.rows("SELECT plan FROM event_plan WHERE project = ?", (project,))
-    kept += store.rows(
-        "SELECT json_extract(state, '$.plan') FROM remote WHERE project = ?", (int(project),)
-    )
-    found: dict[str, Any] | None = next((msgspec.json.decode(p) for (p,) in kept if p), None)
-    return found
+    return events.plan_of(store, project)
 
 
 def cancelled_by_push(store: Store) -> frozenset[str]:
     """Keys of answers that were marked as cancelled from here: their raters did give them."""
-    return frozenset(
-        f"ls:{project}:{ref}"
-        for project, ref in store.rows(
-            "SELECT r.project, j.ref FROM journal j JOIN remote r ON r.id = j.remote "
-            "WHERE j.kind = 'cancel' AND j.state IN ('begun', 'done', 'undoing')"
-        )
-    )
+    return frozenset(f"ls:{project}:{ref}" for _, project, ref in remote.cancelled_by_push(store))

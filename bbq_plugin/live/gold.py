@@ -8,28 +8,21 @@ only: the others are in the store.
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from bbq_plugin.data.records import GOLD, OUTCOMES, TRUTH, Comparison
-from bbq_plugin.store.upsert import COLUMNS, StoredRow, among
+from bbq_plugin.store import events
 
 if TYPE_CHECKING:
     from bbq_plugin.protocols import News
     from bbq_plugin.store.transaction import Transaction
+    from bbq_plugin.store.upsert import StoredRow
 
 __all__ = ["KnownAnswers", "keys_of", "numbers_of"]
 
-# The answers of a task, as events or the pages of a pull have told them. A cross join keeps its
-# order: projects are few, and a plan that begins with the tasks goes through all of them.
-_KEYS = (
-    "SELECT key FROM task_answer WHERE task = ? UNION "
-    "SELECT k.value FROM remote r CROSS JOIN remote_task t CROSS JOIN json_each(t.keys) k "
-    "WHERE r.project = ? AND t.remote = r.id AND t.task = ?"
-)
 _TURNED = {"left": "right", "right": "left"}
 
 #: The right answer by the items on both sides.
@@ -39,20 +32,18 @@ _Right = dict[tuple[int, int], str]
 class KnownAnswers:
     """The tasks that some events are about; made before the store takes these in."""
 
-    def __init__(self, db: sqlite3.Connection, news: Sequence[News]) -> None:
-        self._db = db
+    def __init__(self, transaction: Transaction, news: Sequence[News]) -> None:
+        self._transaction = transaction
         self._news = news
         tasks = {task for one in news for task, _ in one.answers}
         # An answer that is deleted is named without its task.
         gone = {key for one in news for key in one.gone}
-        truths = [row for row in _rows(db, gone) if _gold(row) == TRUTH]
+        truths = [row for row in events.rows_of(transaction, gone) if _gold(row) == TRUTH]
         for row in truths:
-            own = (_answer(row),)
-            found = db.execute("SELECT task FROM task_answer WHERE key = ?", own)
-            tasks |= {task for (task,) in found}
-        self._before = {task: _rows(db, keys_of(db, task)) for task in sorted(tasks)}
+            tasks |= events.tasks_of(transaction, _answer(row))
+        self._before = {task: _rows(transaction, task) for task in sorted(tasks)}
 
-    def settle(self, transaction: Transaction) -> int:
+    def settle(self) -> int:
         """Name the right answer on all other answers of a task; how many of them changed."""
         told = {
             task
@@ -63,9 +54,9 @@ class KnownAnswers:
         tags: dict[int, str | None] = {}
         for task, before in self._before.items():
             if task in told or any(_gold(row) is not None for row in before):
-                now = _rows(self._db, keys_of(self._db, task))
+                now = _rows(self._transaction, task)
                 tags |= _settled(before, now, told=task in told)
-        return transaction.retag(tags)
+        return self._transaction.retag(tags)
 
 
 def _settled(before: list[StoredRow], now: list[StoredRow], *, told: bool) -> dict[int, str | None]:
@@ -113,9 +104,9 @@ def _right(rows: list[StoredRow], said: list[str]) -> _Right:
     return found
 
 
-def keys_of(db: sqlite3.Connection, task: str) -> set[str]:
+def keys_of(transaction: Transaction, task: str) -> set[str]:
     """The keys of the answers of a task."""
-    return {key for (key,) in db.execute(_KEYS, (task, *numbers_of(task)))}
+    return events.task_keys(transaction, task, *numbers_of(task))
 
 
 def numbers_of(task: str) -> tuple[int, int]:
@@ -124,12 +115,8 @@ def numbers_of(task: str) -> tuple[int, int]:
     return (int(named[1]), int(named[2])) if named else (-1, -1)
 
 
-def _rows(db: sqlite3.Connection, keys: Iterable[str]) -> list[StoredRow]:
-    """The comparisons under these keys, or broken out of the rankings with these names."""
-    wanted = set(keys)
-    select = f"SELECT {COLUMNS} FROM comparison WHERE"  # noqa: S608 (constants)
-    found = among(db, f"{select} key", wanted) + among(db, f"{select} slate > '' AND slate", wanted)
-    return [StoredRow(*row) for row in found]
+def _rows(transaction: Transaction, task: str) -> list[StoredRow]:
+    return events.rows_of(transaction, keys_of(transaction, task))
 
 
 def _answer(row: StoredRow) -> str:

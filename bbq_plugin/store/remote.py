@@ -128,11 +128,8 @@ class Memory:
 
     def cancelled_by_push(self) -> frozenset[int]:
         """The tool's ids of answers that were cancelled by us."""
-        sql = (
-            "SELECT ref FROM journal WHERE remote = ? AND kind = 'cancel' "
-            "AND state IN ('begun', 'done', 'undoing')"
-        )
-        return frozenset(ref for (ref,) in self._all(sql))
+        found = cancelled_by_push(self.store)
+        return frozenset(ref for remote, _, ref in found if remote == self.id)
 
     def task_keys(self, task: int) -> set[str]:
         """The keys of the answers that a task had, whether a page or an event has told them."""
@@ -260,6 +257,14 @@ class Memory:
 
     def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
         return iter(self.store.rows(sql, (self.id,)))
+
+
+def cancelled_by_push(store: Store) -> list[tuple[int, int, int]]:
+    """Answers that were marked as cancelled from here: remote, project, and the tool's own id."""
+    return store.rows(
+        "SELECT r.id, r.project, j.ref FROM journal j JOIN remote r ON r.id = j.remote "
+        "WHERE j.kind = 'cancel' AND j.state IN ('begun', 'done', 'undoing')"
+    )
 
 
 def standing(store: Store, tool: str, project: int) -> Standing:
