@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
+# Comparing two long texts takes the square of their length.
+_LONGEST_WORD = 100
+
+
+def did_you_mean(
+    word: object, known: Iterable[str], otherwise: str = "", *, before: str = "; "
+) -> str:
+    """The end of a message about an unknown word: `; did you mean 'tie'?`.
+
+    Without a known word that is near, it is `otherwise`, and nothing if that is empty.
+    """
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(str(word)[:_LONGEST_WORD].lower(), by_lower, n=1)
+    text = f"did you mean {by_lower[close[0]]!r}?" if close else otherwise
+    return before + text if text else ""
+
 
 class BBQError(Exception):
     """Anything this package refuses to do, with a message meant for people."""

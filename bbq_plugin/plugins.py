@@ -6,7 +6,6 @@ An adapter is a class without arguments, registered under the entry point group
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import types
@@ -24,11 +23,10 @@ from typing import (
     get_type_hints,
 )
 
-from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
+from bbq_plugin.errors import FormatError, UnsupportedError, UsageError, did_you_mean
+from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from bbq_plugin.protocols import Adapter
 
     Path = str | os.PathLike[str]
@@ -84,11 +82,9 @@ def coerced(adapter: Adapter, options: Mapping[str, Any]) -> dict[str, Any]:
         # On a command line words are joined by hyphens.
         known = name if name in allowed else name.replace("-", "_")
         if known not in allowed and not open_ended:
-            close = difflib.get_close_matches(name, allowed, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
-            listed = ", ".join(sorted(allowed)) or "none"
             raise UsageError(
-                f"adapter {adapter.name!r} has no option {name!r}; {meant}it has: {listed}"
+                f"adapter {adapter.name!r} has no option {name!r}; "
+                f"it has: {listed(sorted(allowed))}{did_you_mean(name, allowed)}"
             )
         found[known] = _checked(known, value, hints.get(known, Any))
     return found
@@ -129,8 +125,7 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
     if choices:
         if value in choices:
             return value
-        close = difflib.get_close_matches(str(value), map(str, choices), n=1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
+        meant = did_you_mean(value, map(str, choices))
         expected = " or ".join(repr(c) for c in choices)
         raise UsageError(f"{name} is {value!r}; expected {expected}{meant}")
     return _parsed(name, value, _plain(hint)) if isinstance(value, str) else value
@@ -267,9 +262,10 @@ def _named(adapter: str | Adapter, known: Mapping[str, Adapter] | None = None) -
         return adapter
     known = adapters() if known is None else known
     if adapter not in known:
-        close = difflib.get_close_matches(adapter, known, n=1)
-        meant = f"did you mean {close[0]!r}? " if close else ""
-        raise UsageError(f"there is no adapter {adapter!r}; {meant}known: {_listed(known)}")
+        raise UsageError(
+            f"there is no adapter {adapter!r}; "
+            f"known: {listed(sorted(known))}{did_you_mean(adapter, known)}"
+        )
     return known[adapter]
 
 
@@ -292,23 +288,19 @@ def chosen_adapter(
         ((key, why),) = reasons.items()
         return known[key], why
     if reasons:
-        listed = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
+        claims = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
         raise FormatError(
-            f"several adapters could read this file ({listed})",
+            f"several adapters could read this file ({claims})",
             name,
-            remedy=f"name one of them: {_listed(reasons)}",
+            remedy=f"name one of them: {listed(sorted(reasons))}",
         )
     raise FormatError(
         "no adapter recognises this file",
         name,
         value=head[:80],
-        remedy=f"name the adapter if you know it; known: {_listed(known)} "
+        remedy=f"name the adapter if you know it; known: {listed(sorted(known))} "
         "(`bbq formats` tells what each needs)",
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _first_line(docstring: str | None) -> str:

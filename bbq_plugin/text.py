@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 # A spreadsheet runs a cell that begins with one of these.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -18,6 +20,12 @@ def plain(text: str) -> str:
 def counted(n: int, what: str) -> str:
     """Say how many: 1 rater, 2 raters."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Name the first ones of some names: `a, b, c …`, or `none`."""
+    names = list(names)
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "") or "none"
 
 
 def cell(value: object) -> object:

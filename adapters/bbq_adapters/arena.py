@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from bbq_plugin.data.records import (
     Outcome,
     Skipped,
 )
+from bbq_plugin.errors import did_you_mean
 
 if TYPE_CHECKING:
     import io
@@ -159,15 +159,13 @@ def outcome(
 def _unknown(
     word: object, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
 ) -> Exception:
-    by_lower = {known.lower(): known for known in (left, right, *words)}
-    close = difflib.get_close_matches(str(word).lower()[:100], by_lower, n=1)
     *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
     listed = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
     shown = repr(word)
     return place.error(
         f"{field} is {shown if len(shown) < 80 else shown[:80] + '…'}; expected {listed}",
         word,
-        f"did you mean {by_lower[close[0]]!r}?" if close else "mend or drop the line",
+        did_you_mean(word, (left, right, *words), "mend or drop the line", before=""),
     )
 
 

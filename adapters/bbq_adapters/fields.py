@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from bbq_plugin.errors import UsageError
+from bbq_plugin.errors import UsageError, did_you_mean
+from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -65,14 +65,10 @@ def item(row: Row, field: str, place: RowPlace) -> str:
 def missing(row: Row, field: str, place: RowPlace) -> Exception:
     """A row without a field that it has to have."""
     fields = [str(name) for name in row]
-    close = difflib.get_close_matches(field, fields, n=1)
-    listed = ", ".join(fields[:20]) + (" …" if len(fields) > 20 else "")
     return place.error(
         f"there is no field {field}",
         fields[:20],
-        f"did you mean {close[0]!r}? the row has {listed}"
-        if close
-        else f"the row has {listed or 'nothing'}",
+        f"the row has: {listed(fields)}{did_you_mean(field, fields)}",
     )
 
 
@@ -140,10 +136,9 @@ def known_columns(wanted: Iterable[str], row: Row) -> None:
     fields = [str(field) for field in row]
     for column in wanted:
         if column not in row:
-            close = difflib.get_close_matches(column, fields, n=1)
-            meant = f"did you mean {close[0]!r}? " if close else ""
             raise UsageError(
-                f"there is no column {column!r}; {meant}the file has: {', '.join(fields[:40])}"
+                f"there is no column {column!r}; the file has: {listed(fields, 40)}"
+                f"{did_you_mean(column, fields)}"
             )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from itertools import cycle, islice
 from typing import Any, Literal, get_args
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from bbq_plugin.analysis.design import Contenders, Design
 from bbq_plugin.analysis.raters import judging_fit, rater_report
 from bbq_plugin.analysis.rows import Row, Rows
-from bbq_plugin.errors import UsageError
+from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.model import Fit, Priors
 
 __all__ = [
@@ -328,9 +327,8 @@ def _codes(items: tuple[str, ...], among: Sequence[str] | None) -> Ints:
     code = {name: i for i, name in enumerate(items)}
     for name in among:
         if name not in code:
-            close = get_close_matches(name, items, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise UsageError(f"there is no item {name!r} in these data{hint}")
+            meant = did_you_mean(name, items)
+            raise UsageError(f"there is no item {name!r} in these data{meant}")
     return np.unique(np.array([code[name] for name in among], dtype=np.intp))
 
 

@@ -21,14 +21,14 @@ from bbq_plugin.data.coding import (
     RawCodes,
     SkipLog,
     as_text,
-    did_you_mean,
     left_rate,
     median_time_s,
     sides_known,
 )
 from bbq_plugin.data.dedupe import Retractions, coded, key_hashes, newest
 from bbq_plugin.data.records import NO_ANSWER, Batch, Comparison, Note, Skipped, Source, Whole
-from bbq_plugin.errors import DataError, FormatError, UsageError
+from bbq_plugin.errors import DataError, FormatError, UsageError, did_you_mean
+from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -485,7 +485,8 @@ class Gatherer:
             return
         for tag in (*self.where, *([] if self.by is None else [self.by])):
             if tag not in self.tags:
-                raise UsageError(f"no row has a tag {tag!r}; {did_you_mean(tag, self.tags)}")
+                known = f"known: {listed(self.tags)}"
+                raise UsageError(f"no row has a tag {tag!r}{did_you_mean(tag, self.tags, known)}")
         wanted = ", ".join(f"{tag}={value}" for tag, value in self.where.items())
         raise DataError(
             f"none of the {self.n_filtered:,} answers has {wanted or self.by}; "
@@ -496,7 +497,8 @@ class Gatherer:
         known = self.raters.codes.code
         for name in self.drop_raters:
             if name not in known:
-                raise UsageError(f"there is no rater {name!r} to drop; {did_you_mean(name, known)}")
+                meant = did_you_mean(name, known, f"known: {listed(known)}")
+                raise UsageError(f"there is no rater {name!r} to drop{meant}")
         return [known[name] for name in self.drop_raters]
 
     def _note_unused_names(self) -> None:

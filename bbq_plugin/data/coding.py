@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from array import array
 from collections import Counter
@@ -15,7 +14,7 @@ import numpy as np
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -223,15 +222,6 @@ class SkipLog:
         self.reasons[record.reason] += 1
         if len(self.first) < SKIPPED_KEPT:
             self.first.append(record)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known name nearest to a word that nobody knows, or all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(names[:20]) or 'none'}{' …' if len(names) > 20 else ''}"
 
 
 def check_distinct(a: object, b: object, name: str) -> None:

@@ -170,7 +170,7 @@ def test_marks_line_ends_and_compression_make_no_difference(tmp_path: Path, suff
         (b'{"model_a": "a", "model_b": "b", "winner": {}}\n', ":1: winner is {}; expected"),
         (b'{"model_a": "\xe4", "model_b": "b", "winner": "tie"}\n', ":1: .*UTF-8"),
         (b'{"model_a": "a", "model_b": " ", "winner": "tie"}\n', ":1: an item has an empty name"),
-        (b"model_a,model_b,judge\na,b,c\n", ":2: there is no field winner; the row has model_a"),
+        (b"model_a,model_b,judge\na,b,c\n", ":2: there is no field winner; the row has: model_a"),
         (b"model_a,model_b,winner\na,b,tie\na,b\n", ":3: has 2 columns where the header has 3"),
         (b"model_a,model_b,winner\n,b,tie\n", ":2: an item has an empty name"),
         (b'model_a,model_b,winner\na,b,"tie\n', ":2: not valid CSV"),
