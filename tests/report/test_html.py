@@ -321,7 +321,7 @@ def test_a_verdict_in_the_table_leads_to_its_page(demo_html: str) -> None:
 def test_more_items_than_a_matrix_can_hold_are_still_reported(
     demo: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("html", "answer"):
+    for module in ("html.page", "summary"):
         monkeypatch.setattr(f"bbq_plugin.report.{module}.LARGEST_COVARIANCE", 4)
     page = Page(demo.html())
     assert f"{demo.board[0].item} is best" in page.text
