@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "errors": set(),
     "text": set(),
     "threads": set(),
-    "config": BASE,
+    "config": BASE | {"data"},
     "protocols": BASE | {"data"},
     "plugins": BASE | {"protocols", "data"},
     "data": DATA,

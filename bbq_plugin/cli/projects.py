@@ -18,16 +18,17 @@ from bbq_plugin.cli.inputs import merged
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import Choice, KeyValue
 from bbq_plugin.cli.output import emit, show, tell, working
+from bbq_plugin.data.actions import ACTION_KINDS, ASKABLE, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
-from bbq_plugin.protocols import ASKABLE, KINDS, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bbq_plugin.cli.settings import Configured
     from bbq_plugin.config import Settings
+    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.live.feedback import Address, Memory, Pulled
-    from bbq_plugin.protocols import Done, Plan, Project, Wishes
+    from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
@@ -362,9 +363,9 @@ def push(
     earlier push made. Pull first: the verdicts are on what the store holds. Model, priors and
     [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch'; what is typed counts first.
     """
+    from bbq_plugin.data.actions import FeedbackPlan
     from bbq_plugin.live import feedback as remote
     from bbq_plugin.live.excluded import Excluded
-    from bbq_plugin.protocols import Plan
 
     if applied and undone:
         raise UsageError("--apply and --undo were both given; say one of them")
@@ -377,18 +378,18 @@ def push(
         project, memory = opened
         if undone:
             done = list(remote.undo(project, memory))
-            plan = Plan(tuple(one.action for one in done))
+            plan = FeedbackPlan(tuple(one.action for one in done))
         else:
             if applied:
                 remote.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was cut off the last time; --apply looks what became of it first")
             excluded = Excluded(store)
-            wishes = _wishes(server, chosen, only, excluded.names, **asked)
+            goals = _goals(server, chosen, only, excluded.names, **asked)
             with working("Planning"):
-                plan = remote.make_plan(project, memory, wishes)
+                plan = remote.make_plan(project, memory, goals)
             if applied:
-                excluded.keep(wishes.excluded)
+                excluded.keep(goals.excluded)
                 memory.hold(on=False)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []
@@ -407,7 +408,7 @@ def _opened_store(path: Path, *, writable: bool) -> Store:
         ) from error
 
 
-def _wishes(
+def _goals(
     server: Server,
     chosen: Settings,
     only: tuple[str, ...],
@@ -416,7 +417,7 @@ def _wishes(
     cancel: bool,
     sampling: bool,
     n_informative: int,
-) -> Wishes:
+) -> FeedbackGoals:
     from bbq_plugin.live import feedback as remote
     from bbq_plugin.store import read_store
 
@@ -435,18 +436,18 @@ def _wishes(
             least=chosen.raters.least,
             before=before,
         )
-    kinds: frozenset[str] = frozenset(KINDS)
+    kinds: frozenset[str] = frozenset(ACTION_KINDS)
     if only:
         kinds = kinds_of(only) | ({"cancel"} if cancel else set())
-    return remote.wishes_of(
+    return remote.goals_of(
         fit, report, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
     )
 
 
 def _show_plan(
     project: int,
-    plan: Plan,
-    done: list[Done],
+    plan: FeedbackPlan,
+    done: list[ActionResult],
     output_format: str,
     *,
     applied: bool,

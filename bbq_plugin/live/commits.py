@@ -25,7 +25,7 @@ from bbq_plugin.store.columns import Change, joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bbq_plugin.protocols import News
+    from bbq_plugin.protocols import ParsedEvent
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -66,7 +66,7 @@ class Retraction(Request[bool]):
 class Event(Request[int]):
     """What an adapter made of one event; how many answers came, changed or went."""
 
-    news: News
+    news: ParsedEvent
     adapter: str
 
 

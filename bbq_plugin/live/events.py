@@ -10,7 +10,7 @@ from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.gold import KnownAnswers, keys_of, numbers_of
 from bbq_plugin.plugins import chosen_adapter, coerced
-from bbq_plugin.protocols import News
+from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import events, remote
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cancelled_by_push", "event_reader", "kept_plan", "news_reader", "take"]
 
-ReadNews = Callable[[Mapping[str, Any], Collection[str]], News]
+ReadNews = Callable[[Mapping[str, Any], Collection[str]], ParsedEvent]
 
 
 def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = None) -> EventReader:
@@ -44,16 +44,16 @@ def news_reader(adapter: Adapter, options: Mapping[str, Any] | None = None) -> R
     if plain is None:
         return None
 
-    def read(event: Mapping[str, Any], given: Collection[str] = ()) -> News:
+    def read(event: Mapping[str, Any], given: Collection[str] = ()) -> ParsedEvent:
         del given
-        return News("event", records=tuple(plain(event)))
+        return ParsedEvent("event", records=tuple(plain(event)))
 
     return read
 
 
 def take(
     transaction: Transaction,
-    news: Iterable[News],
+    news: Iterable[ParsedEvent],
     kind: str,
     name: str,
     at: float,

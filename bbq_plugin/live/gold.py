@@ -17,7 +17,7 @@ from bbq_plugin.data.records import GOLD, OUTCOMES, TRUTH, Comparison
 from bbq_plugin.store import events
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import News
+    from bbq_plugin.protocols import ParsedEvent
     from bbq_plugin.store.transaction import Transaction
     from bbq_plugin.store.upsert import StoredRow
 
@@ -32,7 +32,7 @@ _Right = dict[tuple[int, int], str]
 class KnownAnswers:
     """The tasks that some events are about; made before the store takes these in."""
 
-    def __init__(self, transaction: Transaction, news: Sequence[News]) -> None:
+    def __init__(self, transaction: Transaction, news: Sequence[ParsedEvent]) -> None:
         self._transaction = transaction
         self._news = news
         tasks = {task for one in news for task, _ in one.answers}

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport, Stability
     from bbq_plugin.analysis.stopping import Stopping
+    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Done, Plan
     from bbq_plugin.report.history import Point
 
 SCHEMA = "bbq.report/1"
@@ -238,7 +238,12 @@ PUSH_SCHEMA = "bbq.push/1"
 
 
 def push_dict(
-    project: int, plan: Plan, *, applied: bool, undone: bool = False, done: Iterable[Done] = ()
+    project: int,
+    plan: FeedbackPlan,
+    *,
+    applied: bool,
+    undone: bool = False,
+    done: Iterable[ActionResult] = (),
 ) -> dict[str, Any]:
     """Collect a plan and what became of it under the names of the contract."""
     # By the action itself: of two writes to the same task one may be left and one put back.

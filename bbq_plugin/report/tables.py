@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         RaterRow,
         Stability,
     )
+    from bbq_plugin.data.actions import Action
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Action
     from bbq_plugin.report.json import Origin
 
 _Row = TypeVar("_Row")

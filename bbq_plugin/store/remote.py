@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bbq_plugin.data.actions import Action, JournalEntry
 from bbq_plugin.errors import UsageError
-from bbq_plugin.protocols import Action, Entry
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import State, TaskState
+    from bbq_plugin.data.actions import WriteState
+    from bbq_plugin.data.records import TaskState
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -42,7 +43,7 @@ class Standing:
 
 
 class Memory:
-    """`Known` and `Journal` of one project, in one store."""
+    """`ProjectMemory` and `Journal` of one project, in one store."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class Memory:
 
     # -- what was written to it
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Writes that stand or may stand, oldest first."""
         return [_entry(row) for row in self._all(_ENTRIES)]
 
@@ -241,7 +242,7 @@ class Memory:
                 ids.append(int(made.lastrowid or 0))
         return ids
 
-    def mark(self, entries: Mapping[int, int | None], state: State) -> None:
+    def mark(self, entries: Mapping[int, int | None], state: WriteState) -> None:
         """Say how far writes are; for each entry the id of what it made, if that is news."""
         if not entries:
             return
@@ -291,9 +292,9 @@ def _is_held(store: Store, remote: int) -> bool:
     return store.note(_hold_note(remote)) == "true"
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _entry(row: tuple[Any, ...]) -> JournalEntry:
     own, kind, target, reason, before, after, ref, state, at = row
     action = Action(
         kind, target, reason, msgspec.json.decode(before), msgspec.json.decode(after), ref
     )
-    return Entry(own, action, state, at)
+    return JournalEntry(own, action, state, at)

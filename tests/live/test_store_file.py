@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbq_plugin.data.records import Batch
+from bbq_plugin.data.records import Batch, TaskState
 from bbq_plugin.errors import StoreBusyError, StoreError
 from bbq_plugin.live.events import take
 from bbq_plugin.live.feedback import Memory
-from bbq_plugin.protocols import News, TaskState
+from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import Store, columns, holder, read_store, sources
 from bbq_plugin.store.schema import VERSION
 from bbq_plugin.store.transaction import SourceLog
@@ -248,11 +248,11 @@ def test_no_lookup_goes_through_all_answers(store: Store) -> None:
     known = answer("ls:1:7", tags={"gold": "truth"}, version=1.0, at=1.0)
     others = [answer(f"ls:1:{i}", rater=f"r{i}", version=1.0, at=1.0) for i in (8, 9)]
     for one in (others[0], known, others[1]):
-        news = News("made", "1", (one,), answers=(("ls:1:task:3", one.key),))
+        news = ParsedEvent("made", "1", (one,), answers=(("ls:1:task:3", one.key),))
         with store.transaction() as transaction:
             take(transaction, [news], "webhook", "", 0.0)
     with store.transaction() as transaction:
-        take(transaction, [News("gone", "1", gone=(known.key,))], "webhook", "", 0.0)
+        take(transaction, [ParsedEvent("gone", "1", gone=(known.key,))], "webhook", "", 0.0)
     store.db.set_trace_callback(None)
     memory = Memory(store, "label-studio", 1, "http://server")
     store.db.set_trace_callback(said.append)

@@ -25,7 +25,7 @@ from bbq_adapters.label_studio.files import (
 from bbq_adapters.label_studio.question import meaning
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.protocols import News
+from bbq_plugin.protocols import ParsedEvent
 
 if TYPE_CHECKING:
     from bbq_adapters.label_studio.options import Options
@@ -116,7 +116,9 @@ class LabelStudioEvents:
             annotation.completed_by = without_address(annotation.completed_by)
         return _encode(event)
 
-    def __call__(self, event: bytes | Mapping[str, Any], given: Collection[str] = ()) -> News:
+    def __call__(
+        self, event: bytes | Mapping[str, Any], given: Collection[str] = ()
+    ) -> ParsedEvent:
         """What an event means."""
         said = _decoded(event)
         action = said.action[:_LONGEST_WORD]
@@ -126,17 +128,17 @@ class LabelStudioEvents:
         if action in _DELETED:
             ids = [identifier(one.id) for one in said.annotations or ()]
             gone = tuple(f"ls:{project or ''}:{one}" for one in ids if one)
-            return News(action, project, gone=gone, partial=not gone)
+            return ParsedEvent(action, project, gone=gone, partial=not gone)
         if action == "TASKS_DELETED":
             ids = [identifier(one.id) for one in said.tasks or ()]
             tasks = tuple(_task_name(project, one) for one in ids if one)
-            return News(action, project, gone_tasks=tasks, partial=True)
+            return ParsedEvent(action, project, gone_tasks=tasks, partial=True)
         if action in _NOTHING:
-            return News(action, project)
+            return ParsedEvent(action, project)
         if action in _MAYBE_MORE:
-            return News(action, project, partial=True)
+            return ParsedEvent(action, project, partial=True)
         unknown = Skipped("webhook", "an event of an unknown kind", repr(action), expected=True)
-        return News(action, project, (unknown,))
+        return ParsedEvent(action, project, (unknown,))
 
     def remember(self, project: str, plan: Mapping[str, Any]) -> None:
         """What names the items of a project, until its events tell."""
@@ -153,11 +155,11 @@ class LabelStudioEvents:
 
     def _answered(
         self, said: Event, action: str, project: str | None, given: Collection[str]
-    ) -> News:
+    ) -> ParsedEvent:
         annotations = _listed(said.annotation)
         if not annotations:
             # The webhook was set up without its payload.
-            return News(action, project, partial=True)
+            return ParsedEvent(action, project, partial=True)
         shown = {identifier(task.id): task for task in _listed(said.task)}
         by_task: dict[str | None, list[_Annotation]] = {}
         for annotation in annotations:
@@ -182,7 +184,7 @@ class LabelStudioEvents:
             ]
         plan = self._last.get(project)
         kept = None if plan is None else _encode(question.packed(plan)).decode()
-        return News(
+        return ParsedEvent(
             action, project, tuple(records), answers=tuple(answers), partial=lost, plan=kept
         )
 

@@ -18,8 +18,9 @@ from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.adapter import Reading, key_of
 from bbq_adapters.label_studio.client import plain, query
 from bbq_adapters.label_studio.files import epoch, server_task
+from bbq_plugin.data.records import TaskState
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.protocols import Page, TaskState
+from bbq_plugin.protocols import TaskPage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from bbq_adapters.label_studio.options import Options
     from bbq_adapters.label_studio.question import Question
     from bbq_plugin.data.records import Record
-    from bbq_plugin.protocols import Known
+    from bbq_plugin.protocols import ProjectMemory
 
 PAGE_SIZE = 200
 #: Tasks whose ids and counts are compared at once.
@@ -90,7 +91,7 @@ class Pulling:
     def _fingerprint(self, info: Mapping[str, Any]) -> str:
         return question.fingerprint(str(info.get("label_config")), self.options)
 
-    def plan(self, known: Known) -> Question | None:
+    def plan(self, known: ProjectMemory) -> Question | None:
         """How the answers are read, if that is known by now."""
         kept = self._kept(known.state)
         return question.unpacked(kept.plan)
@@ -102,7 +103,7 @@ class Pulling:
         kept = {key: value for key, value in state.items() if key in names and value is not None}
         return State(**kept)
 
-    def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
+    def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """Everything that changed; the last page says that all is in."""
         state = State(self.fingerprint) if everything else self._kept(known.state)
         if not state.began:
@@ -113,22 +114,27 @@ class Pulling:
             yield page
             state, n_done = State(**page.state), page.n_done
         state = replace(state, since=max(state.began, state.since), after=0, began="")
-        yield Page((), (), _kept(state), n_done, n_done)
+        yield TaskPage((), (), _kept(state), n_done, n_done)
         counted = known.n_tasks(), known.n_answers()
         if everything or known.told_tasks() or self._counts() != counted:
             yield from self._sweep(state, known, n_done)
 
     def _page(
-        self, tasks: list[dict[str, Any]], state: State, known: Known, n_done: int, n_left: int
-    ) -> Page:
+        self,
+        tasks: list[dict[str, Any]],
+        state: State,
+        known: ProjectMemory,
+        n_done: int,
+        n_left: int,
+    ) -> TaskPage:
         records, plan = self._read(tasks, question.unpacked(state.plan), known)
         states = tuple(self._task_state(task) for task in tasks)
         packed = question.packed(plan) if plan else None
         state = replace(state, plan=packed, after=states[-1].task)
-        return Page(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
+        return TaskPage(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
-        self, tasks: list[dict[str, Any]], plan: Question | None, known: Known
+        self, tasks: list[dict[str, Any]], plan: Question | None, known: ProjectMemory
     ) -> tuple[list[Record], Question | None]:
         given = known.cancelled_by_push()
         for task in tasks:
@@ -166,7 +172,9 @@ class Pulling:
 
     # -- questions to the server
 
-    def _changed(self, state: State, known: Known) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    def _changed(
+        self, state: State, known: ProjectMemory
+    ) -> Iterator[tuple[list[dict[str, Any]], int]]:
         """Whole tasks that changed, in the order of their ids, and how many are left."""
         if state.since:
             filters = [("updated_at", "greater", "Datetime", _before(state.since))]
@@ -227,7 +235,7 @@ class Pulling:
         totals = plain(listed.response)
         return int(totals.get("total") or 0), int(totals.get("total_annotations") or 0)
 
-    def _sweep(self, state: State, known: Known, n_done: int) -> Iterator[Page]:
+    def _sweep(self, state: State, known: ProjectMemory, n_done: int) -> Iterator[TaskPage]:
         """Compare ids and counts of all tasks: read what differs, drop what is gone."""
         # Before the list is asked for: what comes later may be newer than the list.
         last_id = known.last_id()
@@ -240,7 +248,7 @@ class Pulling:
             yield replace(page, state=_kept(state))
         if missing:
             gone = tuple(sorted(missing))
-            yield Page((), (), _kept(state), n_done, n_done, gone, last_id)
+            yield TaskPage((), (), _kept(state), n_done, n_done, gone, last_id)
 
     def listed(
         self, what: str, asked: str, fields: str, size: int, *, whole: bool = False

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bbq_adapters.label_studio.question import Question as ReadingPlan
-    from bbq_plugin.protocols import Action, Entry, Journal, Known, Page, Plan, State, Wishes
+    from bbq_plugin.data.actions import Action, FeedbackPlan, JournalEntry, WriteState
+    from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskPage
 
 _FIELDS = f"id,project,data,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
 
@@ -130,7 +131,7 @@ class LabelStudioProject:
         )
         return f"project {self.project} ({self._info['title']!r}): {what}"
 
-    def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
+    def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """What has changed."""
         self._looked = True
         self._refresh()
@@ -141,7 +142,7 @@ class LabelStudioProject:
 
     # -- feedback
 
-    def plan(self, wishes: Wishes, journal: Journal, known: Known) -> Plan:
+    def plan(self, goals: FeedbackGoals, journal: Journal, known: ProjectMemory) -> FeedbackPlan:
         """What to write, from the server's state of this moment."""
         self._refresh()
         info = self._info
@@ -154,17 +155,17 @@ class LabelStudioProject:
             sampling=str(info["sampling"] or ""),
             tabs=self._seeing.tabs(),
             enterprise=enterprise,
-            paused=self._seeing.paused(wishes.excluded) if enterprise else frozenset(),
+            paused=self._seeing.paused(goals.excluded) if enterprise else frozenset(),
             overlap=int(info["maximum_annotations"] or 1),
             cohort_percent=_percent(info["overlap_cohort_percentage"]),
         )
-        return planned(now, wishes, entries)
+        return planned(now, goals, entries)
 
     def perform(self, action: Action) -> int | None:
         """Write one action."""
         return self._writing.perform(action)
 
-    def settle(self, entry: Entry) -> tuple[State, int | None]:
+    def settle(self, entry: JournalEntry) -> tuple[WriteState, int | None]:
         """Whether it was written."""
         return self._writing.settle(entry)
 
@@ -176,7 +177,7 @@ class LabelStudioProject:
         """What is otherwise than when it was planned."""
         return self._writing.changed(action)
 
-    def revert(self, entry: Entry) -> str | None:
+    def revert(self, entry: JournalEntry) -> str | None:
         """Put back what was before."""
         return self._writing.revert(entry)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bbq_adapters.label_studio.client import Client
-    from bbq_plugin.protocols import Action
+    from bbq_plugin.data.actions import Action
 
     Values = dict[str, Any]
     #: What is asked, the question, the fields and how many tasks: as `Pulling.listed` takes it.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bbq_adapters.label_studio.client import Client
     from bbq_adapters.label_studio.seeing import Seeing
-    from bbq_plugin.protocols import Action, Entry, State
+    from bbq_plugin.data.actions import Action, JournalEntry, WriteState
 
 #: What a paused rater reads.
 _PAUSED = "Paused for now; the project's managers will be in touch."
@@ -62,7 +62,7 @@ class Writing:
             raise AssertionError(action.kind)
         return ref
 
-    def settle(self, entry: Entry) -> tuple[State, int | None]:
+    def settle(self, entry: JournalEntry) -> tuple[WriteState, int | None]:
         """Whether a write of which the end is unknown was done."""
         action = entry.action
         ref = action.ref if action.ref is not None else self.seeing.created(action)
@@ -74,7 +74,7 @@ class Writing:
         done = now is not None and all(now[key] == action.after[key] for key in _compared(action))
         return ("done" if done else "void"), action.ref if action.kind == "project" else ref
 
-    def revert(self, entry: Entry) -> str | None:
+    def revert(self, entry: JournalEntry) -> str | None:
         """Put the values before back, unless somebody has changed what was written since."""
         action = entry.action
         ref = 0 if action.kind == "project" else action.ref
