@@ -59,8 +59,9 @@ def evaluate(
     The raters of FILES are drawn with replacement, the model is fitted again, and its ranking is
     compared with that of all data: Kendall's tau, and whether the same item comes first.
     """
-    from bbq_plugin import report
-    from bbq_plugin.report.json import distinct
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import distinct, report_json, stability_dict
+    from bbq_plugin.report.tables import stability_table
 
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     origin = source.origin()
@@ -76,11 +77,11 @@ def evaluate(
     with _progress(resamples * len(fits)) as advance:
         found = stability(fits, resamples, source.seed, advance=advance)
     if chosen == "json":
-        emit(report.report_json(report.stability_dict(data, found, origin)), output)
+        emit(report_json(stability_dict(data, found, origin)), output)
     elif chosen == "csv":
-        emit(report.rows_csv(found), output)
+        emit(rows_csv(found), output)
     else:
-        tables = [report.stability_table(found)]
+        tables = [stability_table(found)]
         show(framed(fits[0], origin, distinct(data.warnings, fits[0].warnings), tables), output)
 
 

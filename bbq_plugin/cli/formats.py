@@ -37,7 +37,7 @@ def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click 
     if as_json:
         from dataclasses import asdict
 
-        from bbq_plugin.report import report_json
+        from bbq_plugin.report.json import report_json
 
         document = {"schema": SCHEMA, "adapters": [asdict(one) for one in found]}
         emit(report_json(document), None)
@@ -113,7 +113,7 @@ def write_converted(
 ) -> None:
     """Write comparisons; they are read when it is known that they can be written."""
     from bbq_plugin.data.export import write_comparisons
-    from bbq_plugin.report.files import open_atomically
+    from bbq_plugin.report.atomic import open_atomically
     from bbq_plugin.text import plain
 
     chosen = file_format or _by_suffix(output)

@@ -258,7 +258,7 @@ def pull(
     Needs the extra label-studio.
     """
     from bbq_plugin.live import feedback as remote
-    from bbq_plugin.report import report_json
+    from bbq_plugin.report.json import report_json
     from bbq_plugin.store import Store
 
     with Store(server.store) as store, server.open(store, naming, page_size) as opened:
@@ -455,14 +455,13 @@ def _show_plan(
 ) -> None:
     from rich.text import Text
 
-    from bbq_plugin import report
-    from bbq_plugin.report.json import push_dict
+    from bbq_plugin.report.json import push_dict, report_json
     from bbq_plugin.report.tables import counts_line, plan_table
 
     left = [one.left for one in done if one.left]
     if output_format == "json":
         document = push_dict(project, plan, applied=applied, undone=undone, done=done)
-        emit(report.report_json(document), None)
+        emit(report_json(document), None)
         return
     what = "Put back" if undone else "Written" if applied else "Plan: nothing is written yet"
     actions = plan.actions
