@@ -99,8 +99,8 @@ def fit(
     if chosen == "html" and by is not None and output is None:
         raise UsageError("with --by a page is written for each value; name it with -o report.html")
     fitting.check_intervals(options["model"], options["intervals"])
-    origin = source.origin()
     groups = {"": source.read()} if by is None else source.read_by(by)
+    origin = source.origin()
     results = {
         value: _fit_and_judge(data, origin, source.seed, **options)
         for value, data in groups.items()

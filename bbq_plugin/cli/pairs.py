@@ -112,11 +112,6 @@ def pairs(
     These are the pairs of items in FILES whose comparison is expected to tell most, given how good
     the raters are. Left and right are balanced for each item.
     """
-    from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import distinct, pairs_dict, report_json
-    from bbq_plugin.report.tables import pairs_table
-    from bbq_plugin.report.tasks import label_studio_json, label_studio_tasks
-
     chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
     if chosen != "label-studio" and (rater_key is not None or scores):
         raise UsageError("--rater-key and --scores are for --format label-studio")
@@ -130,7 +125,6 @@ def pairs(
         raise UsageError(
             f"--top-k is for --goal top-k, not for --goal {goal}; leave one of them out"
         )
-    origin = source.origin()
     data = source.read()
     available = _available(source, data, raters, everyone=all_raters)
     fit = fitting.fitted(data, model, priors)
@@ -153,6 +147,12 @@ def pairs(
             exclude=excluded,
             seed=source.seed,
         )
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import distinct, pairs_dict, report_json
+    from bbq_plugin.report.tables import pairs_table
+    from bbq_plugin.report.tasks import label_studio_json, label_studio_tasks
+
+    origin = source.origin()
     found.warnings = (*notes, *found.warnings)
     warnings = distinct(data.warnings, fit.warnings, found.warnings)
     if chosen == "json":

@@ -70,12 +70,7 @@ def raters(
     Each rater of FILES is judged by the ranking that the others make, and gets a verdict with
     reasons, beside quality, agreement, left rate and median time.
     """
-    from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import distinct, raters_dict, report_json, verdict_counts
-    from bbq_plugin.report.tables import raters_table, reason_lines, verdict_lines, way_back_lines
-
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
-    origin = source.origin()
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("these data name no raters, so there is nothing to say of them")
@@ -92,6 +87,11 @@ def raters(
             threshold=threshold,
             before=excluded,
         )
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import distinct, raters_dict, report_json, verdict_counts
+    from bbq_plugin.report.tables import raters_table, reason_lines, verdict_lines, way_back_lines
+
+    origin = source.origin()
     if gone:
         found.warnings = (*found.warnings, gone)
     if chosen == "json":
