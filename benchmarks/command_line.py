@@ -24,9 +24,7 @@ from bbq_plugin.simulation import write_study
 
 LINES = 5000
 SECONDS = 1.5
-IMPORTS = (
-    "import bbq_plugin.cli, bbq_plugin.data.files, bbq_plugin.analysis, bbq_plugin.report.tables"
-)
+IMPORTS = "import bbq_plugin.cli, bbq_plugin.data.files, bbq_plugin.analysis, bbq_plugin.report"
 PYTHON = [sys.executable, "-c"]
 #: Compiled modules are cached, as they are for a user, whatever this process was told.
 CACHING = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
