@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,33 +13,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin.data.answers import answers_of
-from bbq_plugin.data.coding import (
-    SKIPPED_KEPT,
-    RaterCodes,
-    RawCodes,
-    SkipLog,
-    as_text,
-    left_rate,
-    median_time_s,
-    sides_known,
-)
-from bbq_plugin.data.dedupe import Retractions, coded, key_hashes, newest
-from bbq_plugin.data.records import NO_ANSWER, Batch, Comparison, Note, Skipped, Source, Whole
+from bbq_plugin.data.coding import RaterCodes, RawCodes, as_text, coded
+from bbq_plugin.data.dedupe import Retractions, key_hashes, newest
+from bbq_plugin.data.records import NO_ANSWER, Batch, Comparison, FullExport, Note, Skipped, Source
 from bbq_plugin.errors import DataError, FormatError, UsageError, did_you_mean
 from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.records import Record
 
     Mask = NDArray[np.bool_]
-    from collections.abc import Iterable
 
-    from bbq_plugin.data.records import Record
+#: Why a row was left out.
+UNRATED = "no rater in this row, while others have one"
+AGAINST_ITSELF = "an item against itself"
+MERGED = "one item after renaming"
+NO_WINNER = "no winner recorded"
+
+# Indices into OUTCOMES; what is not below TIE is a tie of some kind.
+LEFT, RIGHT, TIE, BOTH_BAD = range(4)
+
+# Skipped rows are counted without limit but kept only so far: a file of ten
+# million self pairs must not fill the memory with the same sentence.
+SKIPPED_KEPT = 1000
+
+# One person may click left all day; when so many never do anything else, the
+# file puts the winner first and the sides were not recorded.
+_ONE_SIDED_RATERS = 5
 
 _KINDS = {
     "rater": "i", "left": "i", "right": "i", "outcome": "b", "key": "q", "weight": "d",
@@ -51,7 +54,7 @@ _KINDS = {
 _USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "version": nan}
 
 
-class Columns:
+class AnswerColumns:
     """Rows are added one by one or many at once; what is not given has its usual value."""
 
     def __init__(self) -> None:
@@ -93,8 +96,123 @@ class Columns:
         column.extend(array(column.typecode, [_USUAL.get(name, 0)]) * (self.n - len(column)))
 
 
-# Indices into OUTCOMES; what is not below TIE is a tie of some kind.
-RIGHT, TIE, BOTH_BAD = 1, 2, 3
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Columns beside the wins of `Comparisons`; None where nothing is known."""
+
+    #: 1: the winner stood on the left, -1: on the right, 0: not side by side, a tie, or not known.
+    side: NDArray[np.int8] | None
+    #: How long the answer took.
+    time_s: NDArray[np.float32] | None
+    #: The place of the answer in time; None: the rows stand in order already.
+    order: NDArray[np.int32] | None
+    #: Whether that order is one of recorded times, and not only that of the rows.
+    dated: bool
+    #: 1: the right answer to a known question, -1: another one, 0: the question is not a known one.
+    gold: NDArray[np.int8] | None
+    #: 1: a ranking in the very order in which its items were shown, -1: in another one; on one of
+    #: its wins, 0 on all others.
+    kept: NDArray[np.int8] | None
+    #: 0: a win, 1 and 2: the two halves of a tie; None: there are no ties.
+    half: NDArray[np.int8] | None
+    #: Of a pair of a ranking or choice: a number of its slate, one for each of a rater's; 0: shown
+    #: as a pair. None: all were.
+    slate: NDArray[np.int64] | None = None
+
+
+def answers_of(
+    columns: dict[str, NDArray[Any]],
+    row: NDArray[np.int64] | None,
+    half: NDArray[np.int8] | None,
+    *,
+    sides: bool,
+) -> Answers:
+    """From the columns of the answers; `row` is the answer of each win, if some have two."""
+    outcome, time_s, gold, kept = (columns[name] for name in ("outcome", "time_s", "gold", "kept"))
+    order, dated = _order(columns["at"])
+    timed = not np.isnan(time_s).all()
+    return Answers(
+        side=_by_win(_side(outcome, columns["slate"]), row) if sides else None,
+        time_s=_by_win(time_s.astype(np.float32), row) if timed else None,
+        order=None if order is None else _by_win(order, row),
+        dated=dated,
+        gold=_by_win(_right(outcome, gold), row) if gold.any() else None,
+        kept=_by_win(kept, row) if kept.any() else None,
+        half=half,
+        slate=_by_win(_slate(columns), row) if columns["slate"].any() else None,
+    )
+
+
+def _slate(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """The pairs of a slate have its name as their key; a store has codes for slates instead."""
+    of_slate = columns["slate"] != 0
+    number = columns.get("key", columns["slate"])
+    return np.where(of_slate, number, 0).astype(np.int64)
+
+
+def _by_win(column: NDArray[Any], row: NDArray[np.int64] | None) -> NDArray[Any]:
+    return column if row is None else column[row]
+
+
+def _side(outcome: NDArray[Any], slate: NDArray[Any]) -> NDArray[np.int8]:
+    side = np.zeros(outcome.size, dtype=np.int8)
+    side[outcome == LEFT] = 1
+    side[outcome == RIGHT] = -1
+    side[slate != 0] = 0
+    return side
+
+
+def _right(outcome: NDArray[Any], gold: NDArray[Any]) -> NDArray[np.int8]:
+    right = np.where(gold == outcome + 1, 1, -1)
+    return np.where(gold > 0, right, 0).astype(np.int8)
+
+
+def _order(at: NDArray[np.float64]) -> tuple[NDArray[np.int32] | None, bool]:
+    """Places in time, and whether times are known; rows without a time keep theirs."""
+    if np.isnan(at[:1]).all() and np.isnan(at).all():
+        return None, False
+    if (at[1:] >= at[:-1]).all():
+        return None, True
+    place = np.empty(at.size, dtype=np.int32)
+    place[np.argsort(at, kind="stable")] = np.arange(at.size, dtype=np.int32)
+    return place, not np.isnan(at).any()
+
+
+def left_rate(
+    rater: NDArray[np.int32], went_left: NDArray[Any], n_raters: int
+) -> NDArray[np.float64]:
+    """Share of each rater's decided answers that went left, NaN for those without any."""
+    n = np.bincount(rater, minlength=n_raters)
+    lefts = np.bincount(rater, weights=went_left, minlength=n_raters)
+    rate = np.full(n_raters, np.nan)
+    np.divide(lefts, n, out=rate, where=n > 0)
+    return rate
+
+
+def sides_known(rater: NDArray[np.int32], went_left: NDArray[np.bool_], n_raters: int) -> bool:
+    """Whether these decided answers tell sides, and not only that the winner is named first."""
+    if not rater.size:
+        return False
+    if went_left.min() != went_left.max():
+        return True
+    # Without names nothing tells one stubborn person from a file that puts the winner first.
+    return n_raters > 0 and np.unique(rater).size < _ONE_SIDED_RATERS
+
+
+def median_time_s(
+    rater: NDArray[np.int32], time_s: NDArray[np.float64], n_raters: int
+) -> NDArray[np.float64] | None:
+    """Median time of each rater, NaN for those without any; None without any time at all."""
+    if not n_raters or not rater.size:
+        return None
+    time_s = time_s[np.lexsort((time_s, rater))]
+    n = np.bincount(rater, minlength=n_raters)
+    start = np.cumsum(n) - n
+    medians = np.full(n_raters, np.nan)
+    known = n > 0
+    low, high = start + (n - 1) // 2, start + n // 2
+    medians[known] = (time_s[low[known]] + time_s[high[known]]) / 2
+    return medians
 
 
 def wins_of(
@@ -173,7 +291,7 @@ def _both_bad_rate(
 def _used(
     names: tuple[str, ...], *columns: NDArray[Any]
 ) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-    """The codes counted anew over the names that occur; code −1 (nobody) becomes 0."""
+    """The codes renumbered over the names that occur; code −1 (no rater) becomes 0."""
     seen = np.zeros(len(names) + 1, dtype=np.bool_)
     for column in columns:
         seen[column] = True
@@ -184,39 +302,18 @@ def _used(
     return [code[column] for column in columns], used
 
 
-def digest_of(data: Comparisons) -> str:
-    """SHA-256 over the sorted names and the rows sorted by them."""
-    item_order = sorted(range(data.n_items), key=data.items.__getitem__)
-    rater_order = sorted(range(data.n_raters), key=data.raters.__getitem__)
-    item_rank, rater_rank = np.empty(data.n_items, "<i4"), np.zeros(max(1, data.n_raters), "<i4")
-    item_rank[item_order] = np.arange(data.n_items)
-    rater_rank[rater_order] = np.arange(data.n_raters)
-    rows = [
-        rater_rank[data.rater],
-        item_rank[data.winner],
-        item_rank[data.loser],
-        data.weight.astype("<f8"),
-    ]
-    order = np.lexsort(rows[::-1])
-    digest = hashlib.sha256(b"bbq.comparisons/1\0" + (b"rated" if data.has_raters else b"unrated"))
-    for names in (data.items, data.raters):
-        digest.update(b"\0".join(b"%d %s" % (len(t), t) for t in _encoded(sorted(names))) + b"\n")
-    for column in rows:
-        digest.update(column[order].tobytes())
-    return digest.hexdigest()
+class SkipLog:
+    """Counts every skipped row and keeps the first ones."""
 
+    def __init__(self) -> None:
+        self.first: list[Skipped] = []
+        self.reasons: Counter[str] = Counter()
 
-def _encoded(names: list[str]) -> list[bytes]:
-    return [name.encode("utf-8", "surrogatepass") for name in names]
-
-
-UNRATED = "no rater in this row, while others have one"
-
-AGAINST_ITSELF = "an item against itself"
-
-MERGED = "one item after renaming"
-
-NO_WINNER = "no winner recorded"
+    def add(self, record: Skipped) -> None:
+        """Count one more."""
+        self.reasons[record.reason] += 1
+        if len(self.first) < SKIPPED_KEPT:
+            self.first.append(record)
 
 
 @dataclass
@@ -263,7 +360,7 @@ class FileLog:
         )
 
 
-class Gatherer:
+class DatasetBuilder:
     """Takes records and batches file by file; `parts` makes the arrays of them."""
 
     def __init__(
@@ -291,7 +388,7 @@ class Gatherer:
         self.files: list[FileLog] = []
         self.unrated: list[tuple[int, str]] = []
         self.n_filtered = 0
-        self.columns = Columns()
+        self.columns = AnswerColumns()
         self.retracted = Retractions()
 
     # -- rows in
@@ -314,7 +411,7 @@ class Gatherer:
             self._add_batch(record)
         elif isinstance(record, Note):
             self.notes[record.text] = None
-        elif not isinstance(record, Whole):
+        elif not isinstance(record, FullExport):
             raise DataError(f"is {record!r}; expected Comparison or Skipped")
 
     def _skip(self, record: Skipped) -> None:
@@ -404,7 +501,7 @@ class Gatherer:
             for i in np.flatnonzero(~good).tolist():
                 where = f"{file.name}:{lines[i]}"
                 name, other = as_text(batch.left[i]), as_text(batch.right[i])
-                # Two names that only `rename` made one: that nobody won was there before.
+                # Two names that only `rename` made one: that there is no winner was so before.
                 itself = name == other or outcome[i] != NO_ANSWER
                 self._skip(_itself(where, name, other) if itself else Skipped(where, NO_WINNER))
             columns = {name: column[good] for name, column in columns.items()}

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+from array import array
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bbq_plugin.data.coding import (
-    Wins,
-    at_row,
-    check_distinct,
-    checked_weight,
-    codes_1d,
-    int32,
-    names_of,
-    weights_1d,
-)
-from bbq_plugin.data.records import Comparison
+from bbq_plugin.data.builder import Answers, DatasetBuilder
+from bbq_plugin.data.coding import Codes, checked_weight
+from bbq_plugin.data.records import Comparison, Skipped, Source
 from bbq_plugin.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
     from bbq_plugin.data.aggregate import Triples
-    from bbq_plugin.data.answers import Answers
-    from bbq_plugin.data.records import Record, Skipped, Source
+    from bbq_plugin.data.records import Record
+
+
+# Codes without names must be dense. This much slack is a matter of taste; codes
+# beyond it are identifiers that were never coded, and would make empty items.
+_MOST_SPARE_CODES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,13 +93,32 @@ class Comparisons:
         Errors name the row by its index, counted from 0. A weight must be finite
         and positive; a row that should not count is dropped, not given weight 0.
         """
-        wins = Wins()
+        items, raters = Codes("item"), Codes("rater")
+        rater, winner, loser, weight = array("i"), array("i"), array("i"), array("d")
+        rated: bool | None = None
         for i, record in enumerate(records):
             try:
-                _add_record(wins, record)
+                who, won, lost, w = _checked_record(record)
+                winner.append(items(won))
+                loser.append(items(lost))
+                _check_distinct(winner[-1], loser[-1], won)
+                rated = _rated_as_before(who, rated=rated, what="row")
+                rater.append(raters(who) if rated else 0)
+                weight.append(w)
             except DataError as error:
                 raise DataError(f"row {i} (counted from 0): {error}") from None
-        return cls(n_comparisons=len(wins.weight), **wins.arrays())
+        if rated is None:
+            raise DataError("there are no comparisons; give at least one row that is not skipped")
+        return cls(
+            rater=np.frombuffer(rater, dtype=np.int32),
+            winner=np.frombuffer(winner, dtype=np.int32),
+            loser=np.frombuffer(loser, dtype=np.int32),
+            weight=np.frombuffer(weight, dtype=np.float64),
+            items=items.names,
+            raters=raters.names,
+            has_raters=rated,
+            n_comparisons=len(weight),
+        )
 
     @classmethod
     def from_comparisons(
@@ -111,24 +130,21 @@ class Comparisons:
         never fitted. Records are taken as they come: two with the same key are
         two answers (upsert by key is the store's business).
         """
-        # Not above: that module needs the names of this one.
-        from bbq_plugin.data.builder import Gatherer  # noqa: PLC0415
-
-        gatherer = Gatherer(merge=False)
-        gatherer.begin("")
+        builder = DatasetBuilder(merge=False)
+        builder.begin("")
         rated: bool | None = None
         for left_out in skipped:
-            gatherer.add(left_out)
+            builder.add(left_out)
         for i, record in enumerate(comparisons):
             try:
                 if isinstance(record, Comparison):
-                    rated = _rated_as_before(record.rater, rated=rated)
-                    check_distinct(record.left, record.right, record.left)
-                gatherer.add(record)
+                    rated = _rated_as_before(record.rater, rated=rated, what="record")
+                    _check_distinct(record.left, record.right, record.left)
+                builder.add(record)
             except DataError as error:
                 key = f", key {record.key!r}" if isinstance(record, Comparison) else ""
                 raise DataError(f"record {i} (counted from 0{key}): {error}") from None
-        return cls(**{**gatherer.parts()[""], "sources": ()})
+        return cls(**{**builder.parts()[""], "sources": ()})
 
     @classmethod
     def from_arrays(
@@ -147,12 +163,12 @@ class Comparisons:
         Names that are not given are "0", "1", …; `rater=None` means that no rater
         is known. Errors name the row by its index, counted from 0.
         """
-        winner = codes_1d(winner, "winner")
-        loser = codes_1d(loser, "loser", like=winner)
+        winner = _codes_1d(winner, "winner")
+        loser = _codes_1d(loser, "loser", like=winner)
         n = winner.size
         if n == 0:
             raise DataError("there are no comparisons; give at least one row")
-        item_names = names_of(items, "item", winner, loser)
+        item_names = _names_of(items, "item", winner, loser)
         rater_names: tuple[str, ...] = ()
         rater_codes: NDArray[Any]
         if rater is None:
@@ -160,19 +176,19 @@ class Comparisons:
                 raise DataError("raters are named but rater is None; give both or neither")
             rater_codes = np.zeros(n, dtype=np.int32)
         else:
-            rater_codes = codes_1d(rater, "rater", like=winner)
-            rater_names = names_of(raters, "rater", rater_codes)
-        winner32, loser32 = int32(winner), int32(loser)
+            rater_codes = _codes_1d(rater, "rater", like=winner)
+            rater_names = _names_of(raters, "rater", rater_codes)
+        winner32, loser32 = _int32(winner), _int32(loser)
         same = winner32 == loser32
         if same.any():
             i = int(same.argmax())
-            with at_row(i):
-                check_distinct(0, 0, item_names[int(winner32[i])])
+            with _at_row(i):
+                _check_distinct(0, 0, item_names[int(winner32[i])])
         return cls(
-            rater=int32(rater_codes),
+            rater=_int32(rater_codes),
             winner=winner32,
             loser=loser32,
-            weight=weights_1d(weight, n),
+            weight=_weights_1d(weight, n),
             items=item_names,
             raters=rater_names,
             has_raters=rater is not None,
@@ -212,32 +228,130 @@ class Comparisons:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the wins by name, whatever the order of rows and the names of files."""
-        from bbq_plugin.data.builder import digest_of  # noqa: PLC0415
-
-        return digest_of(self)
+        item_order = sorted(range(self.n_items), key=self.items.__getitem__)
+        rater_order = sorted(range(self.n_raters), key=self.raters.__getitem__)
+        item_rank = np.empty(self.n_items, "<i4")
+        item_rank[item_order] = np.arange(self.n_items)
+        rater_rank = np.zeros(max(1, self.n_raters), "<i4")
+        rater_rank[rater_order] = np.arange(self.n_raters)
+        rows = [
+            rater_rank[self.rater],
+            item_rank[self.winner],
+            item_rank[self.loser],
+            self.weight.astype("<f8"),
+        ]
+        order = np.lexsort(rows[::-1])
+        digest = hashlib.sha256(
+            b"bbq.comparisons/1\0" + (b"rated" if self.has_raters else b"unrated")
+        )
+        for names in (self.items, self.raters):
+            digest.update(b"\0".join(b"%d %s" % (len(t), t) for t in _encoded(names)) + b"\n")
+        for column in rows:
+            digest.update(column[order].tobytes())
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         raters = f"{self.n_raters} raters" if self.has_raters else "no raters"
         return f"<Comparisons: {self.n_comparisons} of {self.n_items} items by {raters}>"
 
 
-def _add_record(wins: Wins, record: Sequence[Any]) -> None:
+def _checked_record(record: Sequence[Any]) -> tuple[Any, Any, Any, float]:
     if isinstance(record, str) or len(record) not in (3, 4):
         raise DataError(
             f"is {record!r}; expected (rater, winner, loser) or (rater, winner, loser, weight)"
         )
     weight = checked_weight(record[3]) if len(record) == 4 else 1.0
-    winner, loser = wins.items(record[1]), wins.items(record[2])
-    check_distinct(winner, loser, record[1])
-    wins.add(wins.rater_code(record[0]), winner, loser, weight)
+    return record[0], record[1], record[2], weight
 
 
-def _rated_as_before(rater: object, *, rated: bool | None) -> bool:
+def _rated_as_before(rater: object, *, rated: bool | None, what: str) -> bool:
+    """Whether there is a rater; either all rows have one or none has."""
     now = rater is not None
     if rated not in (None, now):
         this, those = ("a rater", "none") if now else ("no rater", "one")
         raise DataError(
-            f"has {this} ({rater!r}) where the records before have {those}; "
-            "give a rater on every record, or None on every record"
+            f"has {this} ({rater!r}) where the {what}s before have {those}; "
+            f"give a rater on every {what}, or None on every {what}"
         )
     return now
+
+
+@contextmanager
+def _at_row(i: int, what: str = "row") -> Iterator[None]:
+    """Add the place to an error, by the index that the caller knows."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{what} {i} (counted from 0): {error}") from None
+
+
+def _check_distinct(a: object, b: object, name: str) -> None:
+    if a == b:
+        raise DataError(f"item {name!r} is compared with itself; drop the row")
+
+
+def _codes_1d(codes: ArrayLike, what: str, like: NDArray[Any] | None = None) -> NDArray[Any]:
+    found = np.asarray(codes)
+    if found.ndim != 1:
+        raise DataError(f"{what} has {found.ndim} dimensions; give a flat array of integer codes")
+    if found.dtype.kind not in "iu" and found.size:
+        raise DataError(
+            f"{what} has type {found.dtype}, not integers; code names first "
+            "(numpy.unique with return_inverse) or use Comparisons.from_records"
+        )
+    if like is not None and found.size != like.size:
+        raise DataError(f"{what} has {found.size} rows, winner has {like.size}; give as many")
+    return found
+
+
+def _names_of(given: Sequence[str] | None, kind: str, *columns: NDArray[Any]) -> tuple[str, ...]:
+    """The names of one kind, after checking that every code has one."""
+    highest = max(int(codes.max()) for codes in columns)
+    if given is None:
+        limit = 2 * columns[0].size + _MOST_SPARE_CODES
+        remedy = "codes run from 0 without large gaps (numpy.unique with return_inverse makes them)"
+    else:
+        limit = len(given)
+        remedy = f"there are {limit} names, so codes run from 0 to {limit - 1}"
+    if highest >= limit or min(int(codes.min()) for codes in columns) < 0:
+        for codes in columns:
+            wrong = (codes < 0) | (codes >= limit)
+            if wrong.any():
+                i = int(wrong.argmax())
+                raise DataError(
+                    f"row {i} (counted from 0): {kind} code is {int(codes[i])}; {remedy}"
+                )
+    if given is None:
+        return tuple(map(str, range(highest + 1)))
+    # Through the same door as named rows, so that an empty or doubled name is refused here too.
+    codes_of = Codes(kind)
+    for i, name in enumerate(given):
+        with _at_row(i, f"{kind} name"):
+            if codes_of(name) != i:
+                raise DataError(f"{name!r} is there already; names are unique")
+    return codes_of.names
+
+
+def _int32(codes: NDArray[Any]) -> NDArray[np.int32]:
+    return np.ascontiguousarray(codes, dtype=np.int32)
+
+
+def _weights_1d(weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+    if weight is None:
+        return np.ones(n)
+    try:
+        found = np.ascontiguousarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weight is not numeric ({error}); give one number a row") from None
+    if found.shape != (n,):
+        raise DataError(f"weight has shape {found.shape}; give one number a row, {n} in all")
+    # NaN goes through min(), so two passes without temporaries decide the good case.
+    if not (found.min() > 0.0 and found.max() < inf):
+        i = int(np.argmin((found > 0.0) & (found < inf)))
+        with _at_row(i):
+            checked_weight(float(found[i]))
+    return found
+
+
+def _encoded(names: tuple[str, ...]) -> list[bytes]:
+    return [name.encode("utf-8", "surrogatepass") for name in sorted(names)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
-from bbq_plugin.data.builder import Gatherer
+from bbq_plugin.data.builder import DatasetBuilder
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError
@@ -65,7 +65,7 @@ class Opened:
     """One open file: its stream, its first bytes, and its SHA-256 once it is read."""
 
     def __init__(self, file: Readable, name: str) -> None:
-        self._raw = _Whole(file)
+        self._raw = _HashingReader(file)
         packed = io.BufferedReader(self._raw, HEAD_BYTES)
         self.stream: io.BufferedReader = _unpacked(packed, name)
         self.head = self.stream.peek(HEAD_BYTES)[:HEAD_BYTES]
@@ -116,17 +116,17 @@ def _unpacked(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]
     """The content decides, not the name."""
     magic = file.peek(4)
     if magic.startswith(_GZIP_MAGIC):
-        return _unpacked_parquet(io.BufferedReader(_Gzip(file, name), HEAD_BYTES), name)
+        return _unpacked_parquet(io.BufferedReader(_GzipReader(file, name), HEAD_BYTES), name)
     return _unpacked_parquet(file, name)
 
 
 def _unpacked_parquet(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:
     if not file.peek(4).startswith(_PARQUET_MAGIC):
         return file
-    return io.BufferedReader(_Lines(_parquet_lines(file, name)), HEAD_BYTES)
+    return io.BufferedReader(_PieceReader(_parquet_lines(file, name)), HEAD_BYTES)
 
 
-class _Whole(io.RawIOBase):
+class _HashingReader(io.RawIOBase):
     """Hashes what passes, and fills every buffer: a pipe would hand over a few bytes at a time."""
 
     def __init__(self, file: Readable) -> None:
@@ -144,7 +144,7 @@ class _Whole(io.RawIOBase):
         return n
 
 
-class _Gzip(io.RawIOBase):
+class _GzipReader(io.RawIOBase):
     """A gzip stream whose faults name the file and the last whole line."""
 
     def __init__(self, file: io.BufferedReader[Any] | io.FileIO, name: str) -> None:
@@ -182,7 +182,7 @@ class _Gzip(io.RawIOBase):
         return n
 
 
-class _Lines(io.RawIOBase):
+class _PieceReader(io.RawIOBase):
     """Pieces of bytes as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -265,9 +265,9 @@ def read(
       and two with the same name become one; `drop_raters` leaves these people out.
     - Other keywords are the adapter's own options, e.g. `both_bad="drop"`.
     """
-    gatherer = Gatherer(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
-    _gather(gatherer, paths, adapter, options)
-    (fields,) = _parts(gatherer, max_skipped).values()
+    builder = DatasetBuilder(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
+    _gather(builder, paths, adapter, options)
+    (fields,) = _parts(builder, max_skipped).values()
     return Comparisons(**fields)
 
 
@@ -288,9 +288,11 @@ def read_by(
     Answers without that tag are counted in `n_filtered`. Nobody knows what the
     value of a skipped row is, so every part counts all of them.
     """
-    gatherer = Gatherer(strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters)
-    _gather(gatherer, paths, adapter, options)
-    parts = _parts(gatherer, max_skipped)
+    builder = DatasetBuilder(
+        strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters
+    )
+    _gather(builder, paths, adapter, options)
+    parts = _parts(builder, max_skipped)
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 
@@ -304,7 +306,7 @@ def records(
 
 
 def _gather(
-    gatherer: Gatherer,
+    builder: DatasetBuilder,
     paths: FileName | Sequence[FileName],
     adapter: str | Adapter | None,
     options: Mapping[str, Any],
@@ -313,11 +315,11 @@ def _gather(
         name = str(path)
         with opened(path) as file:
             chosen, why = chosen_adapter(adapter, file.head, name)
-            log = gatherer.begin(name, chosen.name, why)
-            tagged = bool(gatherer.where) or gatherer.by is not None
+            log = builder.begin(name, chosen.name, why)
+            tagged = bool(builder.where) or builder.by is not None
             for record in found_in(file, chosen, name, options, tagged=tagged):
                 try:
-                    gatherer.add(record)
+                    builder.add(record)
                 except FormatError:
                     raise
                 except DataError as error:
@@ -348,12 +350,12 @@ def _distinct(paths: FileName | Sequence[FileName]) -> list[FileName]:
     return list(found.values())
 
 
-def _parts(gatherer: Gatherer, max_skipped: float) -> dict[str, dict[str, Any]]:
+def _parts(builder: DatasetBuilder, max_skipped: float) -> dict[str, dict[str, Any]]:
     if not 0 <= max_skipped <= 1:
         raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
     try:
-        return gatherer.parts(max_skipped)
+        return builder.parts(max_skipped)
     except FormatError:
         raise
     except DataError as error:
-        raise FormatError(str(error), ", ".join(log.name for log in gatherer.files)) from error
+        raise FormatError(str(error), ", ".join(log.name for log in builder.files)) from error

@@ -70,7 +70,7 @@ class Note(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
-class Whole(msgspec.Struct, frozen=True, gc=False):
+class FullExport(msgspec.Struct, frozen=True, gc=False):
     """This file holds every answer whose key begins so, as of the newest change in it.
 
     A store takes back what such a file no longer holds; where single files are read,
@@ -110,7 +110,7 @@ class Batch:
     records: Callable[[], Iterator[Record]] | None = None
 
 
-Record = Comparison | Skipped | Note | Whole
+Record = Comparison | Skipped | Note | FullExport
 
 
 @dataclass(frozen=True, slots=True)

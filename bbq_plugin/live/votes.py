@@ -8,8 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from bbq_plugin.data.coding import RaterCodes, RawCodes
-from bbq_plugin.data.dedupe import coded
+from bbq_plugin.data.coding import RaterCodes, RawCodes, coded
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError
 from bbq_plugin.store.upsert import checked_key

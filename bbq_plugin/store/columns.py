@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from bbq_plugin.data.dedupe import GOLD_CODES, KEPT_CODES
+from bbq_plugin.data.coding import GOLD_CODES, KEPT_CODES
 from bbq_plugin.data.records import GOLD, SHOWN_ORDER
 from bbq_plugin.errors import StoreError
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.builder import UNRATED, Gatherer, wins_of
+from bbq_plugin.data.builder import UNRATED, DatasetBuilder, wins_of
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import OUTCOMES, Comparison, Source
 from bbq_plugin.errors import DataError
@@ -48,11 +48,11 @@ def read_store(
         plain = comparisons_of(store.load(), names.items.names, names.raters.names, store.ledger())
         if not (where or rename or dropped):
             return plain
-        gatherer = Gatherer(merge=False, where=where, rename=rename, drop_raters=dropped)
-        gatherer.begin(store.path)
+        builder = DatasetBuilder(merge=False, where=where, rename=rename, drop_raters=dropped)
+        builder.begin(store.path)
         for record in records_of(store):
-            gatherer.add(record)
-        (fields,) = gatherer.parts().values()
+            builder.add(record)
+        (fields,) = builder.parts().values()
     fields["warnings"] = (*plain.warnings, *fields["warnings"])
     return replace(Comparisons(**fields), sources=plain.sources)
 
@@ -68,13 +68,13 @@ def read_store_by(
     """Everything that a store holds, split by the value of a tag, as `bbq.read_by` would."""
     with Store(path, writable=False) as store:
         store.db.execute("BEGIN")
-        gatherer = Gatherer(
+        builder = DatasetBuilder(
             merge=False, where=where, by=by, rename=rename, drop_raters=tuple(drop_raters)
         )
-        gatherer.begin(store.path)
+        builder.begin(store.path)
         for record in records_of(store):
-            gatherer.add(record)
-        parts = gatherer.parts()
+            builder.add(record)
+        parts = builder.parts()
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 

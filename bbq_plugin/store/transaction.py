@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbq_plugin.data.builder import FileLog
-from bbq_plugin.data.coding import SkipLog
-from bbq_plugin.data.records import Batch, Comparison, Note, Skipped, Whole
+from bbq_plugin.data.builder import FileLog, SkipLog
+from bbq_plugin.data.records import Batch, Comparison, FullExport, Note, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store import columns
 from bbq_plugin.store.columns import Changes
@@ -167,7 +166,7 @@ class Transaction:
         `by_key`: a key names one answer, whoever gave it. `wholes`: take back what a full
         export no longer holds.
         """
-        covered: list[Whole] = []
+        covered: list[FullExport] = []
         writer = Writer(self.db, self.names, self.changes, log, source, self.last_id, by_key=by_key)
         for record in records:
             if isinstance(record, Batch):
@@ -176,7 +175,7 @@ class Transaction:
                 writer.add(record)
             elif isinstance(record, Note):
                 log.notes[record.text] = None
-            elif isinstance(record, Whole):
+            elif isinstance(record, FullExport):
                 covered.append(record)
             else:
                 raise DataError(f"is {record!r}; expected a Comparison")
@@ -186,7 +185,7 @@ class Transaction:
             self._cover(whole, writer, source)
         return writer.tally
 
-    def _cover(self, whole: Whole, writer: Writer, source: int) -> None:
+    def _cover(self, whole: FullExport, writer: Writer, source: int) -> None:
         """Take back what a full export, if it is the newest, does not hold."""
         newer = self.db.execute(
             "SELECT 1 FROM whole WHERE prefix = ? AND as_of > ?", (whole.prefix, whole.as_of)

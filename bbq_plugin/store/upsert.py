@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from bbq_plugin.data.builder import AGAINST_ITSELF, NO_WINNER, FileLog
-from bbq_plugin.data.coding import as_text
-from bbq_plugin.data.dedupe import coded, told_by
+from bbq_plugin.data.coding import as_text, coded, told_by
 from bbq_plugin.data.records import GOLD, NO_ANSWER, SHOWN_ORDER, Batch, Comparison, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store.columns import slate_code

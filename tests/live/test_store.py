@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.data.records import Comparison, Skipped, Whole
+from bbq_plugin.data.records import Comparison, FullExport, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store import Store, columns
 from bbq_plugin.store.read import records_of
@@ -138,7 +138,7 @@ def test_an_answer_that_was_cancelled_later_is_taken_back_in_any_order(store: St
 def full(store: Store, name: str, as_of: float, *records: Comparison) -> int:
     with store.transaction() as transaction:
         tally = transaction.add(
-            [*records, Whole("ls:1:", as_of)],
+            [*records, FullExport("ls:1:", as_of)],
             "file",
             name,
             0.0,

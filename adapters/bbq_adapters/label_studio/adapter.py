@@ -26,9 +26,9 @@ from bbq_adapters.label_studio.question import make_plan
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import (
     Comparison,
+    FullExport,
     Note,
     Skipped,
-    Whole,
 )
 from bbq_plugin.errors import FormatError, UsageError
 
@@ -331,7 +331,7 @@ def _records(
     reading.check_names(sample)
     for project, as_of in (covered or {}).items():
         if as_of > -inf:
-            yield Whole(project_prefix(project), as_of)
+            yield FullExport(project_prefix(project), as_of)
 
 
 def _first(tasks: Iterator[ExportedTask]) -> tuple[list[ExportedTask], list[ExportedTask]]:

@@ -18,8 +18,7 @@ from bbq_plugin.analysis.raters.evidence import (
     triple_of_row,
 )
 from bbq_plugin.analysis.uncertainty import Floats
-from bbq_plugin.data.answers import Answers
-from bbq_plugin.data.coding import median_time_s
+from bbq_plugin.data.builder import Answers, median_time_s
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.model.rater_types import RaterPopulation
 
