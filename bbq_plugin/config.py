@@ -17,8 +17,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bbq_plugin.data.actions import ASKABLE, Policy, kinds_of
 from bbq_plugin.errors import SettingsError, UsageError
-from bbq_plugin.protocols import ASKABLE, Policy, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,9 @@
-"""Names of items and raters come from files of strangers; here they become harmless text."""
+"""Text that people read: untrusted names made harmless, and numbers written one way everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite, isnan
 
 # A spreadsheet runs a cell that begins with one of these.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -37,3 +38,80 @@ def cell(value: object) -> object:
     if isinstance(value, str) and value.lstrip("'").startswith(_FORMULA_STARTS):
         return "'" + value
     return value
+
+
+#: Shown in place of a number that is not known.
+UNKNOWN = "–"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """With commas between thousands and a typographic minus; never a negative zero."""
+    if value is None or isnan(value):
+        return UNKNOWN
+    if not isfinite(value):
+        return "∞"
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def count(value: float) -> str:
+    """A number of comparisons: whole, or with one digit where ties or weights are fractions."""
+    return number(value, 0 if isnan(value) or float(value).is_integer() else 1)
+
+
+def needed(value: float) -> str:
+    """A forecast number of comparisons, to two digits."""
+    if not isfinite(value):
+        return "out of reach"
+    if value < 100:
+        return f"{value:.0f}"
+    digits = 10 ** (len(f"{value:.0f}") - 2)
+    return f"{round(value / digits) * digits:,.0f}"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """A share as a percentage."""
+    return UNKNOWN if value is None or isnan(value) else f"{100 * value:.{digits}f}%"
+
+
+def chance(p: float) -> str:
+    """A probability as a percentage; no estimate is shown as 0% or 100%."""
+    if p < 0.005:
+        return "<1%"
+    return ">99%" if p >= 0.995 else f"{p:.0%}"
+
+
+def odds(p: float, digits: int = 3) -> str:
+    """A probability as a decimal; no estimate is shown as 0 or 1."""
+    least = 10.0**-digits
+    if p >= 1 - least / 2:
+        return f"> {1 - least:.{digits}f}"
+    return f"< {least:.{digits}f}" if p < least / 2 else number(p, digits)
+
+
+def p_equals(p: float, digits: int = 2) -> str:
+    """What follows the letter P in a sentence: `= 0.93`, or `> 0.99`."""
+    text = odds(p, digits)
+    return text if text[0] in "<>" else f"= {text}"
+
+
+def span(lower: float, upper: float, digits: int = 0) -> str:
+    """Both ends of an interval."""
+    if isnan(lower) or isnan(upper):
+        return UNKNOWN
+    return f"{number(lower, digits)} – {number(upper, digits)}"
+
+
+def ranks(best: int, worst: int) -> str:
+    """The ranks that are possible."""
+    return f"{best}" if best == worst else f"{best}–{worst}"
+
+
+def level_text(level: float) -> str:
+    """A confidence level: 95%, or 99.9%."""
+    return f"{100 * level:.4g}%"
+
+
+def capital(text: str) -> str:
+    """The text with its first letter as a capital."""
+    return text[:1].upper() + text[1:]

@@ -24,7 +24,9 @@ from bbq_plugin.simulation import write_study
 
 LINES = 5000
 SECONDS = 1.5
-IMPORTS = "import bbq_plugin.cli, bbq_plugin.data.files, bbq_plugin.analysis, bbq_plugin.report"
+IMPORTS = (
+    "import bbq_plugin.cli, bbq_plugin.data.files, bbq_plugin.analysis, bbq_plugin.report.tables"
+)
 PYTHON = [sys.executable, "-c"]
 #: Compiled modules are cached, as they are for a user, whatever this process was told.
 CACHING = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}

@@ -18,13 +18,13 @@ BASE = {"errors", "text"}
 DATA = BASE | {"data", "plugins", "protocols", "threads"}
 MODEL = DATA | {"model"}
 ANALYSIS = MODEL | {"analysis"}
-REPORT = ANALYSIS | {"report"}
-LIVE = REPORT | {"store", "config", "simulation", "live"}
+REPORT = ANALYSIS | {"report", "store"}
+LIVE = REPORT | {"config", "simulation", "live"}
 MAY_IMPORT = {
     "errors": set(),
     "text": set(),
     "threads": set(),
-    "config": BASE,
+    "config": BASE | {"data"},
     "protocols": BASE | {"data"},
     "plugins": BASE | {"protocols", "data"},
     "data": DATA,

@@ -18,21 +18,11 @@ from rich.text import Text
 import bbq_plugin as bbq
 from bbq_plugin.cli.study import screen_svg
 from bbq_plugin.live.demo import check_against_truth
-from bbq_plugin.report import (
-    Origin,
-    grouped_csv,
-    leaderboard_csv,
-    leaderboard_table,
-    raters_dict,
-    raters_table,
-    reason_lines,
-    report_dict,
-    report_json,
-    rows_csv,
-    summary_lines,
-)
-from bbq_plugin.report.files import remove_leftovers, write_atomically
+from bbq_plugin.report.atomic import remove_leftovers, write_atomically
+from bbq_plugin.report.csv import grouped_csv, rows_csv
+from bbq_plugin.report.json import Origin, raters_dict, report_dict, report_json
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
+from bbq_plugin.report.tables import leaderboard_table, raters_table, reason_lines, summary_lines
 from bbq_plugin.simulation import Study
 from bbq_plugin.text import cell, plain
 
@@ -89,7 +79,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 _WRITER = """
 import sys
-from bbq_plugin.report.files import remove_leftovers, write_atomically
+from bbq_plugin.report.atomic import remove_leftovers, write_atomically
 for i in range(10**9):
     write_atomically(sys.argv[1], str(i % 10) * 3_000_000)
     print(flush=True)
@@ -169,7 +159,7 @@ def test_the_items_that_are_called_bad_most_often_are_named(fit: bbq.Fit) -> Non
 
 def test_the_csv_reads_back_as_the_leaderboard(fit: bbq.Fit) -> None:
     board = bbq.leaderboard(fit)
-    rows = list(csv.DictReader(StringIO(leaderboard_csv(board))))
+    rows = list(csv.DictReader(StringIO(rows_csv(board))))
     assert [row["item"] for row in rows] == [row.item for row in board]
     assert [float(row["rating"]) for row in rows] == [row.rating for row in board]
 

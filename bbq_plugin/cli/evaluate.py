@@ -59,11 +59,7 @@ def evaluate(
     The raters of FILES are drawn with replacement, the model is fitted again, and its ranking is
     compared with that of all data: Kendall's tau, and whether the same item comes first.
     """
-    from bbq_plugin import report
-    from bbq_plugin.report.json import distinct
-
     chosen = chosen_format(output_format, output, "table", "json", "csv")
-    origin = source.origin()
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("the raters are drawn anew, and these data name no raters")
@@ -75,12 +71,17 @@ def evaluate(
 
     with _progress(resamples * len(fits)) as advance:
         found = stability(fits, resamples, source.seed, advance=advance)
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import distinct, report_json, stability_dict
+    from bbq_plugin.report.tables import stability_table
+
+    origin = source.origin()
     if chosen == "json":
-        emit(report.report_json(report.stability_dict(data, found, origin)), output)
+        emit(report_json(stability_dict(data, found, origin)), output)
     elif chosen == "csv":
-        emit(report.rows_csv(found), output)
+        emit(rows_csv(found), output)
     else:
-        tables = [report.stability_table(found)]
+        tables = [stability_table(found)]
         show(framed(fits[0], origin, distinct(data.warnings, fits[0].warnings), tables), output)
 
 

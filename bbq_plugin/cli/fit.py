@@ -99,8 +99,8 @@ def fit(
     if chosen == "html" and by is not None and output is None:
         raise UsageError("with --by a page is written for each value; name it with -o report.html")
     fitting.check_intervals(options["model"], options["intervals"])
-    origin = source.origin()
     groups = {"": source.read()} if by is None else source.read_by(by)
+    origin = source.origin()
     results = {
         value: _fit_and_judge(data, origin, source.seed, **options)
         for value, data in groups.items()
@@ -139,12 +139,13 @@ def _fit_and_judge(
 
 
 def _print_one(result: Result, chosen: str, output: Path | None) -> None:
-    from bbq_plugin import report
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import report_json
 
     if chosen == "json":
-        emit(report.report_json(_document(result)), output)
+        emit(report_json(_document(result)), output)
     elif chosen == "csv":
-        emit(report.leaderboard_csv(result.board), output)
+        emit(rows_csv(result.board), output)
     elif chosen == "html":
         emit(report_page(result), output)
     else:
@@ -154,13 +155,14 @@ def _print_one(result: Result, chosen: str, output: Path | None) -> None:
 def _print_groups(
     tag: str, results: dict[str, Result], chosen: str, output: Path | None, origin: Origin
 ) -> None:
-    from bbq_plugin import report
+    from bbq_plugin.report.csv import grouped_csv
+    from bbq_plugin.report.json import groups_dict, report_json
 
     if chosen == "json":
         documents = {value: _document(result) for value, result in results.items()}
-        emit(report.report_json(report.groups_dict(tag, documents, origin)), output)
+        emit(report_json(groups_dict(tag, documents, origin)), output)
     elif chosen == "csv":
-        emit(report.grouped_csv({v: result.board for v, result in results.items()}), output)
+        emit(grouped_csv({v: result.board for v, result in results.items()}), output)
     elif chosen == "html" and output is not None:
         for value, result in results.items():
             page = output.with_stem(f"{output.stem}-{file_part(value)}")
@@ -176,9 +178,9 @@ def _print_groups(
 
 
 def _document(result: Result) -> dict[str, Any]:
-    from bbq_plugin import report
+    from bbq_plugin.report.json import report_dict
 
-    return report.report_dict(
+    return report_dict(
         result.data, result.fit, result.board, result.raters, result.origin, stop=result.stop
     )
 
@@ -186,17 +188,18 @@ def _document(result: Result) -> dict[str, Any]:
 def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from bbq_plugin import report
     from bbq_plugin.report.json import all_warnings
+    from bbq_plugin.report.summary import stopping_lines
+    from bbq_plugin.report.tables import leaderboard_table, raters_table, reason_lines
     from bbq_plugin.text import plain
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
-    tables: list[RenderableType] = [report.leaderboard_table(result.board, width=width)]
-    tables += report.stopping_lines(result.stop)
+    tables: list[RenderableType] = [leaderboard_table(result.board, width=width)]
+    tables += stopping_lines(result.stop)
     if result.fit.rated:
-        tables.append(report.raters_table(result.raters, RATERS_SHOWN, width=width))
-        tables += report.reason_lines(result.raters, RATERS_SHOWN, width=width)
+        tables.append(raters_table(result.raters, RATERS_SHOWN, width=width))
+        tables += reason_lines(result.raters, RATERS_SHOWN, width=width)
     warnings = all_warnings(result.fit, result.board, result.raters)
     yield from framed(result.fit, result.origin, warnings, tables)
 
@@ -204,7 +207,7 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
 def report_page(result: Result, title: str | None = None) -> str:
     """The report as one HTML file."""
     try:
-        from bbq_plugin.report.html.page import report_html
+        from bbq_plugin.report.html import report_html
     except ImportError as error:
         raise _missing("the HTML report", error) from error
     with working("Drawing"):

@@ -1,19 +1,26 @@
-"""`bbq formats`: what can be read, how it is recognised, and what can be said about it."""
+"""`bbq formats` and `bbq convert`: what can be read, and what can be written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.output import emit, show
+from bbq_plugin.cli.options import Choice
+from bbq_plugin.cli.output import check_writable, emit, show, tell, working
+from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
 
+    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.plugins import Description
 
 SCHEMA = "bbq.formats/1"
@@ -30,15 +37,15 @@ def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click 
     if as_json:
         from dataclasses import asdict
 
-        from bbq_plugin.report import report_json
+        from bbq_plugin.report.json import report_json
 
         document = {"schema": SCHEMA, "adapters": [asdict(one) for one in found]}
         emit(report_json(document), None)
     else:
-        show(_tables(found), None)
+        show(_format_tables(found), None)
 
 
-def _tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
+def _format_tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
@@ -56,3 +63,87 @@ def _tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
                 table.add_row(*(Text(plain(text)) for text in cells))
             yield table
         yield Text("")
+
+
+_FORMAT_OF_SUFFIX = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+
+def convert_options(command: Any) -> Any:
+    """--layout, --format and --output."""
+    options = [
+        click.option(
+            "--layout",
+            type=Choice(["bbq", "evalica", "crowd-kit", "choix"]),
+            default="bbq",
+            show_default=True,
+            help="Whose columns: bbq reads its own back exactly.",
+        ),
+        click.option(
+            "--format",
+            "file_format",
+            type=Choice(["csv", "jsonl", "parquet"]),
+            help="Default: what the suffix of OUTPUT tells, else csv.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            help="File to write; else it is printed.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command(cls=Command)
+@convert_options
+@reading_options
+def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -> None:
+    """Write comparisons for this and other tools.
+
+    Every row of the output has rater, winner, loser and weight; a tie in FILES is two rows of
+    half the weight, one each way. Other layouts are for other tools.
+    """
+    write_converted(source.read, layout, file_format, output)
+
+
+def write_converted(
+    read: Callable[[], Comparisons], layout: Any, file_format: Any, output: Path | None
+) -> None:
+    """Write comparisons; they are read when it is known that they can be written."""
+    from bbq_plugin.data.export import write_comparisons
+    from bbq_plugin.report.atomic import open_atomically
+    from bbq_plugin.text import plain
+
+    chosen = file_format or _by_suffix(output)
+    check_writable(output)
+    if output is None and chosen == "parquet" and sys.stdout.isatty():
+        raise UsageError("Parquet is not for a terminal; name a file with -o")
+    data = read()
+    with working("Writing"):
+        if output is not None:
+            with open_atomically(output) as file:
+                notes = write_comparisons(data, file, chosen, layout)
+        elif sys.stdout.isatty():
+            shown = io.BytesIO()
+            notes = write_comparisons(data, shown, chosen, layout)
+            # Names may hold what acts on a terminal; in a file or a pipe they stay exact.
+            for line in shown.getvalue().decode().split("\n")[:-1]:
+                click.echo(plain(line))
+        else:
+            notes = write_comparisons(data, sys.stdout.buffer, chosen, layout)
+            sys.stdout.buffer.flush()
+    tell(*notes)
+
+
+def _by_suffix(output: Path | None) -> Any:
+    if output is None:
+        return "csv"
+    said = _FORMAT_OF_SUFFIX.get(output.suffix.lower())
+    if said is None:
+        raise UsageError(
+            f"the suffix of {str(output)!r} tells no format; use {', '.join(_FORMAT_OF_SUFFIX)} "
+            "or name one with --format"
+        )
+    return said

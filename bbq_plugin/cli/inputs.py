@@ -38,7 +38,10 @@ def _matching(typed: str) -> list[str]:
     path = Path(typed)
     if path.is_dir():
         raise FormatError("is a folder", typed, remedy=f"name its files, such as {typed}/*.jsonl")
-    if typed == STDIN or path.exists() or not has_magic(typed):
+    if typed == STDIN or path.exists():
+        return [typed]
+    if not has_magic(typed):
+        _check_there(path)
         return [typed]
     # Not Path.glob: a pattern may be absolute, relative, or climb out with "..".
     matches = glob(typed, recursive=True)  # noqa: PTH207
@@ -46,6 +49,16 @@ def _matching(typed: str) -> list[str]:
     if not found:
         raise FormatError("no file matches this pattern", typed, remedy="check the path")
     return found
+
+
+def _check_there(path: Path) -> None:
+    """Refuse a file that is missing before what reads files is loaded."""
+    try:
+        path.stat()
+    except OSError as error:
+        raise FormatError(
+            f"cannot be read ({error.strerror})", str(path), remedy="check the path"
+        ) from error
 
 
 _SECRET = re.compile(r"secret|token|passw|api_?key|credential|auth|salt", re.IGNORECASE)
@@ -266,10 +279,11 @@ class Input:
 
             with working("Reading"):
                 return self._named(read_store(self.store, **self._filters()))
-        from bbq_plugin.data.files import read
-
+        files = expanded(self.files)
         with working("Reading"):
-            data = read(expanded(self.files), self.adapter, **self._keywords())
+            from bbq_plugin.data.files import read
+
+            data = read(files, self.adapter, **self._keywords())
         return self._named(data)
 
     def read_by(self, tag: str) -> dict[str, Comparisons]:
@@ -280,10 +294,11 @@ class Input:
             with working("Reading"):
                 found = read_store_by(self.store, by=tag, **self._filters())
             return {value: self._named(data) for value, data in found.items()}
-        from bbq_plugin.data.files import read_by
-
+        files = expanded(self.files)
         with working("Reading"):
-            groups = read_by(expanded(self.files), self.adapter, by=tag, **self._keywords())
+            from bbq_plugin.data.files import read_by
+
+            groups = read_by(files, self.adapter, by=tag, **self._keywords())
         return {value: self._named(data) for value, data in groups.items()}
 
     def origin(self) -> Origin:

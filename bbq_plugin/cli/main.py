@@ -1,19 +1,46 @@
-"""The frame around all commands: errors become one line and an exit code, typing errors a hint."""
+"""`bbq`: the group of all commands, loaded when they are used; errors become exit codes.
+
+Imports stand inside the commands: neither `bbq --help` nor an error should wait for numba.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
+from bbq_plugin import __version__
 from bbq_plugin.cli.options import near_miss
 from bbq_plugin.cli.output import leave_pipe
 from bbq_plugin.errors import BBQError, UsageError
 
+#: Where the context keeps what was typed.
 ARGUMENTS = "bbq_plugin.arguments"
+
+#: The module of `bbq_plugin.cli` that has a command, in the order of use.
+HOMES = {
+    "fit": "fit",
+    "raters": "raters",
+    "pairs": "pairs",
+    "evaluate": "evaluate",
+    "convert": "formats",
+    "pull": "projects",
+    "push": "projects",
+    "serve": "live",
+    "connect": "projects",
+    "watch": "live",
+    "status": "store",
+    "store": "store",
+    "formats": "formats",
+    "simulate": "study",
+    "demo": "study",
+    "completion": "main",
+}
 
 
 class Command(click.Command):
@@ -28,7 +55,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands in the order of use; one that is not there is told with what was meant."""
+    """Commands in the order of use; an unknown one is refused with the nearest name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         """In the order of use, not of the alphabet."""
@@ -45,7 +72,20 @@ class Group(click.Group):
 
 
 class Commands(Group):
-    """Turns this package's errors into a line on standard error and an exit code."""
+    """Loads a command when it is used, and turns this package's errors into exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All of them, loaded or not."""
+        return list(HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load the module of a command."""
+        if cmd_name not in HOMES:
+            return None
+        command: click.Command = getattr(
+            import_module(f"bbq_plugin.cli.{HOMES[cmd_name]}"), cmd_name
+        )
+        return command
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program, also for a caller who closed standard input or output."""
@@ -89,3 +129,28 @@ def _printable(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return plain(f"a name cannot be written as UTF-8 ({error.object!r}); mend it in the file")
     return plain(str(error))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bbq")
+def main() -> None:
+    """Leaderboards with honest intervals, and rater quality, from pairwise votes."""
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that makes a SHELL complete.
+
+    \b
+    bash:  bbq completion bash > ~/.local/share/bash-completion/completions/bbq
+    zsh:   bbq completion zsh > ~/.zfunc/_bbq     (a folder of $fpath)
+    fish:  bbq completion fish > ~/.config/fish/completions/bbq.fish
+    """
+    kind = get_completion_class(shell)
+    if kind is None:  # every shell above is known to click
+        raise click.UsageError(f"no completion for {shell}")
+    script = kind(ctx.find_root().command, {}, "bbq", "_BBQ_COMPLETE")
+    # Not .source(): that one starts the shell to ask for its version.
+    click.echo(script.source_template % script.source_vars())

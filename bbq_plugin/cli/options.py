@@ -252,7 +252,7 @@ def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tu
     """Whom an earlier report excluded, as they are called here, and a warning if some are not."""
     if before is None:
         return set(), ""
-    from bbq_plugin.report import excluded_names
+    from bbq_plugin.report.json import excluded_names
 
     named = excluded_names(before.read_bytes(), str(before))
     known = source.known_as(named)

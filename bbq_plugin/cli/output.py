@@ -94,7 +94,7 @@ def emit(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text.encode("utf-8"), nl=False)
         return
-    from bbq_plugin.report import write_atomically
+    from bbq_plugin.report.atomic import write_atomically
 
     write_atomically(output, text)
 
@@ -170,14 +170,14 @@ def framed(
     """Tables with what belongs above and below them; a text is a line of its own."""
     from rich.text import Text
 
-    from bbq_plugin import report
+    from bbq_plugin.report.tables import origin_lines, summary_lines
     from bbq_plugin.text import plain
 
-    for line in report.summary_lines(fit.data, fit):
+    for line in summary_lines(fit.data, fit):
         yield Text(line)
     for table in tables:
         yield Text(table) if isinstance(table, str) else table
     for warning in warnings:
         yield Text(f"Warning: {plain(warning)}", style="yellow")
-    for line in report.origin_lines(fit.data, origin):
+    for line in origin_lines(fit.data, origin):
         yield Text(line, style="dim")

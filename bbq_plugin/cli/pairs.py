@@ -112,9 +112,6 @@ def pairs(
     These are the pairs of items in FILES whose comparison is expected to tell most, given how good
     the raters are. Left and right are balanced for each item.
     """
-    from bbq_plugin import report
-    from bbq_plugin.report.json import distinct
-
     chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
     if chosen != "label-studio" and (rater_key is not None or scores):
         raise UsageError("--rater-key and --scores are for --format label-studio")
@@ -128,7 +125,6 @@ def pairs(
         raise UsageError(
             f"--top-k is for --goal top-k, not for --goal {goal}; leave one of them out"
         )
-    origin = source.origin()
     data = source.read()
     available = _available(source, data, raters, everyone=all_raters)
     fit = fitting.fitted(data, model, priors)
@@ -151,20 +147,26 @@ def pairs(
             exclude=excluded,
             seed=source.seed,
         )
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import distinct, pairs_dict, report_json
+    from bbq_plugin.report.tables import pairs_table
+    from bbq_plugin.report.tasks import label_studio_json, label_studio_tasks
+
+    origin = source.origin()
     found.warnings = (*notes, *found.warnings)
     warnings = distinct(data.warnings, fit.warnings, found.warnings)
     if chosen == "json":
-        emit(report.report_json(report.pairs_dict(data, fit, found, origin)), output)
+        emit(report_json(pairs_dict(data, fit, found, origin)), output)
     elif chosen == "csv":
-        emit(report.rows_csv(found), output)
+        emit(rows_csv(found), output)
         tell(*warnings, what="Warning")
     elif chosen == "label-studio":
         keys = item_keys.split(",")
-        tasks = report.label_studio_tasks(found, keys, rater_key=rater_key, scores=scores)
-        emit(report.label_studio_json(tasks), output)
+        tasks = label_studio_tasks(found, keys, rater_key=rater_key, scores=scores)
+        emit(label_studio_json(tasks), output)
         tell(*warnings, what="Warning")
     else:
-        tables = [report.pairs_table(found, width=width_of(output))]
+        tables = [pairs_table(found, width=width_of(output))]
         show(framed(fit, origin, warnings, tables), output)
 
 

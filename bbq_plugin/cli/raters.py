@@ -70,11 +70,7 @@ def raters(
     Each rater of FILES is judged by the ranking that the others make, and gets a verdict with
     reasons, beside quality, agreement, left rate and median time.
     """
-    from bbq_plugin import report
-    from bbq_plugin.report.json import distinct
-
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
-    origin = source.origin()
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("these data name no raters, so there is nothing to say of them")
@@ -91,13 +87,18 @@ def raters(
             threshold=threshold,
             before=excluded,
         )
+    from bbq_plugin.report.csv import rows_csv
+    from bbq_plugin.report.json import distinct, raters_dict, report_json, verdict_counts
+    from bbq_plugin.report.tables import raters_table, reason_lines, verdict_lines, way_back_lines
+
+    origin = source.origin()
     if gone:
         found.warnings = (*found.warnings, gone)
     if chosen == "json":
-        document = report.raters_dict(data, fit, found, origin, level=level)
-        emit(report.report_json(document), output)
+        document = raters_dict(data, fit, found, origin, level=level)
+        emit(report_json(document), output)
     elif chosen == "csv":
-        emit(report.rows_csv(found), output)
+        emit(rows_csv(found), output)
         tell(*found.warnings, what="Warning")
     elif chosen == "html":
         from bbq_plugin.analysis import leaderboard, stopping
@@ -108,14 +109,14 @@ def raters(
         emit(report_page(Result(data, fit, board, found, stop, origin), "Raters"), output)
     else:
         width = width_of(output)
-        counts = report.verdict_counts(found)
+        counts = verdict_counts(found)
         tables: list[RenderableType] = [
             ", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()),
             found.rule,
-            *report.verdict_lines(found),
-            report.raters_table(found, width=width),
-            *report.reason_lines(found, width=width),
-            *report.way_back_lines(found),
+            *verdict_lines(found),
+            raters_table(found, width=width),
+            *reason_lines(found, width=width),
+            *way_back_lines(found),
         ]
         warnings = distinct(data.warnings, fit.warnings, found.warnings)
         show(framed(fit, origin, warnings, tables), output)

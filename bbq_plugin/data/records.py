@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
 
 Outcome = Literal["left", "right", "tie", "both_bad"]
 
@@ -124,3 +121,17 @@ class Source:
     n_skipped: int
     #: Of the bytes of the file as it is, compressed or not.
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task as it was when its page was read."""
+
+    task: int
+    #: When it last changed, as the tool writes it, and in seconds since 1970.
+    stamp: str
+    at: float
+    n_answers: int
+    n_cancelled: int
+    #: The keys of all its answers, whether they count or not.
+    keys: tuple[str, ...]

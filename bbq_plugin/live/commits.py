@@ -25,7 +25,7 @@ from bbq_plugin.store.columns import Change, joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bbq_plugin.protocols import EventReader, News
+    from bbq_plugin.protocols import ParsedEvent
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -66,8 +66,7 @@ class Retraction(Request[bool]):
 class Event(Request[int]):
     """What an adapter made of one event; how many answers came, changed or went."""
 
-    news: News
-    reader: EventReader
+    news: ParsedEvent
     adapter: str
 
 
@@ -152,9 +151,8 @@ class Commits:
             yield _telling(first, n > 0)
         elif isinstance(first, Event):
             tally = take(
-                transaction, first.reader, [first.news], "hook", first.adapter, at,
-                adapter=first.adapter,
-            )  # fmt: skip
+                transaction, [first.news], "hook", first.adapter, at, adapter=first.adapter
+            )
             yield _telling(first, tally.n_new + tally.n_changed + tally.n_retracted)
         else:
             votes = [request for request in run if isinstance(request, Vote)]

@@ -15,7 +15,7 @@ from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.live.secrets import SECRET_HEADER
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import Hooks, Project
+    from bbq_plugin.protocols import EventSubscription, Project
 
 __all__ = ["Connected", "Door", "connect"]
 
@@ -83,7 +83,7 @@ def connect(
     make = getattr(project, "hooks", None)
     if make is None:
         raise UnsupportedError("this labelling tool sends no events")
-    hooks = cast("Hooks", make())
+    hooks = cast("EventSubscription", make())
     own, is_new = hooks.subscribe(door.webhook, door.headers)
     if not check:
         return Connected(own, is_new, checked=False)

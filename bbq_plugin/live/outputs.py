@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_plugin import report
 from bbq_plugin.analysis import leaderboard, rater_report, stopping
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model import Fit
-from bbq_plugin.report.files import remove_leftovers, write_atomically
+from bbq_plugin.report.atomic import remove_leftovers, write_atomically
+from bbq_plugin.report.csv import rows_csv
 from bbq_plugin.report.history import history_rows, most_points
-from bbq_plugin.report.json import Origin
+from bbq_plugin.report.json import Origin, report_dict, report_json
 from bbq_plugin.report.pseudonyms import pseudonym_key, pseudonymised
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.stopping import Stopping
     from bbq_plugin.config import OutputSettings, Settings
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.report.history import Point
+    from bbq_plugin.store import HistoryPoint
 
 __all__ = ["Written", "judged", "output_key", "write_outputs", "written"]
 
@@ -105,7 +105,7 @@ def judged(fit: Fit, settings: Settings) -> Judged:
 
 def written(
     found: Judged,
-    history: Sequence[Point],
+    history: Sequence[HistoryPoint],
     settings: Settings,
     origin: Origin | None = None,
 ) -> Written:
@@ -126,17 +126,15 @@ def written(
     return Written(tuple(files), tuple(notes), found)
 
 
-def _document(found: Judged, history: Sequence[Point], origin: Origin) -> str:
+def _document(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:
     fit = found.fit
-    return report.report_json(
-        report.report_dict(
-            fit.data, fit, found.board, found.raters, origin, history, stop=found.stop
-        )
+    return report_json(
+        report_dict(fit.data, fit, found.board, found.raters, origin, history, stop=found.stop)
     )
 
 
-def _page(found: Judged, history: Sequence[Point], origin: Origin) -> str:
-    from bbq_plugin.report.html.page import report_html  # noqa: PLC0415 (an extra)
+def _page(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:
+    from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
 
     fit = found.fit
     return report_html(
@@ -150,15 +148,15 @@ def _page(found: Judged, history: Sequence[Point], origin: Origin) -> str:
     )
 
 
-def _leaderboard(found: Judged, history: Sequence[Point], origin: Origin) -> str:  # noqa: ARG001
-    return report.leaderboard_csv(found.board)
+def _leaderboard(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
+    return rows_csv(found.board)
 
 
-def _raters(found: Judged, history: Sequence[Point], origin: Origin) -> str:  # noqa: ARG001
-    return report.rows_csv(found.raters)
+def _raters(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
+    return rows_csv(found.raters)
 
 
-_MAKERS: dict[str, Callable[[Judged, Sequence[Point], Origin], str]] = {
+_MAKERS: dict[str, Callable[[Judged, Sequence[HistoryPoint], Origin], str]] = {
     "report.json": _document,
     "leaderboard.csv": _leaderboard,
     "raters.csv": _raters,

@@ -25,11 +25,6 @@ def grouped_csv(groups: Mapping[str, Iterable[Row]]) -> str:
     return _csv({"group": name, **dict(row)} for name, rows in groups.items() for row in rows)
 
 
-def leaderboard_csv(board: Iterable[Row]) -> str:
-    """Write one line an item, best first."""
-    return rows_csv(board)
-
-
 def _csv(rows: Iterable[Mapping[str, object]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -1,98 +1,33 @@
-"""The leaderboard over time: a point for each refresh, thinned to what can be looked at.
+"""The leaderboard over time: one point for each refresh, thinned to what a reader can use.
 
-Points are kept in Elo, whatever scale a report has: a daemon may be told another scale later, and
-what was kept before still has to mean the same.
+The store keeps points in Elo whatever the scale of a report, because that scale may change later.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bbq_plugin.analysis import Leaderboard
     from bbq_plugin.analysis.leaderboard import Scale
+    from bbq_plugin.store import HistoryPoint
 
-__all__ = [
-    "Moment",
-    "Place",
-    "Placed",
-    "Point",
-    "history_dicts",
-    "history_rows",
-    "moments",
-    "most_points",
-    "spread",
-]
+__all__ = ["history_dicts", "history_rows", "most_points", "spread", "thinned"]
 
 # In a document; the store has more.
 HISTORY_POINTS = 200
 LEAST_POINTS = 20
-PLACES = 20_000  # items times points: some megabytes of JSON
-
-
-class Placed(Protocol):
-    """Where an item stood: its rating with the interval, if one was computed, and its rank."""
-
-    @property
-    def rating(self) -> float:
-        """In Elo."""
-
-    @property
-    def lower(self) -> float | None:
-        """The lower end of the interval."""
-
-    @property
-    def upper(self) -> float | None:
-        """The upper end of the interval."""
-
-    @property
-    def rank(self) -> int:
-        """1 is the best."""
-
-
-class Point(Protocol):
-    """The leaderboard at one refresh, in Elo."""
-
-    @property
-    def at(self) -> float:
-        """When, in seconds since 1970."""
-
-    @property
-    def n_comparisons(self) -> int:
-        """After how many comparisons."""
-
-    @property
-    def items(self) -> Mapping[str, Placed]:
-        """By name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an item stood, on the scale of a report; what is not known is NaN."""
-
-    rating: float
-    lower: float
-    upper: float
-    rank: int
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A point of the history on the scale of a report."""
-
-    at: float
-    n_comparisons: int
-    items: Mapping[str, Place]
+RATINGS = 20_000  # items times points: some megabytes of JSON
 
 
 def history_rows(board: Leaderboard) -> list[tuple[str, float, float, float, int]]:
-    """What to keep of a leaderboard: item, rating, lower, upper, rank."""
+    """What the store keeps of a leaderboard: item, rating, lower, upper, rank."""
     ratings = np.array([(row.rating, row.rating_lower, row.rating_upper) for row in board])
     elo = _rescaled(ratings, board.scale, "elo")
     return [
@@ -101,72 +36,68 @@ def history_rows(board: Leaderboard) -> list[tuple[str, float, float, float, int
     ]
 
 
-def moments(points: Sequence[Point], scale: Scale, most: int) -> list[Moment]:
-    """At most so many points of a history in its order, the first and the last among them.
+def thinned(points: Sequence[HistoryPoint], scale: Scale, most: int) -> list[HistoryPoint]:
+    """At most so many points of a history on a scale, in order, with the first and the last.
 
-    The newest is kept of those that fall into the same step of comparisons: a daemon that refreshes
-    every second for a month has millions, and most of them say the same.
+    Of the points in the same step of comparisons the newest is kept: a daemon that refreshes every
+    second for a month has millions of them, and most are alike.
     """
     kept = spread([point.n_comparisons for point in points], most)
-    return [
-        Moment(points[i].at, points[i].n_comparisons, _on_scale(points[i].items, scale))
-        for i in kept
-    ]
+    return [_on_scale(points[i], scale) for i in kept]
 
 
 def spread(counts: Sequence[int], most: int) -> list[int]:
-    """The places of at most so many points, by their numbers of comparisons."""
+    """Indices of at most so many points, spread over their numbers of comparisons."""
     if len(counts) <= most:
         return list(range(len(counts)))
     low, high = min(counts), max(counts)
     steps = max(1, most - 2)
-    # The first and the last stand for themselves; any other for the step that it ends.
+    # The first and the last are always kept; the others are the newest of their steps.
     newest = {int((n - low) / max(1, high - low) * (steps - 1)): i for i, n in enumerate(counts)}
     return sorted({0, len(counts) - 1, *newest.values()})
 
 
 def most_points(n_items: int) -> int:
-    """How many points a document has room for: fewer where each of them is long."""
-    return max(LEAST_POINTS, min(HISTORY_POINTS, PLACES // max(1, n_items)))
+    """How many points a document has room for: the more items, the fewer points."""
+    return max(LEAST_POINTS, min(HISTORY_POINTS, RATINGS // max(1, n_items)))
 
 
-def history_dicts(history: Sequence[Moment]) -> list[dict[str, Any]]:
+def history_dicts(history: Sequence[HistoryPoint]) -> list[dict[str, Any]]:
     """The history in a JSON document."""
     return [
         {
-            "at": datetime.fromtimestamp(moment.at, UTC).isoformat(timespec="seconds"),
-            "n_comparisons": moment.n_comparisons,
+            "at": datetime.fromtimestamp(point.at, UTC).isoformat(timespec="seconds"),
+            "n_comparisons": point.n_comparisons,
             "items": [
                 {
-                    "item": item,
-                    "rank": place.rank,
-                    "rating": place.rating,
-                    "rating_lower": place.lower,
-                    "rating_upper": place.upper,
+                    "item": name,
+                    "rank": item.rank,
+                    "rating": item.rating,
+                    "rating_lower": item.lower,
+                    "rating_upper": item.upper,
                 }
-                for item, place in sorted(moment.items.items(), key=lambda one: one[1].rank)
+                for name, item in sorted(point.items.items(), key=lambda one: one[1].rank)
             ],
         }
-        for moment in history
+        for point in history
     ]
 
 
-def _on_scale(items: Mapping[str, Placed], scale: Scale) -> dict[str, Place]:
-    elo = np.array(
-        [(place.rating, place.lower, place.upper) for place in items.values()], dtype=np.float64
-    )
-    return {
-        name: Place(rating, lower, upper, items[name].rank)
-        for name, (rating, lower, upper) in zip(
-            items, _rescaled(elo, "elo", scale).tolist(), strict=True
-        )
+def _on_scale(point: HistoryPoint, scale: Scale) -> HistoryPoint:
+    """The point on another scale; an interval that is not known is NaN."""
+    elo = np.array([(i.rating, i.lower, i.upper) for i in point.items.values()], dtype=np.float64)
+    rescaled = _rescaled(elo, "elo", scale).tolist()
+    items = {
+        name: replace(item, rating=rating, lower=lower, upper=upper)
+        for (name, item), (rating, lower, upper) in zip(point.items.items(), rescaled, strict=True)
     }
+    return replace(point, items=items)
 
 
 def _rescaled(ratings: Any, before: Scale, after: Scale) -> Any:
     if before == after:
         return ratings
-    # Not above: documents that hold no fit should not wait for numba.
+    # Not at the top: a document without a fit must not load numba.
     from bbq_plugin.analysis.leaderboard import from_rating, to_rating  # noqa: PLC0415
 
     return to_rating(from_rating(ratings, before), after)

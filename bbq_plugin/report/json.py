@@ -11,17 +11,17 @@ import msgspec
 
 import bbq_plugin
 from bbq_plugin.errors import FormatError
-from bbq_plugin.report.history import history_dicts, moments, most_points
+from bbq_plugin.report.history import history_dicts, most_points, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport, Stability
     from bbq_plugin.analysis.stopping import Stopping
+    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Done, Plan
-    from bbq_plugin.report.history import Point
+    from bbq_plugin.store import HistoryPoint
 
 SCHEMA = "bbq.report/1"
 
@@ -60,7 +60,7 @@ def report_dict(
     board: Leaderboard,
     raters: RaterReport,
     origin: Origin = Origin(),  # noqa: B008 (a frozen value)
-    history: Sequence[Point] | None = None,
+    history: Sequence[HistoryPoint] | None = None,
     stop: Stopping | None = None,
 ) -> dict[str, Any]:
     """Collect everything that is known about one fit under the names of the contract.
@@ -95,7 +95,7 @@ def report_dict(
         "warnings": all_warnings(fit, board, raters),
     }
     if history is not None:
-        kept = moments(history, board.scale, most_points(len(board)))
+        kept = thinned(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)
     return document
 
@@ -238,7 +238,12 @@ PUSH_SCHEMA = "bbq.push/1"
 
 
 def push_dict(
-    project: int, plan: Plan, *, applied: bool, undone: bool = False, done: Iterable[Done] = ()
+    project: int,
+    plan: FeedbackPlan,
+    *,
+    applied: bool,
+    undone: bool = False,
+    done: Iterable[ActionResult] = (),
 ) -> dict[str, Any]:
     """Collect a plan and what became of it under the names of the contract."""
     # By the action itself: of two writes to the same task one may be left and one put back.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbq_plugin.model.fit import LARGEST_COVARIANCE
-from bbq_plugin.text import plain
+from bbq_plugin.text import level_text, needed, p_equals, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +30,7 @@ __all__ = [
     "Sentence",
     "StopSection",
     "answer",
-    "chance",
-    "for_good",
-    "level_text",
-    "more_text",
     "name",
-    "question_text",
     "stop_section",
     "stopping_lines",
 ]
@@ -70,18 +65,6 @@ def name(text: str) -> Name:
     return Name(plain(text))
 
 
-def chance(p: float) -> str:
-    """A probability in two digits; nothing estimated is certain."""
-    if p >= 0.995:
-        return "> 0.99"
-    return "< 0.01" if p < 0.005 else f"= {p:.2f}"
-
-
-def level_text(level: float) -> str:
-    """95%, or 99.9%."""
-    return f"{100 * level:.4g}%"
-
-
 def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) -> Headline:
     """Who is best, how sure that is, and what cannot be told apart.
 
@@ -110,10 +93,10 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
             name(best.item),
             " is better than ",
             name(rows[1].item),
-            f", P {chance(best.p_best)}.",
+            f", P {p_equals(best.p_best)}.",
         )
         return Headline(head, (), settled=True)
-    head = (name(best.item), f" is best, P {chance(best.p_best)}.")
+    head = (name(best.item), f" is best, P {p_equals(best.p_best)}.")
     return Headline(head, _rest(rows, 1, is_open), settled=True)
 
 
@@ -133,12 +116,12 @@ def _unplaced(row: ItemRow, n: int) -> bool:
 def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
     likeliest = max(rows, key=lambda row: row.p_best)
     if likeliest is best:
-        return (name(best.item), f" is ahead, P(best) {chance(best.p_best)}.")
+        return (name(best.item), f" is ahead, P(best) {p_equals(best.p_best)}.")
     return (
         name(best.item),
-        f" has the highest rating (P(best) {chance(best.p_best)}), ",
+        f" has the highest rating (P(best) {p_equals(best.p_best)}), ",
         name(likeliest.item),
-        f" the highest chance to be the best (P {chance(likeliest.p_best)}).",
+        f" the highest chance to be the best (P {p_equals(likeliest.p_best)}).",
     )
 
 
@@ -254,15 +237,10 @@ def question_text(row: Milestone) -> str:
     return {"best": "the best item", "neighbours": "every pair of neighbours"}[row.question]
 
 
-def more_text(n: float) -> str:
-    """A number of comparisons."""
-    return "out of reach" if isinf(n) else f"{n:,.0f}"
-
-
 def _forecast(row: Milestone) -> str:
     if row.known:
-        return f"reached, P {chance(row.probability)}"
+        return f"reached, P {p_equals(row.probability)}"
     if isinf(row.more) and isinf(row.chosen):
         return "out of reach"
-    so_far = "out of reach as so far" if isinf(row.more) else f"{row.more:,.0f} more as so far"
-    return f"{so_far}, {more_text(row.chosen)} if each pair is chosen"
+    so_far = "out of reach as so far" if isinf(row.more) else f"{needed(row.more)} more as so far"
+    return f"{so_far}, {needed(row.chosen)} if each pair is chosen"

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import bbq_plugin
 from bbq_plugin.analysis.raters.reasons import effect_text
-from bbq_plugin.text import counted, plain
+from bbq_plugin.text import UNKNOWN, chance, counted, number, plain, ranks, share, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         RaterRow,
         Stability,
     )
+    from bbq_plugin.data.actions import Action
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Action
     from bbq_plugin.report.json import Origin
 
 _Row = TypeVar("_Row")
@@ -45,8 +45,6 @@ _FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
 # Items that the line on both_bad names.
 _WORST_SHOWN = 3
 
-_UNKNOWN = "–"
-
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
 
@@ -56,15 +54,15 @@ def leaderboard_table(
     """Build the leaderboard; beside each rating the true one, where it is known."""
     digits = 2 if board.scale == "theta" else 0
     columns: list[_Column[ItemRow]] = [
-        ("rank", lambda row: _right(_rank(row.rank, row.rank_best, row.rank_worst))),
+        ("rank", lambda row: _right(_rank(row))),
         ("item", lambda row: Text(plain(row.item))),
-        ("rating", lambda row: _right(_number(row.rating, digits), "bold")),
-        ("interval", lambda row: _right(_span(row.rating_lower, row.rating_upper, digits))),
+        ("rating", lambda row: _right(number(row.rating, digits), "bold")),
+        ("interval", lambda row: _right(span(row.rating_lower, row.rating_upper, digits))),
     ]
     if true_rating is not None:
         columns.append(("truth", lambda row: _truth(row, true_rating[row.item], digits)))
     if width >= _ROOMY - 20:
-        columns.append(("P(best)", lambda row: _right(_chance(row.p_best))))
+        columns.append(("P(best)", lambda row: _right(chance(row.p_best))))
     if width >= _ROOMY:
         columns.append(("n", lambda row: _right(f"{row.n:,.0f}")))
         columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
@@ -89,19 +87,19 @@ def raters_table(
     columns: list[_Column[RaterRow]] = [
         ("rater", lambda row: Text(plain(row.rater))),
         ("n", lambda row: _right(f"{row.n:,.0f}")),
-        ("quality", lambda row: _right(_number(row.quality, 2), "bold")),
+        ("quality", lambda row: _right(number(row.quality, 2), "bold")),
     ]
     if width >= _ROOMY:
         columns.append(
-            ("interval", lambda row: _right(_span(row.quality_lower, row.quality_upper, 2)))
+            ("interval", lambda row: _right(span(row.quality_lower, row.quality_upper, 2)))
         )
     if width >= _ROOMY - 20:
-        columns.append(("agree", lambda row: _right(_share(row.agreement))))
+        columns.append(("agree", lambda row: _right(share(row.agreement))))
     # Not every tool records sides and times; a column of dashes says nothing.
     if width >= _ROOMY and any(_known(row.left_rate) for row in rows):
-        columns.append(("left", lambda row: _right(_share(row.left_rate))))
+        columns.append(("left", lambda row: _right(share(row.left_rate))))
     if width >= _ROOMY and any(_known(row.median_time_s) for row in rows):
-        columns.append(("seconds", lambda row: _right(_number(row.median_time_s, 1))))
+        columns.append(("seconds", lambda row: _right(number(row.median_time_s, 1))))
     columns.append(("verdict", lambda row: Text(row.verdict, _VERDICT_STYLE[row.verdict])))
     if kinds is not None:
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
@@ -165,8 +163,8 @@ def _both_bad_lines(data: Comparisons) -> list[str]:
     rates = data.both_bad_rate.tolist()
     worst = sorted(range(len(rates)), key=lambda i: -rates[i])[:_WORST_SHOWN]
     told = ", ".join(f"{plain(data.items[i])} {_seen(rates[i])}" for i in worst if rates[i])
-    share = _seen(data.n_both_bad / data.n_comparisons)
-    return [f"{share} of the comparisons answered both bad; most often: {told}"]
+    bad = _seen(data.n_both_bad / data.n_comparisons)
+    return [f"{bad} of the comparisons answered both bad; most often: {told}"]
 
 
 def left_out_lines(data: Comparisons) -> list[str]:
@@ -200,10 +198,10 @@ def pairs_table(pairs: NextPairs, *, width: int = _WIDE) -> Table:
         ("right", lambda row: Text(plain(row.right))),
     ]
     if any(row.rater is not None for row in pairs):
-        columns.append(("rater", lambda row: Text(plain(row.rater or _UNKNOWN))))
+        columns.append(("rater", lambda row: Text(plain(row.rater or UNKNOWN))))
     if width >= _ROOMY:
         columns.append(("ahead", lambda row: Text(plain(row.item_a))))
-    columns.append(("P(ahead)", lambda row: _right(_chance(row.p_a_better))))
+    columns.append(("P(ahead)", lambda row: _right(chance(row.p_a_better))))
     if width >= _ROOMY - 20:
         columns.append(("millibits", lambda row: _right(f"{1000 * row.information_bits:.2f}")))
         columns.append(("n so far", lambda row: _right(f"{row.n:,.0f}")))
@@ -223,7 +221,7 @@ def stability_table(found: Stability) -> Table:
         table.add_row(
             row.model,
             f"{row.tau:.4f} ± {row.tau_se:.4f}",
-            _span(row.tau_lower, row.tau_upper, 2),
+            span(row.tau_lower, row.tau_upper, 2),
             f"{row.top1:.1%}",
             f"{row.seconds:.2f}",
         )
@@ -247,39 +245,21 @@ def _table(title: str, columns: list[_Column[_Row]], rows: Iterable[_Row]) -> Ta
 
 def _truth(row: ItemRow, truth: float, digits: int) -> Text:
     missed = not row.rating_lower <= truth <= row.rating_upper
-    return _right(_number(truth, digits), "red" if missed else "cyan")
+    return _right(number(truth, digits), "red" if missed else "cyan")
 
 
-def _rank(rank: int, best: int, worst: int) -> str:
-    return f"{rank}" if best == worst else f"{rank} ({best}–{worst})"
+def _rank(row: ItemRow) -> str:
+    possible = ranks(row.rank_best, row.rank_worst)
+    return possible if possible == f"{row.rank}" else f"{row.rank} ({possible})"
 
 
 def _known(value: float | None) -> bool:
     return value is not None and not isnan(value)
 
 
-def _number(value: float | None, digits: int) -> str:
-    return f"{value:,.{digits}f}" if _known(value) else _UNKNOWN
-
-
-def _share(value: float | None) -> str:
-    return f"{value:.0%}" if _known(value) else _UNKNOWN
-
-
-def _chance(p: float) -> str:
-    """A probability; nothing estimated is certain."""
-    if p < 0.005:
-        return "<1%"
-    return ">99%" if p >= 0.995 else f"{p:.0%}"
-
-
-def _seen(share: float) -> str:
-    """A share of what was counted; 0% and 100% only where there was nothing else."""
-    return f"{share:.0%}" if share in (0, 1) else _chance(share)
-
-
-def _span(lower: float, upper: float, digits: int) -> str:
-    return f"{_number(lower, digits)} … {_number(upper, digits)}"
+def _seen(counted_share: float) -> str:
+    """A share of what was counted; 0% and 100% only where they are exact."""
+    return share(counted_share) if counted_share in (0, 1) else chance(counted_share)
 
 
 def _right(text: str, style: str = "") -> Text:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bbq_plugin.data.actions import Action, JournalEntry
 from bbq_plugin.errors import UsageError
-from bbq_plugin.protocols import Action, Entry
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import State, TaskRef, TaskState
+    from bbq_plugin.data.actions import WriteState
+    from bbq_plugin.data.records import TaskState
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -42,7 +43,7 @@ class Standing:
 
 
 class Memory:
-    """`Known` and `Journal` of one project, in one store."""
+    """`ProjectMemory` and `Journal` of one project, in one store."""
 
     def __init__(
         self,
@@ -131,30 +132,33 @@ class Memory:
         found = cancelled_by_push(self.store)
         return frozenset(ref for remote, _, ref in found if remote == self.id)
 
-    def task_keys(self, task: TaskRef) -> set[str]:
+    def task_keys(self, task: int) -> set[str]:
         """The keys of the answers that a task had, whether a page or an event has told them."""
         return self.page_keys(task) | self.told_keys(task)
 
-    def page_keys(self, task: TaskRef) -> set[str]:
+    def page_keys(self, task: int) -> set[str]:
         """Those that were on the last page of the task."""
         found = self.store.db.execute(
-            "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task.number)
+            "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task)
         ).fetchone()
         return set(msgspec.json.decode(found[0]) if found else ())
 
-    def told_keys(self, task: TaskRef) -> set[str]:
+    def told_keys(self, task: int) -> set[str]:
         """Those that events have told of."""
         told = self.store.db.execute(
-            "SELECT key FROM task_answer WHERE task = ?", (task.name,)
+            "SELECT key FROM task_answer WHERE task = ?", (self._task_name(task),)
         ).fetchall()
         return {key for (key,) in told}
+
+    def _task_name(self, task: int) -> str:
+        return f"ls:{self.project}:task:{task}"
 
     def save_page(
         self,
         transaction: Transaction,
         state: Mapping[str, Any],
         tasks: Sequence[TaskState],
-        gone: Mapping[TaskRef, Collection[str]],
+        gone: Mapping[int, Collection[str]],
     ) -> None:
         """Note what a page says, in the transaction that stores its answers.
 
@@ -163,36 +167,31 @@ class Memory:
         db = transaction.db
         db.executemany(
             "DELETE FROM told_task WHERE project = ? AND task = ?",
-            [(self.project, task.number) for task in (*(t.task for t in tasks), *gone)],
+            [(self.project, task) for task in (*(t.task for t in tasks), *gone)],
         )
         db.executemany(
             "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (
-                    self.id,
-                    t.task.number,
-                    t.stamp,
-                    t.n_answers,
-                    t.n_cancelled,
-                    _encode(t.keys).decode(),
-                )
+                (self.id, t.task, t.stamp, t.n_answers, t.n_cancelled, _encode(t.keys).decode())
                 for t in tasks
             ],
         )
         db.executemany(
             "DELETE FROM remote_task WHERE remote = ? AND task = ?",
-            [(self.id, task.number) for task in gone],
+            [(self.id, task) for task in gone],
         )
-        db.executemany("DELETE FROM task_answer WHERE task = ?", [(task.name,) for task in gone])
+        db.executemany(
+            "DELETE FROM task_answer WHERE task = ?", [(self._task_name(task),) for task in gone]
+        )
         # A new task with the same id: for the next pull.
         newer = [(task, key) for task, keys in gone.items() for key in keys]
         db.executemany(
             "INSERT INTO task_answer VALUES (?, ?)",
-            [(task.name, key) for task, key in newer],
+            [(self._task_name(task), key) for task, key in newer],
         )
         db.executemany(
             "INSERT OR IGNORE INTO told_task VALUES (?, ?)",
-            [(self.project, task.number) for task, _ in newer],
+            [(self.project, task) for task, _ in newer],
         )
         db.execute(
             "UPDATE remote SET state = ?, at = ? WHERE id = ?",
@@ -201,7 +200,7 @@ class Memory:
 
     # -- what was written to it
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Writes that stand or may stand, oldest first."""
         return [_entry(row) for row in self._all(_ENTRIES)]
 
@@ -243,7 +242,7 @@ class Memory:
                 ids.append(int(made.lastrowid or 0))
         return ids
 
-    def mark(self, entries: Mapping[int, int | None], state: State) -> None:
+    def mark(self, entries: Mapping[int, int | None], state: WriteState) -> None:
         """Say how far writes are; for each entry the id of what it made, if that is news."""
         if not entries:
             return
@@ -293,9 +292,9 @@ def _is_held(store: Store, remote: int) -> bool:
     return store.note(_hold_note(remote)) == "true"
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
+def _entry(row: tuple[Any, ...]) -> JournalEntry:
     own, kind, target, reason, before, after, ref, state, at = row
     action = Action(
         kind, target, reason, msgspec.json.decode(before), msgspec.json.decode(after), ref
     )
-    return Entry(own, action, state, at)
+    return JournalEntry(own, action, state, at)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bbq_plugin.data.actions import Action, FeedbackPlan, Policy, kinds_of
 from bbq_plugin.live.feedback import Memory
-from bbq_plugin.protocols import Action, Plan, Policy, kinds_of
 from bbq_plugin.store import Store
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def release(task: int, *entries: int) -> Action:
     )
 
 
-PLAN = Plan(tuple(relabel(task) for task in range(10)))
+PLAN = FeedbackPlan(tuple(relabel(task) for task in range(10)))
 
 
 class Clock:
@@ -94,20 +94,20 @@ def test_a_release_costs_as_many_writes_as_it_takes_back(memory: Memory) -> None
         release(2, other),
     )
     policy = Policy(kinds_of(["relabel"]), 8)
-    whole = policy.allowed(Plan(back), memory.written_at(), memory.store.clock())
+    whole = policy.allowed(FeedbackPlan(back), memory.written_at(), memory.store.clock())
     assert whole.actions == back
     # Four were written: with seven a day there is room for the first of the two.
     some = Policy(kinds_of(["relabel"]), 7).allowed(
-        Plan(back), memory.written_at(), memory.store.clock()
+        FeedbackPlan(back), memory.written_at(), memory.store.clock()
     )
     assert some.actions == back[:1]
-    assert some.notes == ("the budget of 7 writes a day leaves 3 of 4 writes",)
+    assert some.notes == ("4 writes planned; the limit of 7 writes a day allows 3 now",)
 
 
 def test_a_release_that_is_larger_than_the_budget_is_taken_back_newest_first(
     memory: Memory,
 ) -> None:
-    plan = Plan((release(1, 11, 12, 13),))
+    plan = FeedbackPlan((release(1, 11, 12, 13),))
     (some,) = Policy(kinds_of(["relabel"]), 2).allowed(plan, [], memory.store.clock()).actions
     assert some.entries == (12, 13)
     assert Policy(kinds_of(["relabel"]), 0).allowed(plan, [], 0.0).actions == ()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison, Skipped
-from bbq_plugin.report.history import Moment, Place, history_rows
-from bbq_plugin.report.html.page import report_html
+from bbq_plugin.report.history import history_rows
+from bbq_plugin.report.html import report_html
+from bbq_plugin.store import HistoryItem, HistoryPoint
 
 if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport
@@ -42,18 +43,18 @@ class Result:
         return report_html(self.data, self.fit, self.board, self.raters, **options)
 
 
-def history_of(board: Leaderboard, refreshes: int = 12) -> list[Moment]:
+def history_of(board: Leaderboard, refreshes: int = 12) -> list[HistoryPoint]:
     """A history that ends in a leaderboard: ratings come from afar and intervals narrow."""
     rows = history_rows(board)
     found = []
     for i in range(1, refreshes + 1):
         share = i / refreshes
         places = {
-            item: Place(1000 + (rating - 1000) * share, 1000 + (lower - 1000) / share**0.5,
+            item: HistoryItem(1000 + (rating - 1000) * share, 1000 + (lower - 1000) / share**0.5,
                    1000 + (upper - 1000) / share**0.5, rank)
             for item, rating, lower, upper, rank in rows
         }  # fmt: skip
-        found.append(Moment(1.7e9 + 600 * i, 250 * i, places))
+        found.append(HistoryPoint(1.7e9 + 600 * i, 250 * i, "full", places))
     return found
 
 

@@ -4,7 +4,8 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.report.summary import Headline, Name, answer, chance, name
+from bbq_plugin.report.summary import Headline, Name, answer, name
+from bbq_plugin.text import p_equals
 
 
 def wins(**counts: int) -> list[tuple[str, str, str]]:
@@ -78,4 +79,4 @@ def test_names_in_a_sentence_are_harmless_and_marked_as_names() -> None:
     ("p", "said"), [(1.0, "> 0.99"), (0.9949, "= 0.99"), (0.5, "= 0.50"), (0.0, "< 0.01")]
 )
 def test_nothing_estimated_is_certain(p: float, said: str) -> None:
-    assert chance(p) == said
+    assert p_equals(p) == said

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bbq_plugin as bbq
-from bbq_plugin.report import report_dict, report_json
 from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
-from bbq_plugin.report.charts.timeline import _apart, history_spec
-from bbq_plugin.report.history import Moment, Place, history_rows, moments, most_points
+from bbq_plugin.report.charts.items import _apart, history_spec
+from bbq_plugin.report.history import history_rows, most_points, thinned
+from bbq_plugin.report.json import report_dict, report_json
 from bbq_plugin.store import HistoryItem, HistoryPoint
 from tests.report.studies import history_of
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def at(*counts: int) -> list[Moment]:
+def at(*counts: int) -> list[HistoryPoint]:
     return [
-        Moment(1.7e9 + i, n, {"a": Place(1000.0, 990.0, 1010.0, 1)}) for i, n in enumerate(counts)
+        HistoryPoint(1.7e9 + i, n, "full", {"a": HistoryItem(1000.0, 990.0, 1010.0, 1)})
+        for i, n in enumerate(counts)
     ]
 
 
@@ -37,7 +38,7 @@ def test_a_long_history_is_thinned_in_its_order_and_keeps_its_ends(
     counts: list[int], most: int
 ) -> None:
     whole = at(*counts)
-    kept = moments(whole, "elo", most)
+    kept = thinned(whole, "elo", most)
     assert len(kept) <= most
     assert kept == sorted(kept, key=lambda moment: moment.at)
     assert (kept[0], kept[-1]) == (whole[0], whole[-1])
@@ -47,7 +48,7 @@ def test_a_long_history_is_thinned_in_its_order_and_keeps_its_ends(
 
 def test_the_points_that_are_kept_are_spread_over_the_comparisons() -> None:
     # A thousand refreshes within the first thousand votes, and ten within the next nine thousand.
-    kept = moments(at(*range(1000), *range(1000, 10001, 1000)), "elo", 20)
+    kept = thinned(at(*range(1000), *range(1000, 10001, 1000)), "elo", 20)
     counts = [moment.n_comparisons for moment in kept]
     assert {1000 * i for i in range(2, 11)} <= set(counts)
     assert len(counts) <= 20
@@ -61,8 +62,10 @@ def test_what_is_kept_means_the_same_on_every_scale(scale: Scale, demo: Result) 
     for (item, *numbers), (other, *others) in zip(kept, elo, strict=True):
         assert item == other
         assert numbers == pytest.approx(others)
-    point = Moment(0.0, 1, {item: Place(r, lo, hi, rank) for item, r, lo, hi, rank in kept})
-    (shown,) = moments([point], scale, 5)
+    point = HistoryPoint(
+        0.0, 1, "full", {item: HistoryItem(r, lo, hi, rank) for item, r, lo, hi, rank in kept}
+    )
+    (shown,) = thinned([point], scale, 5)
     for row in board:
         assert astuple(shown.items[row.item]) == pytest.approx(
             (row.rating, row.rating_lower, row.rating_upper, row.rank)
@@ -79,7 +82,7 @@ def test_an_interval_that_was_not_computed_is_null_and_leaves_the_line(demo: Res
     parts = (demo.data, demo.fit, demo.board, demo.raters)
     document = json.loads(report_json(report_dict(*parts, history=history)))
     assert document["history"][0]["items"][0]["rating_lower"] is None
-    rows = history_spec(demo.board, moments(history, "elo", 9), FILE, narrow=False)["data"]
+    rows = history_spec(demo.board, thinned(history, "elo", 9), FILE, narrow=False)["data"]
     assert all(row["lower"] == row["rating"] == row["upper"] for row in rows["values"])
     assert 'id="history"' in demo.html(history=history)
 
@@ -122,8 +125,10 @@ def test_the_page_draws_the_history_and_has_it_as_a_table(demo: Result, demo_htm
 
 
 @pytest.mark.parametrize("points", [[], at(5), at(5, 5, 5)])
-def test_without_two_points_to_join_there_is_no_chart(points: list[Moment], demo: Result) -> None:
-    known = [Moment(p.at, p.n_comparisons, history_of(demo.board)[0].items) for p in points]
+def test_without_two_points_to_join_there_is_no_chart(
+    points: list[HistoryPoint], demo: Result
+) -> None:
+    known = [replace(p, items=history_of(demo.board)[0].items) for p in points]
     assert 'id="history"' not in demo.html(history=known)
 
 
@@ -154,8 +159,8 @@ def test_an_item_that_came_later_begins_later_and_one_that_left_is_not_drawn(dem
     for moment in history[:2]:
         items = dict(moment.items)
         del items[late]
-        history[history.index(moment)] = Moment(
-            moment.at, moment.n_comparisons, {**items, "gone": Place(2000.0, 1990.0, 2010.0, 1)}
+        history[history.index(moment)] = replace(
+            moment, items={**items, "gone": HistoryItem(2000.0, 1990.0, 2010.0, 1)}
         )
     rows = history_spec(demo.board, history, FILE, narrow=False)["data"]["values"]
     assert [row["n"] for row in rows if row["line"].endswith(late)] == [750, 1000]

@@ -19,9 +19,10 @@ from bbq_plugin.analysis import stopping
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.report.html.format import FILTERS, count, needed, number, show_name
-from bbq_plugin.report.html.rater_pages import raters_section
+from bbq_plugin.report.filters import environment, show_name
+from bbq_plugin.report.html import raters_section
 from bbq_plugin.report.quality import data_quality, pooled_bias, position_bias
+from bbq_plugin.text import count, needed, number
 from tests.report.studies import HOSTILE, history_of, result_of
 
 if TYPE_CHECKING:
@@ -245,19 +246,25 @@ def test_numbers_are_written_for_people(shown: str, text: str) -> None:
 
 
 def test_all_filters_have_their_names() -> None:
-    assert {"name", "sentence", "plain", "number"} <= FILTERS.keys()
+    assert {"name", "sentence", "plain", "number"} <= environment(
+        "bbq_plugin.report"
+    ).filters.keys()
 
 
 def test_without_the_library_the_error_says_what_to_install(
     demo: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delitem(sys.modules, "bbq_plugin.report.filters", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'bbq-plugin\[charts\]'"):
         demo.html()
 
 
 def test_reports_as_tables_do_not_wait_for_charts() -> None:
-    code = "import sys, bbq_plugin.report\nassert not {'vl_convert', 'jinja2'} & sys.modules.keys()"
+    code = (
+        "import sys, bbq_plugin.report.tables, bbq_plugin.report.html\n"
+        "assert not {'vl_convert', 'jinja2'} & sys.modules.keys()"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -278,7 +285,7 @@ def test_every_excluded_rater_has_a_page_and_what_is_left_out_is_said() -> None:
 def test_of_many_to_watch_twenty_have_a_page_and_the_others_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.report.html.rater_pages.WATCHED_PAGES", 1)
+    monkeypatch.setattr("bbq_plugin.report.html.WATCHED_PAGES", 1)
     study = bbq.simulate(items=6, raters=40, comparisons=1600, guessers=0.3, spread=1.0, seed=1)
     found = result_of(study.arrays(), priors="auto")
     n = sum(row.verdict == "watch" for row in found.raters)
@@ -321,7 +328,7 @@ def test_a_verdict_in_the_table_leads_to_its_page(demo_html: str) -> None:
 def test_more_items_than_a_matrix_can_hold_are_still_reported(
     demo: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("html", "answer"):
+    for module in ("html", "summary"):
         monkeypatch.setattr(f"bbq_plugin.report.{module}.LARGEST_COVARIANCE", 4)
     page = Page(demo.html())
     assert f"{demo.board[0].item} is best" in page.text

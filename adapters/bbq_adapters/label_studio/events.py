@@ -6,14 +6,14 @@ lets anybody in and the login of the data's storage.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bbq_adapters.label_studio import question
-from bbq_adapters.label_studio.answers import TaskReading, key_of, settled
+from bbq_adapters.label_studio.adapter import Reading, key_of
 from bbq_adapters.label_studio.files import (
     Annotation,
     ControlResult,
@@ -22,17 +22,15 @@ from bbq_adapters.label_studio.files import (
     server_task,
     without_address,
 )
-from bbq_adapters.label_studio.keys import answer_key, number, task_named, task_ref
 from bbq_adapters.label_studio.question import meaning
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.protocols import News, Settled
+from bbq_plugin.protocols import ParsedEvent
 
 if TYPE_CHECKING:
-    from bbq_adapters.label_studio.adapter import ReadingOptions
+    from bbq_adapters.label_studio.options import Options
     from bbq_adapters.label_studio.question import Question
-    from bbq_plugin.data.records import Comparison, Record
-    from bbq_plugin.protocols import TaskRef
+    from bbq_plugin.data.records import Record
 
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
@@ -103,7 +101,7 @@ _encode = msgspec.json.Encoder().encode
 class LabelStudioEvents:
     """Reads events; the first answer of a project says how all of its answers are read."""
 
-    def __init__(self, options: ReadingOptions) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
         self._plans: dict[tuple[str | None, bytes], Question] = {}
         #: The last plan of each project. Other threads look it up while events are read.
@@ -119,8 +117,8 @@ class LabelStudioEvents:
         return _encode(event)
 
     def __call__(
-        self, event: bytes | Mapping[str, Any], given: Collection[tuple[int, int]] = ()
-    ) -> News:
+        self, event: bytes | Mapping[str, Any], given: Collection[str] = ()
+    ) -> ParsedEvent:
         """What an event means."""
         said = _decoded(event)
         action = said.action[:_LONGEST_WORD]
@@ -129,28 +127,18 @@ class LabelStudioEvents:
             return self._answered(said, action, project, given)
         if action in _DELETED:
             ids = [identifier(one.id) for one in said.annotations or ()]
-            gone = tuple(answer_key(project, one) for one in ids if one)
-            return News(action, project, gone=gone, partial=not gone)
+            gone = tuple(f"ls:{project or ''}:{one}" for one in ids if one)
+            return ParsedEvent(action, project, gone=gone, partial=not gone)
         if action == "TASKS_DELETED":
             ids = [identifier(one.id) for one in said.tasks or ()]
-            tasks = tuple(task_ref(project, one) for one in ids if one)
-            return News(action, project, gone_tasks=tasks, partial=True)
+            tasks = tuple(_task_name(project, one) for one in ids if one)
+            return ParsedEvent(action, project, gone_tasks=tasks, partial=True)
         if action in _NOTHING:
-            return News(action, project)
+            return ParsedEvent(action, project)
         if action in _MAYBE_MORE:
-            return News(action, project, partial=True)
+            return ParsedEvent(action, project, partial=True)
         unknown = Skipped("webhook", "an event of an unknown kind", repr(action), expected=True)
-        return News(action, project, (unknown,))
-
-    def settle(
-        self, before: Sequence[Comparison], now: Sequence[Comparison], told: Collection[str]
-    ) -> Settled:
-        """Which answers of a task count beside one another, and what is known of the right one."""
-        return settled(before, now, told)
-
-    def task(self, name: str) -> TaskRef:
-        """A task by the name that its answers are stored under."""
-        return task_named(name)
+        return ParsedEvent(action, project, (unknown,))
 
     def remember(self, project: str, plan: Mapping[str, Any]) -> None:
         """What names the items of a project, until its events tell."""
@@ -166,19 +154,19 @@ class LabelStudioEvents:
         return tuple(names) if names else None
 
     def _answered(
-        self, said: Event, action: str, project: str | None, given: Collection[tuple[int, int]]
-    ) -> News:
+        self, said: Event, action: str, project: str | None, given: Collection[str]
+    ) -> ParsedEvent:
         annotations = _listed(said.annotation)
         if not annotations:
             # The webhook was set up without its payload.
-            return News(action, project, partial=True)
+            return ParsedEvent(action, project, partial=True)
         shown = {identifier(task.id): task for task in _listed(said.task)}
         by_task: dict[str | None, list[_Annotation]] = {}
         for annotation in annotations:
             by_task.setdefault(identifier(annotation.task), []).append(annotation)
         name = f"label-studio project {project or 'without id'}"
         records: list[Record] = []
-        answers: list[tuple[TaskRef, str]] = []
+        answers: list[tuple[str, str]] = []
         lost = False
         for own, some in by_task.items():
             # A single task needs no id to be the one that is meant.
@@ -190,13 +178,13 @@ class LabelStudioEvents:
             whole = _whole(task, some, project, name, given)
             records += self._records(whole, said.project, name)
             answers += [
-                (task_ref(whole.project, own), key_of(whole, answer))
+                (_task_name(whole.project, own), key_of(whole, answer))
                 for answer in whole.answers
                 if answer.id is not None and own is not None
             ]
         plan = self._last.get(project)
         kept = None if plan is None else _encode(question.packed(plan)).decode()
-        return News(
+        return ParsedEvent(
             action, project, tuple(records), answers=tuple(answers), partial=lost, plan=kept
         )
 
@@ -210,7 +198,7 @@ class LabelStudioEvents:
             candidates = question.controls_of(controls, self._options, name) if controls else []
             sample = [self._with_all_labels(task, controls, candidates)]
             plan = question.planned(sample, candidates, self._options, name)
-        reading = TaskReading(plan, self._options, name)
+        reading = Reading(plan, self._options, name)
         records: list[Record] = list(reading.records(task))
         if new and plan is not None:
             reading.check_names([task])
@@ -264,12 +252,12 @@ def _whole(
     annotations: list[_Annotation],
     project: str | None,
     name: str,
-    given: Collection[tuple[int, int]],
+    given: Collection[str],
 ) -> ExportedTask:
     """The task with its answers, in the shape that a page of the server has."""
     own = identifier(task.project) or project
     for annotation in annotations:
-        if (number(own), number(identifier(annotation.id))) in given:
+        if given and f"ls:{own or ''}:{identifier(annotation.id)}" in given:
             annotation.was_cancelled = False
     return server_task(
         {
@@ -280,3 +268,7 @@ def _whole(
         },
         name,
     )
+
+
+def _task_name(project: str | None, task: str | None) -> str:
+    return f"ls:{project or ''}:task:{task}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,22 +11,15 @@ import msgspec
 
 from bbq_adapters.label_studio import names
 from bbq_adapters.label_studio.names import Keys, Listed
+from bbq_adapters.label_studio.options import typed
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from bbq_adapters.label_studio.adapter import Meaning, ReadingOptions
     from bbq_adapters.label_studio.files import ExportedTask
     from bbq_adapters.label_studio.names import Source
-
-
-def typed(labels: Mapping[str, str]) -> str:
-    """Labels as one would type them, for a message."""
-    if any("," in label for label in labels):
-        return repr(msgspec.json.encode(labels).decode())
-    return ",".join(f"{label}={meaning}" for label, meaning in labels.items())
-
+    from bbq_adapters.label_studio.options import Meaning, Options
 
 #: The bucket of what was not placed anywhere.
 NOT_PLACED = "_"
@@ -133,9 +125,7 @@ class Question:
     source: Source | None
 
 
-def make_plan(
-    sample: Sequence[ExportedTask], options: ReadingOptions, file: str
-) -> Question | None:
+def make_plan(sample: Sequence[ExportedTask], options: Options, file: str) -> Question | None:
     """The plan for a file that starts with these tasks; None if nobody answered in them."""
     if not sample:
         return None
@@ -156,7 +146,7 @@ def meaning(label: str, labels: Mapping[str, Meaning]) -> Meaning | None:
 
 
 def _told(
-    controls: dict[str, Control], options: ReadingOptions, sample: Sequence[ExportedTask], file: str
+    controls: dict[str, Control], options: Options, sample: Sequence[ExportedTask], file: str
 ) -> tuple[Way, tuple[str, ...]]:
     for name in options.control:
         if name not in controls:
@@ -188,7 +178,7 @@ def _told(
 
 
 def _found(
-    controls: dict[str, Control], options: ReadingOptions, sample: Sequence[ExportedTask], file: str
+    controls: dict[str, Control], options: Options, sample: Sequence[ExportedTask], file: str
 ) -> tuple[Way, tuple[str, ...]]:
     candidates: list[tuple[Way, tuple[str, ...]]] = [
         (way, (control.name,))
@@ -221,7 +211,7 @@ def _found(
     )
 
 
-def _way(control: Control, options: ReadingOptions, *, told: bool) -> Way | None:
+def _way(control: Control, options: Options, *, told: bool) -> Way | None:
     """How this control compares, or None if it does not."""
     if control.kind == "pairwise":
         return "pairwise"
@@ -240,7 +230,7 @@ def _way(control: Control, options: ReadingOptions, *, told: bool) -> Way | None
 
 
 def _is_weak(
-    candidate: tuple[Way, tuple[str, ...]], controls: dict[str, Control], options: ReadingOptions
+    candidate: tuple[Way, tuple[str, ...]], controls: dict[str, Control], options: Options
 ) -> bool:
     way, chosen = candidate
     control = controls[chosen[0]]
@@ -281,7 +271,7 @@ def _source(
     way: Way,
     chosen: tuple[str, ...],
     controls: dict[str, Control],
-    options: ReadingOptions,
+    options: Options,
     sample: Sequence[ExportedTask],
     file: str,
 ) -> Source | None:
@@ -307,7 +297,7 @@ def _source(
 
 
 def _check_buckets(
-    control: Control, options: ReadingOptions, sample: Sequence[ExportedTask], file: str
+    control: Control, options: Options, sample: Sequence[ExportedTask], file: str
 ) -> None:
     for bucket in options.buckets:
         if bucket not in control.buckets and bucket != NOT_PLACED:
@@ -323,7 +313,7 @@ def _check_buckets(
             )
 
 
-def _most_places(control: Control, options: ReadingOptions) -> int | None:
+def _most_places(control: Control, options: Options) -> int | None:
     """Two where a label speaks of sides or ties; labels that only count may go on counting."""
     labels = options.labels or dict.fromkeys(control.labels())
     meanings = [meaning(label, options.labels) for label in labels]
@@ -335,7 +325,7 @@ def _most_places(control: Control, options: ReadingOptions) -> int | None:
 
 
 def _list_source(
-    way: Way, control: Control, options: ReadingOptions, sample: Sequence[ExportedTask], file: str
+    way: Way, control: Control, options: Options, sample: Sequence[ExportedTask], file: str
 ) -> Source | None:
     if options.items:
         if len(options.items) > 1:
@@ -435,7 +425,7 @@ _PERHAPS = ("Choices", "Rating")
 Controls = dict[str, dict[str, Any]]
 
 
-def controls_of(parsed: Any, options: ReadingOptions, name: str) -> list[str]:
+def controls_of(parsed: Any, options: Options, name: str) -> list[str]:
     """The controls of a configuration that compare, surest first; refuse if there is none."""
     controls = {str(key): one for key, one in dict(parsed or {}).items() if isinstance(one, dict)}
     known = [*_SURE, *_PERHAPS]
@@ -459,14 +449,14 @@ def controls_of(parsed: Any, options: ReadingOptions, name: str) -> list[str]:
     return sure or sided or able
 
 
-def _sided(control: dict[str, Any], options: ReadingOptions) -> bool:
+def _sided(control: dict[str, Any], options: Options) -> bool:
     labels = [str(label) for label in control.get("labels") or ()]
     said = [meaning(label, options.labels) for label in labels]
     return len(labels) > 1 and None not in said and any(map(names.is_verdict, labels))
 
 
 def planned(
-    sample: Sequence[ExportedTask], candidates: Sequence[str], options: ReadingOptions, name: str
+    sample: Sequence[ExportedTask], candidates: Sequence[str], options: Options, name: str
 ) -> Question | None:
     """How to read the answers of these tasks, with the configuration's word on the control."""
     if not options.control and len(candidates) == 1 and candidates[0] in collected(sample):
@@ -501,7 +491,7 @@ def _about(controls: Controls, name: str) -> str:
     return f" of {' and '.join(to_names)}" if to_names else ""
 
 
-def fingerprint(label_config: str, options: ReadingOptions) -> str:
+def fingerprint(label_config: str, options: Options) -> str:
     """Changes when answers have to be read in another way."""
     said = msgspec.json.encode((label_config, options), order="sorted")
     return sha256(said).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bbq_plugin.data.records import Comparison, Skipped
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import Page, Project, TaskRef
+    from bbq_plugin.protocols import Project, TaskPage
     from bbq_plugin.store import Change
     from bbq_plugin.store.remote import Memory
     from bbq_plugin.store.transaction import Transaction
@@ -58,12 +58,12 @@ def pull(
     return done
 
 
-def _store(page: Page, transaction: Transaction, memory: Memory, done: Pulled) -> None:
+def _store(page: TaskPage, transaction: Transaction, memory: Memory, done: Pulled) -> None:
     for task in page.tasks:
         # An event may have told of an answer that is newer than the page.
         lost = sorted(memory.task_keys(task.task) - set(task.keys))
         done.n_retracted += transaction.retract(lost, as_of=task.at)[0]
-    newer: dict[TaskRef, list[str]] = {}
+    newer: dict[int, list[str]] = {}
     for gone in page.gone:
         # The id of an answer is not used twice: what was on a page and is deleted stays out. That
         # of a task may be (SQLite), and events may tell of the new task before this page is stored.
@@ -85,7 +85,7 @@ def _store(page: Page, transaction: Transaction, memory: Memory, done: Pulled) -
     memory.save_page(transaction, page.state, page.tasks, newer)
 
 
-def _unbury(page: Page, transaction: Transaction) -> None:
+def _unbury(page: TaskPage, transaction: Transaction) -> None:
     """Answers that count again: the rater's later one, which stood in their place, was deleted.
 
     The server's word is newer than what was taken back before the task last changed.

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.protocols import KINDS, Done, Plan, Wishes
+from bbq_plugin.data.actions import ACTION_KINDS, ActionResult, FeedbackPlan
+from bbq_plugin.protocols import FeedbackGoals
 
 if TYPE_CHECKING:
     from bbq_plugin.analysis import RaterReport
+    from bbq_plugin.data.actions import Action, JournalEntry
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Action, Entry, Project
+    from bbq_plugin.protocols import Project
     from bbq_plugin.store.remote import Memory
 
 # Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
@@ -24,17 +26,17 @@ if TYPE_CHECKING:
 _AT_ONCE = 25
 
 
-def wishes_of(
+def goals_of(
     fit: Fit,
     report: RaterReport,
     *,
-    kinds: frozenset[str] = frozenset(KINDS),
+    kinds: frozenset[str] = frozenset(ACTION_KINDS),
     cancel: bool = False,
     sampling: bool = False,
     n_informative: int = 50,
-) -> Wishes:
+) -> FeedbackGoals:
     """What the verdicts on raters and the uncertainty about items ask for."""
-    return Wishes(
+    return FeedbackGoals(
         excluded={row.rater: _reason(row) for row in report if row.verdict == "exclude"},
         watched={row.rater: _reason(row) for row in report if row.verdict == "watch"},
         information_bits=information_of(fit),
@@ -75,9 +77,9 @@ def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
     return of
 
 
-def make_plan(project: Project, memory: Memory, wishes: Wishes) -> Plan:
+def make_plan(project: Project, memory: Memory, goals: FeedbackGoals) -> FeedbackPlan:
     """What to write now; nothing is written, not even the journal."""
-    return project.plan(wishes, memory, memory)
+    return project.plan(goals, memory, memory)
 
 
 def settle(project: Project, memory: Memory) -> int:
@@ -90,7 +92,7 @@ def settle(project: Project, memory: Memory) -> int:
     return len(open_)
 
 
-def apply(project: Project, memory: Memory, plan: Plan) -> Generator[Done]:
+def apply(project: Project, memory: Memory, plan: FeedbackPlan) -> Generator[ActionResult]:
     """Carry a plan out, in its order; some writes at a time are put on record together."""
     for start in range(0, len(plan.actions), _AT_ONCE):
         some = plan.actions[start : start + _AT_ONCE]
@@ -98,22 +100,24 @@ def apply(project: Project, memory: Memory, plan: Plan) -> Generator[Done]:
         yield from _released(project, memory, [one for one in some if one.entries])
 
 
-def by_hand(project: Project, memory: Memory, wishes: Wishes, shown: Plan) -> Iterator[Done]:
+def by_hand(
+    project: Project, memory: Memory, goals: FeedbackGoals, shown: FeedbackPlan
+) -> Iterator[ActionResult]:
     """Carry out a plan that somebody has looked at, as far as it is planned still.
 
     It may be of yesterday: what became of writes that were cut off since, and whom the verdicts
     are about by now, is in a plan of this moment.
     """
     settle(project, memory)
-    now = {_same(action): action for action in make_plan(project, memory, wishes).actions}
+    now = {_same(action): action for action in make_plan(project, memory, goals).actions}
     chosen = []
     for action in shown.actions:
         if _same(action) in now:
             chosen.append(now[_same(action)])
         else:
-            yield Done(action, f"{action.target} is not planned any more")
+            yield ActionResult(action, f"{action.target} is not planned any more")
     memory.hold(on=False)
-    yield from apply(project, memory, Plan(tuple(chosen)))
+    yield from apply(project, memory, FeedbackPlan(tuple(chosen)))
 
 
 def _same(action: Action) -> bytes:
@@ -122,7 +126,7 @@ def _same(action: Action) -> bytes:
     return msgspec.json.encode((action.kind, action.target, after), order="sorted")
 
 
-def undo(project: Project, memory: Memory) -> Iterator[Done]:
+def undo(project: Project, memory: Memory) -> Iterator[ActionResult]:
     """Put back everything that stands, the newest first; nothing is written alone after that."""
     settle(project, memory)
     entries = memory.entries()[::-1]
@@ -131,10 +135,10 @@ def undo(project: Project, memory: Memory) -> Iterator[Done]:
     for start in range(0, len(entries), _AT_ONCE):
         some = entries[start : start + _AT_ONCE]
         left = _reverted(project, memory, some)
-        yield from (Done(entry.action, left.get(entry.id)) for entry in some)
+        yield from (ActionResult(entry.action, left.get(entry.id)) for entry in some)
 
 
-def _written(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[Done]:
+def _written(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[ActionResult]:
     """Write what is still as it was planned, so that the values before on record are the truth."""
     if not actions:
         return
@@ -145,27 +149,31 @@ def _written(project: Project, memory: Memory, actions: Sequence[Action]) -> Ite
         if left is None:
             chosen.append(action)
         else:
-            yield Done(action, left)
+            yield ActionResult(action, left)
     untried = dict(zip(memory.begin(chosen), chosen, strict=True))
     done: dict[int, int | None] = {}
     try:
         for entry in list(untried):
             action = untried.pop(entry)
             done[entry] = project.perform(action)
-            yield Done(action)
+            yield ActionResult(action)
     finally:
         memory.mark(done, "done")
         memory.mark(dict.fromkeys(untried), "void")
 
 
-def _released(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[Done]:
+def _released(
+    project: Project, memory: Memory, actions: Sequence[Action]
+) -> Iterator[ActionResult]:
     ids = {entry for action in actions for entry in action.entries}
     left = _reverted(project, memory, [e for e in memory.entries()[::-1] if e.id in ids])
     for action in actions:
-        yield Done(action, next((left[entry] for entry in action.entries if entry in left), None))
+        yield ActionResult(
+            action, next((left[entry] for entry in action.entries if entry in left), None)
+        )
 
 
-def _reverted(project: Project, memory: Memory, entries: Sequence[Entry]) -> dict[int, str]:
+def _reverted(project: Project, memory: Memory, entries: Sequence[JournalEntry]) -> dict[int, str]:
     """Take these back, newest first; the reasons for what was left, by entry."""
     project.look([entry.action for entry in entries])
     memory.mark(dict.fromkeys(entry.id for entry in entries), "undoing")

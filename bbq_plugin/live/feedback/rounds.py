@@ -8,16 +8,17 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from bbq_plugin.data.actions import FeedbackPlan
 from bbq_plugin.errors import BBQError
 from bbq_plugin.live.feedback.push import apply, make_plan, settle
-from bbq_plugin.protocols import Plan
 from bbq_plugin.report.tables import counts_line
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.protocols import Done, Policy, Project, Wishes
+    from bbq_plugin.data.actions import ActionResult, Policy
+    from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store.remote import Memory
 
 __all__ = [
@@ -43,8 +44,8 @@ _LONGEST_STOP_S = 5.0
 class Round:
     """What was done, and the plan that is left for somebody to look at."""
 
-    plan: Plan
-    done: tuple[Done, ...] = ()
+    plan: FeedbackPlan
+    done: tuple[ActionResult, ...] = ()
     #: Some of what is left is allowed, but not today.
     short: bool = False
 
@@ -66,19 +67,22 @@ class Round:
 def act(
     project: Project,
     memory: Memory,
-    wishes: Wishes,
+    goals: FeedbackGoals,
     policy: Policy,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Round:
     """Plan, and carry out what the policy allows, each write on record before it is done."""
     settle(project, memory)
-    plan = make_plan(project, memory, wishes)
+    plan = make_plan(project, memory, goals)
     if policy.kinds and memory.held:
-        plan, policy = Plan(plan.actions, (*plan.notes, HELD)), replace(policy, kinds=frozenset())
+        plan, policy = (
+            FeedbackPlan(plan.actions, (*plan.notes, HELD)),
+            replace(policy, kinds=frozenset()),
+        )
     may = policy.allowed(plan, memory.written_at(), memory.store.clock())
     chosen = {id(action) for action in may.actions}
     left = tuple(action for action in plan.actions if id(action) not in chosen)
-    done: list[Done] = []
+    done: list[ActionResult] = []
     if not stopping():
         with closing(apply(project, memory, may)) as written:
             for one in written:
@@ -86,7 +90,7 @@ def act(
                 if stopping():
                     break
     short = any(action.is_of(policy.kinds) for action in left)
-    return Round(Plan(left, may.notes), tuple(done), short)
+    return Round(FeedbackPlan(left, may.notes), tuple(done), short)
 
 
 class Rounds:

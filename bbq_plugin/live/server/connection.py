@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from bbq_plugin.data.actions import Policy
 from bbq_plugin.errors import BBQError
 from bbq_plugin.live.feedback import OpenProject, Rounds, pull, standing
 from bbq_plugin.live.server.plans import Feedback
-from bbq_plugin.protocols import Policy
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:

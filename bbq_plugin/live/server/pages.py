@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import sqlite3
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import ceil, exp, isnan
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-import jinja2
 import msgspec
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -20,9 +18,10 @@ from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.live.server import shapes as charts
 from bbq_plugin.live.server.guard import COOKIE, headers_of
 from bbq_plugin.live.server.view import MATRIX
-from bbq_plugin.report.html.format import FILTERS, ranks, span
-from bbq_plugin.report.summary import answer, level_text
+from bbq_plugin.report.filters import environment
+from bbq_plugin.report.summary import answer
 from bbq_plugin.store.schema import connect
+from bbq_plugin.text import level_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -213,7 +212,7 @@ class Pages:
     ) -> None:
         self.view, self.webhook, self.rules = view, webhook, rules
         self.feedback, self.base_url, self.title = feedback, base_url, title
-        self._env = _environment()
+        self._env = environment("bbq_plugin.live.server", "bbq_plugin.report")
 
     def routes(self) -> list[Route]:
         """What a browser may ask for."""
@@ -491,32 +490,3 @@ class Cell:
 
 def _cell(p: float, open_: float, is_apart: bool) -> Cell:  # noqa: FBT001
     return Cell(p, min(6, int(p * 7)), open_ < p < 1 - open_, is_apart)
-
-
-def _environment() -> jinja2.Environment:
-    env = jinja2.Environment(
-        # What the report says in the same words has one template.
-        loader=jinja2.ChoiceLoader(
-            [
-                jinja2.PackageLoader("bbq_plugin.live.server"),
-                jinja2.PackageLoader("bbq_plugin.report"),
-            ]
-        ),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    env.filters.update(FILTERS, moment=_moment, query=urlencode)
-    env.globals.update(span=span, ranks=ranks)
-    return env
-
-
-def _moment(at: float | None) -> str:
-    """A time as text, in UTC."""
-    if at is None:
-        return "–"
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, OSError, ValueError):
-        return "–"

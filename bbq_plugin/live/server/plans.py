@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bbq_plugin.errors import BBQError
-from bbq_plugin.live.feedback import Standing, act, by_hand, make_plan, settle, undo, wishes_of
+from bbq_plugin.live.feedback import Standing, act, by_hand, goals_of, make_plan, settle, undo
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bbq_plugin.data.actions import Action, ActionResult, FeedbackPlan, Policy
     from bbq_plugin.live.feedback import Memory, Round
     from bbq_plugin.live.server.view import Moment, View
-    from bbq_plugin.protocols import Action, Done, Plan, Policy, Project, Wishes
+    from bbq_plugin.protocols import FeedbackGoals, Project
 
 __all__ = [
     "Feedback",
@@ -36,7 +37,7 @@ class PlanState:
     alone: str = ""
     busy: bool = False
     at: float | None = None
-    plan: Plan | None = None
+    plan: FeedbackPlan | None = None
     #: Names the plan: only the one that was looked at is carried out.
     mark: str = ""
     n_done: int = 0
@@ -102,7 +103,7 @@ class Feedback:
             # Not before it is our turn: a pull that was under way has brought more.
             moment = self._view.moment
             if moment is not None:
-                found.append(act(project, memory, self._wishes(moment), policy, stopping))
+                found.append(act(project, memory, self._goals(moment), policy, stopping))
 
         def acted(state: PlanState) -> PlanState:
             self._use(work)
@@ -152,37 +153,37 @@ class Feedback:
         moment = self._view.moment
         if moment is None:
             return replace(state, problem="there are no answers yet")
-        found: list[Plan] = []
-        wishes = self._wishes(moment)
+        found: list[FeedbackPlan] = []
+        goals = self._goals(moment)
 
         def work(project: Project, memory: Memory) -> None:
             settle(project, memory)
-            found.append(make_plan(project, memory, wishes))
+            found.append(make_plan(project, memory, goals))
 
         self._use(work)
         return replace(self._with(state, found[0]), n_done=0, n_undone=0, left=())
 
-    def _with(self, state: PlanState, plan: Plan) -> PlanState:
+    def _with(self, state: PlanState, plan: FeedbackPlan) -> PlanState:
         return replace(state, plan=plan, mark=_mark(plan), at=self._view.engine.store.clock())
 
     def _applied(self, state: PlanState) -> PlanState:
         plan, moment = state.plan, self._view.moment
         if plan is None or moment is None:
             return state
-        wishes = self._wishes(moment)
-        done: list[Done] = []
-        self._use(lambda project, memory: done.extend(by_hand(project, memory, wishes, plan)))
+        goals = self._goals(moment)
+        done: list[ActionResult] = []
+        self._use(lambda project, memory: done.extend(by_hand(project, memory, goals, plan)))
         return _ended(state, n_done=sum(one.left is None for one in done), done=done)
 
     def _undone(self, state: PlanState, mark: str) -> PlanState:
         if mark != self._standing().mark:
             return replace(state, problem="more was written meanwhile; look at it again")
-        done: list[Done] = []
+        done: list[ActionResult] = []
         self._use(lambda project, memory: done.extend(undo(project, memory)))
         return _ended(state, n_undone=sum(one.left is None for one in done), done=done)
 
-    def _wishes(self, moment: Moment) -> Wishes:
-        found = wishes_of(moment.fit, moment.raters)
+    def _goals(self, moment: Moment) -> FeedbackGoals:
+        found = goals_of(moment.fit, moment.raters)
         self._view.excluded.keep(found.excluded)
         return found
 
@@ -192,12 +193,12 @@ class Feedback:
 
 
 def _ended(
-    state: PlanState, *, n_done: int = 0, n_undone: int = 0, done: Sequence[Done]
+    state: PlanState, *, n_done: int = 0, n_undone: int = 0, done: Sequence[ActionResult]
 ) -> PlanState:
     left = tuple(one.left for one in done if one.left)
     return replace(state, plan=None, mark="", n_done=n_done, n_undone=n_undone, left=left)
 
 
-def _mark(plan: Plan) -> str:
+def _mark(plan: FeedbackPlan) -> str:
     said = msgspec.json.encode([(a.kind, a.target, a.before, a.after) for a in plan.actions])
     return hashlib.sha256(said).hexdigest()[:16]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.protocols import EventReader, News
+    from bbq_plugin.protocols import EventReader, ParsedEvent
     from bbq_plugin.store import Store
 
 __all__ = [
@@ -139,7 +139,7 @@ class Worker:
         reader: EventReader,
         *,
         tool: str = "label-studio",
-        given: Callable[[], Collection[tuple[int, int]]] = frozenset,
+        given: Callable[[], Collection[str]] = frozenset,
         on_fit: Callable[[], None] = lambda: None,
         on_partial: Callable[[], None] = lambda: None,
         tell: Callable[[str], None] = lambda _: None,
@@ -252,7 +252,9 @@ class Worker:
             self._on_partial()
         return len(letters)
 
-    def _read(self, letters: Sequence[Letter]) -> tuple[list[tuple[int, News]], dict[int, str]]:
+    def _read(
+        self, letters: Sequence[Letter]
+    ) -> tuple[list[tuple[int, ParsedEvent]], dict[int, str]]:
         news, refused = [], {}
         given = self._given()
         for own, _, body in letters:
@@ -264,14 +266,14 @@ class Worker:
                 refused[own] = _reason(error)
         return news, refused
 
-    def _check_project(self, news: News) -> None:
+    def _check_project(self, news: ParsedEvent) -> None:
         if self.project is not None and news.project not in (None, self.project):
             raise DataError(
                 f"it is of project {news.project}, and --project {self.project} was given; serve "
                 "each project from a store of its own, or both without --project"
             )
 
-    def _store_one(self, own: int, news: News) -> None:
+    def _store_one(self, own: int, news: ParsedEvent) -> None:
         try:
             self._store([news], [own], {})
         except Exception as error:
@@ -279,7 +281,9 @@ class Worker:
                 raise
             self._store([], [own], {own: _reason(error)})
 
-    def _store(self, news: Iterable[News], letters: Iterable[int], refused: dict[int, str]) -> None:
+    def _store(
+        self, news: Iterable[ParsedEvent], letters: Iterable[int], refused: dict[int, str]
+    ) -> None:
         """Answers in and events out, in one transaction: each event counts once."""
         store = self.engine.store
         with self.engine.writing():
@@ -287,7 +291,7 @@ class Worker:
                 found = list(news)
                 if found:
                     take(
-                        transaction, self.reader, found, "webhook", self.tool, store.clock(),
+                        transaction, found, "webhook", self.tool, store.clock(),
                         adapter=self.tool, on_partial=self._on_partial,
                     )  # fmt: skip
                 db = transaction.db

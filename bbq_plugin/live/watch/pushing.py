@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.analysis import rater_report
 from bbq_plugin.live.excluded import Excluded
-from bbq_plugin.live.feedback import OpenProject, Rounds, act, wishes_of
+from bbq_plugin.live.feedback import OpenProject, Rounds, act, goals_of
 from bbq_plugin.report.tables import counts_line
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.feedback.connection import Opened
     from bbq_plugin.live.watch.log import Log
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Project, Wishes
+    from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
 
     #: Reaches the project of these settings, and what the store knows of it; tells of retries.
@@ -68,17 +68,17 @@ class Pushing:
             fit = self._fit
         if fit is None:
             return False
-        wishes = self._wishes(fit)
+        goals = self._goals(fit)
         found: list[Round] = []
 
         def work(project: Project, memory: Memory) -> None:
-            found.append(act(project, memory, wishes, self._policy, self._rounds.stopping))
+            found.append(act(project, memory, goals, self._policy, self._rounds.stopping))
 
         self._line.use(work)
         self._tell(found[0])
         return found[0].short
 
-    def _wishes(self, fit: Fit) -> Wishes:
+    def _goals(self, fit: Fit) -> FeedbackGoals:
         limits = self._settings.raters
         report = rater_report(
             fit,
@@ -87,9 +87,9 @@ class Pushing:
             least=limits.least,
             before=self._excluded.names,
         )
-        wishes = wishes_of(fit, report)
-        self._excluded.keep(wishes.excluded)
-        return wishes
+        goals = goals_of(fit, report)
+        self._excluded.keep(goals.excluded)
+        return goals
 
     def _tell(self, done: Round) -> None:
         if done.told() == self._told and not done.done:

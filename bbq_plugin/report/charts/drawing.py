@@ -6,10 +6,13 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from bbq_plugin.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "FILE",
@@ -18,6 +21,7 @@ __all__ = [
     "PAGE",
     "Chart",
     "Palette",
+    "chart",
     "drawn",
     "finished",
     "text_width",
@@ -199,11 +203,16 @@ def _shorter(value: str) -> str:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart at the widths of a desk and of a phone, with what it shows in words."""
+    """One chart for a wide and for a narrow screen, with a description for screen readers."""
 
     wide: Any
     narrow: Any
     says: str
+
+
+def chart(spec: Callable[..., dict[str, Any]], says: str) -> Chart:
+    """Draw what a specification gives when it is called with ``narrow``."""
+    return Chart(drawn(spec(narrow=False)), drawn(spec(narrow=True)), says)
 
 
 def drawn(spec: dict[str, Any]) -> Any:

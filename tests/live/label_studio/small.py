@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from bbq_plugin.data.actions import FeedbackPlan
 from bbq_plugin.live import feedback as remote
-from bbq_plugin.protocols import Plan, Wishes
+from bbq_plugin.protocols import FeedbackGoals
 from bbq_plugin.store import Store
 from tests.live.label_studio.study import (
     PAIRWISE,
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bbq_plugin.protocols import Done, Project
+    from bbq_plugin.data.actions import ActionResult
+    from bbq_plugin.protocols import Project
     from tests.live.label_studio.server import Server, User
 
 
@@ -55,17 +57,17 @@ class Small:
             finally:
                 project.close()
 
-    def plan(self, wishes: Wishes) -> Plan:
+    def plan(self, goals: FeedbackGoals) -> FeedbackPlan:
         with self.opened() as (project, memory):
             remote.settle(project, memory)
-            return remote.make_plan(project, memory, wishes)
+            return remote.make_plan(project, memory, goals)
 
-    def apply(self, wishes: Wishes) -> list[Done]:
+    def apply(self, goals: FeedbackGoals) -> list[ActionResult]:
         with self.opened() as (project, memory):
             remote.settle(project, memory)
-            return list(remote.apply(project, memory, remote.make_plan(project, memory, wishes)))
+            return list(remote.apply(project, memory, remote.make_plan(project, memory, goals)))
 
-    def undo(self) -> list[Done]:
+    def undo(self) -> list[ActionResult]:
         with self.opened() as (project, memory):
             return list(remote.undo(project, memory))
 
@@ -87,8 +89,10 @@ class Small:
         )
 
 
-def without(*raters: User, **more: Any) -> Wishes:
-    return Wishes(excluded={str(rater.id): "answers like a coin" for rater in raters}, **more)
+def without(*raters: User, **more: Any) -> FeedbackGoals:
+    return FeedbackGoals(
+        excluded={str(rater.id): "answers like a coin" for rater in raters}, **more
+    )
 
 
 def kinds(actions: Sequence[Any]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bbq_plugin.data.actions import Policy
 from bbq_plugin.live import feedback as remote
-from bbq_plugin.protocols import Policy
 from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, kinds, without
@@ -192,13 +192,13 @@ def test_the_most_informative_tasks_are_served_first(
     small = Small(label_studio, people, tmp_path / "answers.db")
     more = label_studio.tasks(small.id, [pair(a, b) for a, b in ("xy", "yz", "zx", "yx")])
     before = small.snapshot()
-    wishes = without(information_bits=by_first, n_informative=2)
-    plan = small.plan(wishes)
+    goals = without(information_bits=by_first, n_informative=2)
+    plan = small.plan(goals)
     assert plan.actions == ()
     assert "--uncertainty-sampling" in plan.notes[0]
 
-    wishes = replace(wishes, sampling=True)
-    done = small.apply(wishes)
+    goals = replace(goals, sampling=True)
+    done = small.apply(goals)
     assert [one.action.kind for one in done] == ["predict", "predict", "project"]
     listed = label_studio.get(f"/api/predictions/?project={small.id}")
     assert {(one["task"], one["score"]) for one in listed} == {(more[1], 0.5263), (more[3], 0.5263)}
@@ -208,10 +208,10 @@ def test_the_most_informative_tasks_are_served_first(
         assert served in (more[1], more[3])
         for user in (small.cat, people[3]):
             label_studio.annotate(served, chose("left"), user)
-    assert small.plan(replace(wishes, sampling=False)).actions != ()
+    assert small.plan(replace(goals, sampling=False)).actions != ()
     # Those are answered; others take their place, and nothing is posted twice.
-    small.apply(replace(wishes, sampling=False))
-    assert small.apply(replace(wishes, sampling=False)) == []
+    small.apply(replace(goals, sampling=False))
+    assert small.apply(replace(goals, sampling=False)) == []
     served = label_studio.get(f"/api/projects/{small.id}/next/", token=small.cat.token)["id"]
     assert served in (more[0], more[2])
     listed = label_studio.get(f"/api/predictions/?project={small.id}")
@@ -295,7 +295,7 @@ def test_what_may_be_done_alone_keeps_to_its_kinds_and_its_budget(small: Small) 
     allowed = policy.allowed(plan, [], now)
     assert kinds(allowed.actions) == ["relabel"]
     assert len(allowed.actions) == 3
-    assert "3 writes a day" in allowed.notes[-1]
+    assert "the limit of 3 writes a day" in allowed.notes[-1]
     assert len(policy.allowed(plan, [now - 10, now - 86_401], now).actions) == 2
     with small.opened() as (project, memory):
         list(remote.apply(project, memory, allowed))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from bbq_plugin.cli import main
+from bbq_plugin.data.actions import Policy, kinds_of
 from bbq_plugin.live import feedback as remote
-from bbq_plugin.protocols import Policy, kinds_of
 from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, without
@@ -89,7 +89,7 @@ def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(
     # The next round has nothing left of the budget; another kind is never written.
     with serving(store, *alone, **place) as here:
         said(here, f"feedback: planned, not written: relabel {len(wanted) - 5}, tab 1")
-        assert "the budget of 5 writes" in here.ask("/feedback").text.lower()
+        assert "the limit of 5 writes" in here.ask("/feedback").text.lower()
     assert not [one for one in proxy.asked[writes:] if one.method in WRITES]
     assert state(label_studio, crowd.project) == tasks | first
 

@@ -48,7 +48,7 @@ def test_a_write_whose_answer_was_lost_is_found_and_not_done_again(
     """The server did it and then failed: a second try would make a second tab or prediction."""
     label_studio.tasks(small.id, [pair("x", "y")])
     before = small.snapshot()
-    wishes = without(small.bob, information_bits=by_first, sampling=True)
+    goals = without(small.bob, information_bits=by_first, sampling=True)
 
     def lose(asked: Asked) -> Answer | None:
         lost = asked.method in ("POST", "PATCH") and asked.path.startswith(what)
@@ -56,10 +56,10 @@ def test_a_write_whose_answer_was_lost_is_found_and_not_done_again(
 
     small.url, proxy.rule = proxy.url, lose
     with pytest.raises(RemoteError):
-        small.apply(wishes)
+        small.apply(goals)
     small.url = small.server.url
-    small.apply(wishes)
-    assert small.apply(wishes) == []
+    small.apply(goals)
+    assert small.apply(goals) == []
     assert len(label_studio.get(f"/api/dm/views/?project={small.id}")) == 1
     listed = label_studio.get(f"/api/predictions/?project={small.id}")
     assert len(listed) == len({one["task"] for one in listed}) == len(small.tasks) + 1

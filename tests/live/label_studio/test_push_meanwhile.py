@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bbq_plugin.data.actions import Policy, kinds_of
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live import feedback as remote
-from bbq_plugin.protocols import Policy, kinds_of
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, without
 from tests.live.label_studio.study import chose, pair
@@ -16,11 +16,12 @@ from tests.live.label_studio.study import chose, pair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.protocols import Done, Plan, Wishes
+    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
+    from bbq_plugin.protocols import FeedbackGoals
     from tests.live.label_studio.server import Server
 
 
-def carried_out(small: Small, plan: Plan) -> dict[str, str | None]:
+def carried_out(small: Small, plan: FeedbackPlan) -> dict[str, str | None]:
     """What was left, and why, by target."""
     with small.opened() as (project, memory):
         return {one.action.target: one.left for one in remote.apply(project, memory, plan)}
@@ -53,8 +54,8 @@ def test_a_task_that_people_changed_since_the_plan_is_left_and_the_value_named(
 def test_sampling_predictions_and_tabs_that_people_changed_since_the_plan_are_left(
     small: Small, label_studio: Server
 ) -> None:
-    wishes = without(small.bob, information_bits=by_first, sampling=True, n_informative=2)
-    plan = small.plan(wishes)
+    goals = without(small.bob, information_bits=by_first, sampling=True, n_informative=2)
+    plan = small.plan(goals)
     open_, other = (int(a.after["task"]) for a in plan.actions if a.kind == "predict")
     (tab,) = [action for action in plan.actions if action.kind == "tab"]
     label_studio.patch(f"/api/projects/{small.id}/", {"sampling": "Uniform sampling"})
@@ -82,8 +83,8 @@ def test_predictions_and_tabs_of_ours_that_people_edit_are_not_overwritten(
     small: Small, label_studio: Server
 ) -> None:
     label_studio.tasks(small.id, [pair("y", "x")])
-    wishes = without(small.bob, information_bits=by_first, sampling=True, n_informative=1)
-    small.apply(wishes)
+    goals = without(small.bob, information_bits=by_first, sampling=True, n_informative=1)
+    small.apply(goals)
     later = without(
         small.ann, small.bob, information_bits=lambda _: 0.2, sampling=True, n_informative=1
     )
@@ -170,15 +171,15 @@ def test_a_removal_whose_answer_was_lost_is_done(
     assert small.undo() == []
 
 
-def by_somebody(small: Small, wishes: Wishes, shown: Plan) -> list[Done]:
+def by_somebody(small: Small, goals: FeedbackGoals, shown: FeedbackPlan) -> list[ActionResult]:
     with small.opened() as (project, memory):
-        return list(remote.by_hand(project, memory, wishes, shown))
+        return list(remote.by_hand(project, memory, goals, shown))
 
 
-def alone(small: Small, wishes: Wishes, _: Plan) -> list[Done]:
+def alone(small: Small, goals: FeedbackGoals, _: FeedbackPlan) -> list[ActionResult]:
     policy = Policy(kinds_of(["relabel", "tab", "predict"]), a_day=1000)
     with small.opened() as (project, memory):
-        return list(remote.act(project, memory, wishes, policy).done)
+        return list(remote.act(project, memory, goals, policy).done)
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -189,12 +190,12 @@ def test_what_was_made_before_a_cut_is_not_made_twice_whoever_goes_on(
     proxy: Proxy,
     label_studio: Server,
     what: str,
-    way: Callable[[Small, Wishes, Plan], list[Any]],
+    way: Callable[[Small, FeedbackGoals, FeedbackPlan], list[Any]],
 ) -> None:
     label_studio.tasks(small.id, [pair("x", "y")])
     before = small.snapshot()
-    wishes = without(small.bob, information_bits=by_first, sampling=True)
-    shown = small.plan(wishes)
+    goals = without(small.bob, information_bits=by_first, sampling=True)
+    shown = small.plan(goals)
 
     def lose(asked: Asked) -> Answer | None:
         lost = asked.method == "POST" and asked.path.startswith(what)
@@ -202,10 +203,10 @@ def test_what_was_made_before_a_cut_is_not_made_twice_whoever_goes_on(
 
     small.url, proxy.rule = proxy.url, lose
     with pytest.raises(RemoteError):
-        way(small, wishes, shown)
+        way(small, goals, shown)
     small.url = small.server.url
-    way(small, wishes, shown)
-    assert small.plan(wishes).actions == ()
+    way(small, goals, shown)
+    assert small.plan(goals).actions == ()
     assert len(label_studio.get(f"/api/dm/views/?project={small.id}")) == 1
     listed = label_studio.get(f"/api/predictions/?project={small.id}")
     assert len(listed) == len({one["task"] for one in listed}) == len(small.tasks) + 1
@@ -240,17 +241,17 @@ def test_a_plan_of_predictions_can_be_carried_out_though_its_scores_have_moved(
 
 
 def test_after_an_undo_nothing_is_written_alone_until_somebody_does_by_hand(small: Small) -> None:
-    wishes, policy = without(small.bob), Policy(kinds_of(["relabel", "tab"]))
+    goals, policy = without(small.bob), Policy(kinds_of(["relabel", "tab"]))
     with small.opened() as (project, memory):
-        assert remote.act(project, memory, wishes, policy).n_done == 5
+        assert remote.act(project, memory, goals, policy).n_done == 5
         list(remote.undo(project, memory))
     # A restart does not change that.
     with small.opened() as (project, memory):
-        held = remote.act(project, memory, wishes, policy)
+        held = remote.act(project, memory, goals, policy)
         assert (held.n_done, held.short, len(held.plan.actions)) == (0, False, 5)
         assert "put back by hand" in held.told()
-        list(remote.by_hand(project, memory, wishes, held.plan))
+        list(remote.by_hand(project, memory, goals, held.plan))
         assert not memory.held
         list(remote.act(project, memory, without(), policy).done)
         assert memory.entries() == []
-        assert remote.act(project, memory, wishes, policy).n_done == 5
+        assert remote.act(project, memory, goals, policy).n_done == 5

@@ -12,7 +12,7 @@ from tests.live.label_studio.study import chose
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bbq_plugin.protocols import Wishes
+    from bbq_plugin.protocols import FeedbackGoals
     from tests.live.label_studio.server import Server
 
 
@@ -25,9 +25,9 @@ def elsewhere(small: Small, tmp_path: Path) -> Small:
     return other
 
 
-def overlaps(small: Small, wishes: Wishes) -> dict[str, int]:
+def overlaps(small: Small, goals: FeedbackGoals) -> dict[str, int]:
     """What is planned, by task."""
-    actions = small.plan(wishes).actions
+    actions = small.plan(goals).actions
     return {one.target: one.after["overlap"] for one in actions if one.kind == "relabel"}
 
 

@@ -15,7 +15,7 @@ from bbq_plugin.analysis.stopping import MIXTURE
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.server.view import Moment, Outlooks, Thresholds, outlook
-from bbq_plugin.report import stopping_lines
+from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event
 from tests.live.server.serving import Serving, serving, wait_until

@@ -20,7 +20,7 @@ from numba.core.dispatcher import Dispatcher
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.server.view import View
-from bbq_plugin.live.server.warming import warm_up
+from bbq_plugin.live.server.app import warm_up
 
 def compiled():
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("bbq_plugin")]

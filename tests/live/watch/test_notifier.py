@@ -60,7 +60,7 @@ WATCH_WITHOUT_INOTIFY = """
 import sys, threading
 from pathlib import Path
 Path("/proc/sys/user/max_inotify_instances").write_text("0")
-from bbq_plugin.live.watch.notice import Notices, Waits
+from bbq_plugin.live.watch.arrivals import Notices, Waits
 from bbq_plugin.live.watch.notifier import chosen
 folder, choice = Path(sys.argv[1]), sys.argv[2]
 notices = Notices(

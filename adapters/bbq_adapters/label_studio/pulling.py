@@ -15,21 +15,21 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import question
-from bbq_adapters.label_studio.answers import TaskReading, key_of
+from bbq_adapters.label_studio.adapter import Reading, key_of
 from bbq_adapters.label_studio.client import plain, query
 from bbq_adapters.label_studio.files import epoch, server_task
-from bbq_adapters.label_studio.keys import task_ref
+from bbq_plugin.data.records import TaskState
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.protocols import Page, TaskState
+from bbq_plugin.protocols import TaskPage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bbq_adapters.label_studio.adapter import ReadingOptions
     from bbq_adapters.label_studio.client import Client
+    from bbq_adapters.label_studio.options import Options
     from bbq_adapters.label_studio.question import Question
     from bbq_plugin.data.records import Record
-    from bbq_plugin.protocols import Known, TaskRef
+    from bbq_plugin.protocols import ProjectMemory
 
 PAGE_SIZE = 200
 #: Tasks whose ids and counts are compared at once.
@@ -41,19 +41,16 @@ ANSWERS = (
     "annotations,result,completed_by,was_cancelled,ground_truth,created_at,lead_time,"
     "parent_annotation,parent_prediction"
 )
-
 _FIELDS = f"id,project,data,drafts,updated_at,total_annotations,cancelled_annotations,{ANSWERS}"
-
 _COUNTS = "id,updated_at,total_annotations,cancelled_annotations"
 
 # A change may become visible a little after its own time.
 _OVERLAP = timedelta(seconds=60)
-
 _FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 @dataclass(frozen=True)
-class PullState:
+class State:
     """Where a pull stands; kept with every page."""
 
     #: Of configuration and options: answers read in another way are read again.
@@ -67,7 +64,7 @@ class PullState:
     began: str = ""
 
 
-class TaskReader:
+class Pulling:
     """One project, page by page."""
 
     def __init__(
@@ -75,7 +72,7 @@ class TaskReader:
         client: Client,
         project: int,
         info: Mapping[str, Any],
-        options: ReadingOptions,
+        options: Options,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self.client = client
@@ -94,45 +91,50 @@ class TaskReader:
     def _fingerprint(self, info: Mapping[str, Any]) -> str:
         return question.fingerprint(str(info.get("label_config")), self.options)
 
-    def plan(self, known: Known) -> Question | None:
+    def plan(self, known: ProjectMemory) -> Question | None:
         """How the answers are read, if that is known by now."""
         kept = self._kept(known.state)
         return question.unpacked(kept.plan)
 
-    def _kept(self, state: Mapping[str, Any]) -> PullState:
+    def _kept(self, state: Mapping[str, Any]) -> State:
         if state.get("fingerprint") != self.fingerprint:
-            return PullState(self.fingerprint)
-        names = {one.name for one in fields(PullState)}
+            return State(self.fingerprint)
+        names = {one.name for one in fields(State)}
         kept = {key: value for key, value in state.items() if key in names and value is not None}
-        return PullState(**kept)
+        return State(**kept)
 
-    def pages(self, known: Known, *, everything: bool = False) -> Iterator[Page]:
+    def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """Everything that changed; the last page says that all is in."""
-        state = PullState(self.fingerprint) if everything else self._kept(known.state)
+        state = State(self.fingerprint) if everything else self._kept(known.state)
         if not state.began:
             state = replace(state, began=self._latest())
         n_done = 0
         for tasks, n_left in self._changed(state, known):
             page = self._page(tasks, state, known, n_done, n_left)
             yield page
-            state, n_done = PullState(**page.state), page.n_done
+            state, n_done = State(**page.state), page.n_done
         state = replace(state, since=max(state.began, state.since), after=0, began="")
-        yield Page((), (), _kept(state), n_done, n_done)
+        yield TaskPage((), (), _kept(state), n_done, n_done)
         counted = known.n_tasks(), known.n_answers()
         if everything or known.told_tasks() or self._counts() != counted:
             yield from self._sweep(state, known, n_done)
 
     def _page(
-        self, tasks: list[dict[str, Any]], state: PullState, known: Known, n_done: int, n_left: int
-    ) -> Page:
+        self,
+        tasks: list[dict[str, Any]],
+        state: State,
+        known: ProjectMemory,
+        n_done: int,
+        n_left: int,
+    ) -> TaskPage:
         records, plan = self._read(tasks, question.unpacked(state.plan), known)
         states = tuple(self._task_state(task) for task in tasks)
         packed = question.packed(plan) if plan else None
-        state = replace(state, plan=packed, after=int(tasks[-1]["id"]))
-        return Page(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
+        state = replace(state, plan=packed, after=states[-1].task)
+        return TaskPage(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
-        self, tasks: list[dict[str, Any]], plan: Question | None, known: Known
+        self, tasks: list[dict[str, Any]], plan: Question | None, known: ProjectMemory
     ) -> tuple[list[Record], Question | None]:
         given = known.cancelled_by_push()
         for task in tasks:
@@ -148,7 +150,7 @@ class TaskReader:
         new = plan is None
         if new:
             plan = question.planned(sample, self.candidates, self.options, self.name)
-        reading = TaskReading(plan, self.options, self.name)
+        reading = Reading(plan, self.options, self.name)
         # A task that nobody has answered yet is no row that was left out.
         records: list[Record] = [
             record for task in shown if task.answers for record in reading.records(task)
@@ -157,14 +159,11 @@ class TaskReader:
             reading.check_names(sample)
         return records, plan
 
-    def _ref(self, task: Any) -> TaskRef:
-        return task_ref(str(self.project), str(task))
-
     def _task_state(self, task: dict[str, Any]) -> TaskState:
         stamp = str(task.get("updated_at") or "")
         shown = server_task(task, self.name)
         return TaskState(
-            self._ref(task["id"]),
+            int(task["id"]),
             stamp,
             epoch(stamp) or 0.0,
             *_counts_of(task)[1:],
@@ -174,7 +173,7 @@ class TaskReader:
     # -- questions to the server
 
     def _changed(
-        self, state: PullState, known: Known
+        self, state: State, known: ProjectMemory
     ) -> Iterator[tuple[list[dict[str, Any]], int]]:
         """Whole tasks that changed, in the order of their ids, and how many are left."""
         if state.since:
@@ -236,7 +235,7 @@ class TaskReader:
         totals = plain(listed.response)
         return int(totals.get("total") or 0), int(totals.get("total_annotations") or 0)
 
-    def _sweep(self, state: PullState, known: Known, n_done: int) -> Iterator[Page]:
+    def _sweep(self, state: State, known: ProjectMemory, n_done: int) -> Iterator[TaskPage]:
         """Compare ids and counts of all tasks: read what differs, drop what is gone."""
         # Before the list is asked for: what comes later may be newer than the list.
         last_id = known.last_id()
@@ -248,8 +247,8 @@ class TaskReader:
             state, n_done = replace(state, plan=page.state["plan"]), page.n_done
             yield replace(page, state=_kept(state))
         if missing:
-            gone = tuple(map(self._ref, sorted(missing)))
-            yield Page((), (), _kept(state), n_done, n_done, gone, last_id)
+            gone = tuple(sorted(missing))
+            yield TaskPage((), (), _kept(state), n_done, n_done, gone, last_id)
 
     def listed(
         self, what: str, asked: str, fields: str, size: int, *, whole: bool = False
@@ -293,7 +292,7 @@ def _counts_of(task: Mapping[str, Any]) -> tuple[str, int, int]:
     )
 
 
-def _kept(state: PullState) -> dict[str, Any]:
+def _kept(state: State) -> dict[str, Any]:
     return {
         "fingerprint": state.fingerprint,
         "plan": state.plan,

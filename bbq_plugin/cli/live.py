@@ -1,4 +1,4 @@
-"""`bbq serve`: take the events of Label Studio, and show the leaderboard as it moves."""
+"""`bbq watch` and `bbq serve`: the two commands that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 from bbq_plugin.cli import settings
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import tell
-from bbq_plugin.cli.remote import Server, naming_options, place_options, warn_of_readers
+from bbq_plugin.cli.projects import Server, naming_options, place_options, warn_of_readers
 from bbq_plugin.config import KEYS
 from bbq_plugin.errors import UnsupportedError
 
@@ -26,10 +26,53 @@ if TYPE_CHECKING:
     from bbq_plugin.cli.settings import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.watch.log import LogFormat
     from bbq_plugin.model.fit import Model
+
+
+@click.command(cls=Command)
+@click.option("--once", is_flag=True, help="Read what is there, write the results, and leave.")
+@settings.options
+@place_options
+def watch(
+    configured: Configured,
+    once: bool,  # noqa: FBT001 (click's)
+    url: str | None,
+    token_file: Path | None,
+) -> None:
+    """Read what arrives in FOLDER, and write the results anew after each batch.
+
+    A file has arrived when it is closed, renamed into place, or has not changed for a while. Stop
+    with Ctrl-C or SIGTERM; SIGHUP reads the configuration again. What happens is told on standard
+    error, one line an event. With --push, a plan of feedback for a Label Studio project follows
+    each refresh; only what --auto-apply names is written.
+    """
+    chosen = configured.load()
+    for name in ("folder", "store", "out"):
+        chosen.path(name)
+    from bbq_plugin.live.watch import Daemon, Log
+    from bbq_plugin.live.watch.daemon import Parts
+
+    warned: set[str] = set()
+
+    def server(now: Settings) -> Server:
+        number = now.feedback.project or 0
+        return Server(
+            number, now.path("store"), url, token_file, configured.file, 30.0,
+            moved=False, warned=warned,
+        )  # fmt: skip
+
+    chosen.feedback.check()
+    if chosen.feedback.push:
+        server(chosen).place()
+    log = Log(sys.stderr, cast("LogFormat", chosen.log_format))
+    parts = Parts(reach=lambda now, store, notice: server(now).open(store, notice=notice))
+    Daemon(chosen, configured.load, log, parts=parts).run(once=once)
+
 
 # Longer than a start takes on a machine that has seen one.
 _PATIENCE_S = 10.0
+
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -112,7 +155,7 @@ def serve(
     """
     chosen = configured.load()
     store, project = chosen.path("store"), chosen.feedback.project
-    _check(chosen, reconcile_s)
+    _check_serving(chosen, reconcile_s)
     _check_installed()
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.secrets import read_secret
@@ -135,7 +178,7 @@ def serve(
         stack.callback(door.close)
         model = cast("Model", chosen.model.model)
         engine = stack.enter_context(Engine(store, model=model, priors=chosen.model.fit_priors()))
-        known_url, known_options = _known(engine)
+        known_url, known_options = _known_server(engine)
         service = Service(
             engine,
             rules,
@@ -191,7 +234,7 @@ def _still_starting() -> None:
     sys.stderr.flush()
 
 
-def _check(chosen: Settings, reconcile_s: float | None) -> None:
+def _check_serving(chosen: Settings, reconcile_s: float | None) -> None:
     """Refuse what does not go together."""
     chosen.feedback.check()
     if reconcile_s is not None and chosen.feedback.project is None:
@@ -204,7 +247,7 @@ def _file_options(chosen: Settings) -> Mapping[str, Any]:
     return chosen.read.options if chosen.read.adapter == "label-studio" else {}
 
 
-def _known(engine: Engine) -> tuple[str | None, dict[str, Any]]:
+def _known_server(engine: Engine) -> tuple[str | None, dict[str, Any]]:
     """Where the answers were pulled from, and how they are read, if that is one place and way."""
     found = engine.store.rows("SELECT url, options FROM remote")
     ways = {options for _, options in found}

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.protocols import Action, Plan
+from bbq_plugin.data.actions import Action, FeedbackPlan
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import Entry, Wishes
+    from bbq_plugin.data.actions import JournalEntry
+    from bbq_plugin.protocols import FeedbackGoals
 
 #: Names that raters may read: Community has no roles, so every tab is for everybody.
 TABS = {"excluded": "Second look", "watched": "Spot check"}
@@ -23,16 +24,14 @@ TABS = {"excluded": "Second look", "watched": "Spot check"}
 SERVED = "next-comparisons"
 #: Predictions that are no longer among the most informative: no project serves this version.
 RETIRED = "next-comparisons-past"
-
 OUR_VERSIONS = (SERVED, RETIRED)
-
 UNCERTAINTY = "Uncertainty sampling"
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class ServerAnswer:
+class Answer:
     """One annotation, as far as feedback needs it."""
 
     id: int
@@ -41,13 +40,13 @@ class ServerAnswer:
 
 
 @dataclass(frozen=True)
-class ServerTask:
+class Task:
     """One task, as far as feedback needs it."""
 
     id: int
     overlap: int
     is_labeled: bool
-    answers: tuple[ServerAnswer, ...]
+    answers: tuple[Answer, ...]
     items: tuple[str, ...]
     #: Score by id of the predictions that push made, as they are now.
     predictions: Mapping[int, tuple[str, float | None]] = field(default_factory=dict)
@@ -59,10 +58,10 @@ class ServerTask:
 
 
 @dataclass(frozen=True)
-class ServerState:
+class Now:
     """The project as it is on the server."""
 
-    tasks: tuple[ServerTask, ...]
+    tasks: tuple[Task, ...]
     model_version: str
     sampling: str
     #: Title and filters by id.
@@ -83,50 +82,50 @@ class ServerState:
 class _Past:
     """What the journal says about each target."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_target: dict[tuple[str, str], list[Entry]] = {}
+    def __init__(self, entries: Iterable[JournalEntry]) -> None:
+        self._by_target: dict[tuple[str, str], list[JournalEntry]] = {}
         for entry in entries:
             kind, target = entry.action.kind, entry.action.target
             self._by_target.setdefault((kind, target), []).append(entry)
 
-    def of(self, kind: str, target: str) -> list[Entry]:
+    def of(self, kind: str, target: str) -> list[JournalEntry]:
         return self._by_target.get((kind, target), [])
 
     def targets(self, kind: str) -> list[str]:
         return [target for found, target in self._by_target if found == kind]
 
 
-def planned(now: ServerState, wishes: Wishes, entries: Iterable[Entry]) -> Plan:
+def planned(now: Now, goals: FeedbackGoals, entries: Iterable[JournalEntry]) -> FeedbackPlan:
     """All actions: cancellations first, for they change what relabelling has to do."""
     past = _Past(entries)
     notes: list[str] = []
     actions = [
-        *_cancels(now, wishes, past),
-        *_relabels(now, wishes, past),
-        *_tabs(now, wishes, past),
-        *_pauses(now, wishes, past),
+        *_cancels(now, goals, past),
+        *_relabels(now, goals, past),
+        *_tabs(now, goals, past),
+        *_pauses(now, goals, past),
     ]
-    why_not = _not_predicted(now, wishes)
+    why_not = _not_predicted(now, goals)
     if why_not is None:
-        actions += _predictions(now, wishes, past)
-    elif "predict" in wishes.kinds:
+        actions += _predictions(now, goals, past)
+    elif "predict" in goals.kinds:
         notes.append(why_not)
-    kept = [action for action in actions if action.is_of(wishes.kinds)]
-    return Plan(tuple(kept), tuple(notes))
+    kept = [action for action in actions if action.is_of(goals.kinds)]
+    return FeedbackPlan(tuple(kept), tuple(notes))
 
 
 # -- answers of excluded raters
 
 
-def _cancels(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
+def _cancels(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     found = []
     for task in now.tasks:
         for answer in task.answers:
             target = f"annotation {answer.id}"
             ours = past.of("cancel", target)
-            if answer.rater in wishes.excluded:
-                if wishes.cancel and not answer.cancelled:
-                    reason = f"by rater {answer.rater}: {wishes.excluded[answer.rater]}"
+            if answer.rater in goals.excluded:
+                if goals.cancel and not answer.cancelled:
+                    reason = f"by rater {answer.rater}: {goals.excluded[answer.rater]}"
                     before = {"was_cancelled": False}
                     after = {"was_cancelled": True, "task": task.id}
                     found.append(Action("cancel", target, reason, before, after, answer.id))
@@ -135,21 +134,21 @@ def _cancels(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
     return found
 
 
-def _relabels(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
+def _relabels(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     found = []
     for task in now.tasks:
-        action = _relabel(task, now, wishes, past)
+        action = _relabel(task, now, goals, past)
         if action is not None:
             found.append(action)
     return found
 
 
-def _relabel(task: ServerTask, now: ServerState, wishes: Wishes, past: _Past) -> Action | None:
+def _relabel(task: Task, now: Now, goals: FeedbackGoals, past: _Past) -> Action | None:
     """Enough room for as many answers of others as the project wants."""
     target = f"task {task.id}"
     ours = past.of("relabel", target)
     counted = [answer for answer in task.answers if not answer.cancelled]
-    bad = [answer for answer in counted if answer.rater in wishes.excluded]
+    bad = [answer for answer in counted if answer.rater in goals.excluded]
     cancelled = any(
         answer.cancelled and past.of("cancel", f"annotation {answer.id}") for answer in task.answers
     )
@@ -157,9 +156,9 @@ def _relabel(task: ServerTask, now: ServerState, wishes: Wishes, past: _Past) ->
     if not ours and not task.is_labeled and task.overlap > now.overlap + len(bad):
         # Room enough for now; whose it is shows when it is used up.
         return None
-    if wishes.cancel and bad:
+    if goals.cancel and bad:
         bad, cancelled = [], True
-    n_good = sum(answer.rater not in wishes.excluded for answer in counted)
+    n_good = sum(answer.rater not in goals.excluded for answer in counted)
     if not bad and not cancelled:
         if ours and task.last_answer <= int((ours[-1].action.before or {})["last_answer"]):
             return _release(ours, target, "it leans on no excluded rater any more")
@@ -179,7 +178,7 @@ def _relabel(task: ServerTask, now: ServerState, wishes: Wishes, past: _Past) ->
     return Action("relabel", target, reason, before, after, task.id)
 
 
-def _wanted(task: ServerTask, now: ServerState, n_bad: int, ours: list[Entry]) -> int:
+def _wanted(task: Task, now: Now, n_bad: int, ours: list[JournalEntry]) -> int:
     """How many answers the task should have, before room was made for others."""
     if ours:
         # An overlap that people have set since is the project's own again.
@@ -193,13 +192,13 @@ def _wanted(task: ServerTask, now: ServerState, n_bad: int, ours: list[Entry]) -
     return max(made, default=task.overlap)
 
 
-def _named(bad: list[ServerAnswer]) -> str:
+def _named(bad: list[Answer]) -> str:
     raters = sorted({answer.rater for answer in bad})
     more = f" and {len(raters) - _SHOWN} more" if len(raters) > _SHOWN else ""
     return f"rater {', '.join(raters[:_SHOWN])}{more}" if raters else "those that are cancelled"
 
 
-def _release(ours: list[Entry], target: str, reason: str) -> Action:
+def _release(ours: list[JournalEntry], target: str, reason: str) -> Action:
     first, last = ours[0].action, ours[-1].action
     after = dict(first.before or {})
     ids = tuple(entry.id for entry in ours)
@@ -209,9 +208,9 @@ def _release(ours: list[Entry], target: str, reason: str) -> Action:
 # -- tabs
 
 
-def _tabs(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
+def _tabs(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     found = []
-    lists = {"excluded": wishes.excluded, "watched": wishes.watched}
+    lists = {"excluded": goals.excluded, "watched": goals.watched}
     present = {answer.rater for task in now.tasks for answer in task.answers}
     for which, title in TABS.items():
         raters = sorted((int(r) for r in lists[which] if r in present and r.isdigit()), key=int)
@@ -256,18 +255,18 @@ def _filters(raters: list[int]) -> dict[str, Any]:
 # -- raters who are paused, on Enterprise
 
 
-def _pauses(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
+def _pauses(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     if not now.enterprise:
         return []
     found = [
         Action("pause", f"rater {rater}", reason, None, {"rater": rater})
-        for rater, reason in wishes.excluded.items()
+        for rater, reason in goals.excluded.items()
         if rater.isdigit() and rater not in now.paused and not past.of("pause", f"rater {rater}")
     ]
     found += [
         _release(past.of("pause", target), target, "no longer excluded")
         for target in past.targets("pause")
-        if target.removeprefix("rater ") not in wishes.excluded
+        if target.removeprefix("rater ") not in goals.excluded
     ]
     return found
 
@@ -275,8 +274,8 @@ def _pauses(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
 # -- what to serve next
 
 
-def _not_predicted(now: ServerState, wishes: Wishes) -> str | None:
-    if wishes.sampling:
+def _not_predicted(now: Now, goals: FeedbackGoals) -> str | None:
+    if goals.sampling:
         return None
     if now.sampling != UNCERTAINTY:
         return (
@@ -291,7 +290,7 @@ def _not_predicted(now: ServerState, wishes: Wishes) -> str | None:
     return None
 
 
-def _predictions(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
+def _predictions(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     """The most informative open tasks, and only these, get a score.
 
     With several raters Label Studio draws at random among the tasks that have a score, so a
@@ -300,11 +299,11 @@ def _predictions(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
     queued = [
         (inf if bits is None else bits, task)
         for task in now.tasks
-        if task.items and _is_open(task, wishes)
-        for bits in [wishes.information_bits(task.items)]
+        if task.items and _is_open(task, goals)
+        for bits in [goals.information_bits(task.items)]
     ]
     queued.sort(key=lambda one: (-one[0], one[1].id))
-    chosen = {task.id: bits for bits, task in queued[: wishes.n_informative]}
+    chosen = {task.id: bits for bits, task in queued[: goals.n_informative]}
     found = []
     for task in now.tasks:
         action = _prediction(task, chosen.get(task.id), past)
@@ -318,13 +317,13 @@ def _predictions(now: ServerState, wishes: Wishes, past: _Past) -> list[Action]:
     return found
 
 
-def _is_open(task: ServerTask, wishes: Wishes) -> bool:
+def _is_open(task: Task, goals: FeedbackGoals) -> bool:
     """Whether it waits for an answer, now or once this plan is carried out."""
-    good = sum(not a.cancelled and a.rater not in wishes.excluded for a in task.answers)
+    good = sum(not a.cancelled and a.rater not in goals.excluded for a in task.answers)
     return not task.is_labeled or good < task.overlap
 
 
-def _prediction(task: ServerTask, bits: float | None, past: _Past) -> Action | None:
+def _prediction(task: Task, bits: float | None, past: _Past) -> Action | None:
     target = f"prediction for task {task.id}"
     ours = past.of("predict", target)
     ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)

@@ -1,0 +1,530 @@
+"""`bbq pull`, `bbq push`, `bbq connect`: a project on a Label Studio server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bbq_plugin.cli import options as fitting
+from bbq_plugin.cli import settings
+from bbq_plugin.cli.inputs import merged
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice, KeyValue
+from bbq_plugin.cli.output import emit, show, tell, working
+from bbq_plugin.data.actions import ACTION_KINDS, ASKABLE, kinds_of
+from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from bbq_plugin.cli.settings import Configured
+    from bbq_plugin.config import Settings
+    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
+    from bbq_plugin.live.feedback import Address, Memory, Pulled
+    from bbq_plugin.protocols import FeedbackGoals, Project
+    from bbq_plugin.store import Store
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_PLACE = [
+    click.option(
+        "--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml."
+    ),
+    click.option(
+        "--token-file",
+        type=click.Path(path_type=Path),
+        help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
+    ),
+]
+
+_CONFIG = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+)
+
+_ADDRESS = [*_PLACE, _CONFIG]
+
+_PROJECT = [
+    click.option("--project", type=click.IntRange(1), required=True, help="The project's number."),
+    click.option(
+        "--store",
+        type=click.Path(path_type=Path),
+        required=True,
+        help="The store to keep the answers in.",
+    ),
+]
+
+_NAMING = [
+    click.option("--items", help="Fields of the task data that name the items; for -O items=…."),
+    click.option("--labels", help="What the labels of Choices mean; for -O labels=…."),
+    click.option(
+        "-O",
+        "--option",
+        "adapter_options",
+        type=KeyValue(),
+        multiple=True,
+        help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
+    ),
+]
+
+_MANNERS = [
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="Seconds to wait for an answer of the server.",
+    ),
+    click.option("--moved", is_flag=True, help="The server is the same under a new address."),
+]
+
+
+def address_options(command: _Command) -> _Command:
+    """Add where the server is and who asks to a command."""
+    return _with(_ADDRESS, command)
+
+
+def place_options(command: _Command) -> _Command:
+    """Add the same to a command that has a --config of its own."""
+    return _with(_PLACE, command)
+
+
+def naming_options(command: _Command) -> _Command:
+    """Add what an adapter is told of the items' names; the command gets all of it as `naming`."""
+
+    @wraps(command)
+    def wrapped(
+        *,
+        items: str | None,
+        labels: str | None,
+        adapter_options: tuple[tuple[str, str], ...],
+        **rest: Any,
+    ) -> Any:
+        return command(naming=merged(adapter_options, {"items": items, "labels": labels}), **rest)
+
+    return _with(_NAMING, wrapped)  # type: ignore[return-value] # click calls it by keyword
+
+
+def _with(options: Sequence[Callable[[Any], Any]], command: _Command) -> _Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a project is, and how to get at it."""
+
+    project: int
+    store: Path
+    url: str | None
+    token_file: Path | None
+    config: Path | None
+    timeout_s: float
+    moved: bool
+    #: Warnings that were given, each of which is enough.
+    warned: set[str] = field(default_factory=set, compare=False)
+
+    def place(self) -> Address:
+        """Where the server is, and the token; refused if either is not known."""
+        return place(self.url, self.token_file, self.config, self.warned)
+
+    @contextmanager
+    def open(
+        self,
+        store: Store,
+        options: Mapping[str, Any] | None = None,
+        page_size: int | None = None,
+        notice: Callable[[str], None] = tell,
+    ) -> Iterator[tuple[Project, Memory]]:
+        """Reach the project, and what the store knows of it; `notice` hears of retries."""
+        from bbq_plugin.live import feedback as remote
+
+        tool = remote.tool()
+        place = self.place()
+        url = place.url.rstrip("/")
+        given = remote.adapter_options(tool, options or {})
+        memory = remote.Memory(store, tool.name, self.project, url, options=given, moved=self.moved)
+        project = tool.open(
+            url,
+            place.token,
+            self.project,
+            options=memory.options,
+            page_size=page_size,
+            timeout_s=self.timeout_s,
+            notice=notice,
+        )
+        try:
+            yield project, memory
+        finally:
+            project.close()
+
+
+def place(
+    url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
+) -> Address:
+    """Where the server is, and the token; warns of a token that others can read."""
+    from bbq_plugin.live import feedback as remote
+
+    tool = remote.tool()
+    settings = remote.settings_of(config, tool)
+    found = remote.address(tool, url=url, token_file=token_file, settings=settings)
+    tell(*(text for text in found.warnings if text not in warned), what="Warning")
+    warned.update(found.warnings)
+    return found
+
+
+def warn_of_readers(*files: Path | None) -> None:
+    """Warn of files with a secret that others on this machine can read."""
+    from bbq_plugin.live.secrets import seen_by_others
+
+    found = (seen_by_others(file) for file in files if file is not None)
+    tell(*(text for text in found if text is not None), what="Warning")
+
+
+def server_options(command: _Command) -> _Command:
+    """Add the options to a command, which gets them as one ``server``."""
+
+    @wraps(command)
+    def wrapped(config: Path | None, **rest: Any) -> Any:
+        server, rest = _taken(config, **rest)
+        return command(server=server, **rest)
+
+    return _with([*_PROJECT, *_ADDRESS, *_MANNERS], wrapped)  # type: ignore[return-value] # click's
+
+
+def configured_server_options(command: _Command) -> _Command:
+    """Add the same to a command that gets a ``configured`` from the options of `settings`."""
+
+    @wraps(command)
+    def wrapped(configured: Configured, **rest: Any) -> Any:
+        server, rest = _taken(configured.file, **rest)
+        return command(server=server, configured=configured, **rest)
+
+    return _with([*_PROJECT, *_PLACE, *_MANNERS], wrapped)  # type: ignore[return-value] # click's
+
+
+def _taken(
+    config: Path | None,
+    *,
+    project: int,
+    store: Path,
+    url: str | None,
+    token_file: Path | None,
+    timeout_s: float,
+    moved: bool,
+    **rest: Any,
+) -> tuple[Server, dict[str, Any]]:
+    """The server of what was typed, and the options that are not about it."""
+    return Server(project, store, url, token_file, config, timeout_s, moved), rest
+
+
+PULL_SCHEMA = "bbq.pull/1"
+
+
+@click.command(cls=Command)
+@server_options
+@naming_options
+@click.option("--everything", is_flag=True, help="Read all of the project again.")
+@click.option("--page-size", type=click.IntRange(1, 10_000), help="Tasks a request.")
+@click.option(
+    "--format",
+    "output_format",
+    type=Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="table: for people. json: the numbers.",
+)
+def pull(
+    server: Server,
+    naming: dict[str, Any],
+    everything: bool,  # noqa: FBT001 (click passes by keyword)
+    page_size: int | None,
+    output_format: str,
+) -> None:
+    """Read what is new in a Label Studio project into a store.
+
+    Only tasks that changed since the last time are read, page by page; answers that were edited
+    or deleted are edited or deleted in the store. Interrupted, it goes on from its last page.
+    Needs the extra label-studio.
+    """
+    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.report.json import report_json
+    from bbq_plugin.store import Store
+
+    with Store(server.store) as store, server.open(store, naming, page_size) as opened:
+        project, memory = opened
+        with _progress() as progress:
+            done = remote.pull(project, memory, everything=everything, progress=progress)
+        found = project.describe()
+        n = store.counts().n_comparisons
+    if output_format == "json":
+        document = {
+            "schema": PULL_SCHEMA,
+            "project": server.project,
+            "found": found,
+            "n_tasks": done.n_tasks,
+            "n_new": done.n_new,
+            "n_changed": done.n_changed,
+            "n_retracted": done.n_retracted,
+            "n_skipped": done.n_skipped,
+            "n_comparisons": n,
+        }
+        emit(report_json(document), None)
+        return
+    tell(found, what="Found")
+    emit(
+        f"{done.n_tasks:,} tasks read: {done.n_new:,} new, {done.n_changed:,} changed, "
+        f"{done.n_retracted:,} taken back, {done.n_skipped:,} skipped; "
+        f"{n:,} comparisons in the store\n",
+        None,
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Pulled], None] | None]:
+    """A bar on a terminal; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns: tuple[Any, ...] = (
+        "Reading tasks", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done: bar.update(task, completed=done.n_tasks, total=done.n_total or None)
+
+
+@click.command(cls=Command)
+@settings.judging_options
+@configured_server_options
+@click.option("--apply", "applied", is_flag=True, help="Write; without it, only say what.")
+@click.option("--undo", "undone", is_flag=True, help="Put back everything that was written.")
+@click.option(
+    "--only",
+    type=Choice(list(ASKABLE)),
+    multiple=True,
+    help="Only actions of this kind, and what takes them back. Repeatable.",
+)
+@click.option(
+    "--cancel-annotations",
+    "cancel",
+    is_flag=True,
+    help="Mark the annotations of excluded raters as cancelled too.",
+)
+@click.option(
+    "--uncertainty-sampling",
+    "sampling",
+    is_flag=True,
+    help="Switch the project to serving the most informative tasks first.",
+)
+@click.option(
+    "--informative",
+    "n_informative",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="How many tasks to serve first for what they would tell.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="table: for people. json: all of it.",
+)
+def push(
+    server: Server,
+    configured: Configured,
+    applied: bool,  # noqa: FBT001 (click passes by keyword)
+    undone: bool,  # noqa: FBT001
+    only: tuple[str, ...],
+    output_format: str,
+    **asked: Any,
+) -> None:
+    """Plan, and with --apply write, feedback into a Label Studio project.
+
+    Tasks that lean on excluded raters go back into the queue; their answers get a tab for review;
+    with uncertainty sampling the most informative tasks are served first. Every write is on
+    record before it is done, and --undo puts everything back. Nothing is ever deleted but what an
+    earlier push made. Pull first: the verdicts are on what the store holds. Model, priors and
+    [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch'; what is typed counts first.
+    """
+    from bbq_plugin.data.actions import FeedbackPlan
+    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.live.excluded import Excluded
+
+    if applied and undone:
+        raise UsageError("--apply and --undo were both given; say one of them")
+    chosen = configured.load()
+    settings.check_judged(chosen, "bbq push")
+    with (
+        _opened_store(server.store, writable=applied or undone) as store,
+        server.open(store) as opened,
+    ):
+        project, memory = opened
+        if undone:
+            done = list(remote.undo(project, memory))
+            plan = FeedbackPlan(tuple(one.action for one in done))
+        else:
+            if applied:
+                remote.settle(project, memory)
+            elif any(entry.state == "begun" for entry in memory.entries()):
+                tell("a write was cut off the last time; --apply looks what became of it first")
+            excluded = Excluded(store)
+            goals = _goals(server, chosen, only, excluded.names, **asked)
+            with working("Planning"):
+                plan = remote.make_plan(project, memory, goals)
+            if applied:
+                excluded.keep(goals.excluded)
+                memory.hold(on=False)
+            with working("Writing"):
+                done = list(remote.apply(project, memory, plan)) if applied else []
+    _show_plan(server.project, plan, done, output_format, applied=applied, undone=undone)
+
+
+def _opened_store(path: Path, *, writable: bool) -> Store:
+    from bbq_plugin.store import Store
+
+    try:
+        return Store(path, writable=writable)
+    except StoreBusyError as error:
+        raise StoreBusyError(
+            f"{error}. If that is bbq serve, its page does the same under Feedback, for whoever "
+            "has the token (--page-token-file)"
+        ) from error
+
+
+def _goals(
+    server: Server,
+    chosen: Settings,
+    only: tuple[str, ...],
+    before: frozenset[str],
+    *,
+    cancel: bool,
+    sampling: bool,
+    n_informative: int,
+) -> FeedbackGoals:
+    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.store import read_store
+
+    with working("Reading"):
+        data = read_store(server.store)
+    if not data.has_raters:
+        raise UnsupportedError("the answers in the store name no raters, so none can be judged")
+    fit = fitting.fitted_with(data, chosen.model.model, chosen.model.fit_priors())
+    with working("Judging"):
+        from bbq_plugin.analysis import rater_report
+
+        report = rater_report(
+            fit,
+            chosen.model.level,
+            false_rate=chosen.raters.false_rate,
+            least=chosen.raters.least,
+            before=before,
+        )
+    kinds: frozenset[str] = frozenset(ACTION_KINDS)
+    if only:
+        kinds = kinds_of(only) | ({"cancel"} if cancel else set())
+    return remote.goals_of(
+        fit, report, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
+    )
+
+
+def _show_plan(
+    project: int,
+    plan: FeedbackPlan,
+    done: list[ActionResult],
+    output_format: str,
+    *,
+    applied: bool,
+    undone: bool,
+) -> None:
+    from rich.text import Text
+
+    from bbq_plugin.report.json import push_dict, report_json
+    from bbq_plugin.report.tables import counts_line, plan_table
+
+    left = [one.left for one in done if one.left]
+    if output_format == "json":
+        document = push_dict(project, plan, applied=applied, undone=undone, done=done)
+        emit(report_json(document), None)
+        return
+    what = "Put back" if undone else "Written" if applied else "Plan: nothing is written yet"
+    actions = plan.actions
+    if applied or undone:
+        actions = tuple(one.action for one in done if one.left is None)
+    parts: list[Any] = [Text(f"{what}: {counts_line(actions)}")]
+    if actions:
+        parts.append(plan_table(actions, f"Project {project}"))
+    show(parts, None)
+    tell(*plan.notes, *left)
+    if plan.actions and not (applied or undone):
+        tell("--apply writes this, --undo puts it back")
+
+
+@click.command(cls=Command)
+@click.option("--project", type=click.IntRange(1), required=True, help="The project's number.")
+@address_options
+@click.option(
+    "--serve-url",
+    default="http://127.0.0.1:8765",
+    show_default=True,
+    help="Address of bbq serve, as Label Studio reaches it.",
+)
+@click.option(
+    "--webhook-secret-file",
+    type=click.Path(path_type=Path),
+    help="File with the webhook's secret, the same as of bbq serve. Default: BBQ_WEBHOOK_SECRET.",
+)
+@click.option("--no-check", is_flag=True, help="Do not look whether an event comes through.")
+def connect(
+    project: int,
+    url: str | None,
+    token_file: Path | None,
+    config: Path | None,
+    serve_url: str,
+    webhook_secret_file: Path | None,
+    no_check: bool,  # noqa: FBT001 (click passes by keyword)
+) -> None:
+    """Have a Label Studio project send its events to a running 'bbq serve'.
+
+    Registers a webhook with the secret, saves the project as it is to cause an event, and looks
+    whether that comes through. Running it again renews the same webhook. Needs the extra
+    label-studio.
+    """
+    from bbq_plugin.live import connecting
+    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.live.secrets import read_secret
+
+    warn_of_readers(webhook_secret_file)
+    secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
+    if secret is None:
+        raise UsageError(
+            "no secret is set; give the one of bbq serve with --webhook-secret-file or in "
+            "BBQ_WEBHOOK_SECRET"
+        )
+    at = place(url, token_file, config, set())
+    tool = remote.tool()
+    opened = tool.open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
+    try:
+        found = connecting.connect(opened, connecting.Door(serve_url, secret), check=not no_check)
+        tell(opened.describe(), what="Found")
+    finally:
+        opened.close()
+    what = "made" if found.is_new else "renewed"
+    seen = "an event came through" if found.checked else "nobody has looked whether events arrive"
+    emit(f"Webhook {found.webhook} {what} for project {project}: {seen}\n", None)

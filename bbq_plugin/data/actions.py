@@ -1,0 +1,119 @@
+"""Writes to a labelling project as data: planned, allowed, applied, on record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from bbq_plugin.text import counted
+
+ActionKind = Literal["relabel", "release", "tab", "predict", "project", "pause", "cancel"]
+
+ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
+#: What can be asked for by its name; the others go along with these, or need a word of their own.
+ASKABLE: tuple[ActionKind, ...] = ("relabel", "tab", "predict", "pause")
+
+#: begun: on record, perhaps written. undoing: perhaps undone. void: it was never written.
+WriteState = Literal["begun", "done", "undoing", "undone", "void"]
+
+SECONDS_A_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One write that is planned, with its reason and the values before and after it."""
+
+    kind: ActionKind
+    #: What it is about, such as "task 17": the same in every plan.
+    target: str
+    reason: str
+    #: None: it does not exist yet.
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any]
+    #: The id that the tool has given it.
+    ref: int | None = None
+    #: A release undoes these entries of the journal, which are of this kind.
+    entries: tuple[int, ...] = ()
+    released: ActionKind | None = None
+
+    def is_of(self, kinds: Collection[str]) -> bool:
+        """Whether it does one of these, or undoes one of these."""
+        return (self.released or self.kind) in kinds
+
+    @property
+    def n_writes(self) -> int:
+        """How often the server is written to: a release undoes its entries one by one."""
+        return max(1, len(self.entries))
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackPlan:
+    """What to write, in this order, and what has to be said about it."""
+
+    actions: tuple[Action, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """An action that was applied, or left with a reason."""
+
+    action: Action
+    left: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """An action on record."""
+
+    id: int
+    action: Action
+    state: WriteState
+    #: When it was put on record, in seconds since 1970.
+    at: float
+
+
+def kinds_of(asked: Iterable[str]) -> frozenset[str]:
+    """The kinds that go with those asked for: predictions are served once the project says so."""
+    kinds = frozenset(asked)
+    return kinds | {"project"} if "predict" in kinds else kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What may be written without asking: these kinds, and so many writes in any 24 hours.
+
+    Each write counts for 24 hours, whatever the day. What undoes a kind goes with it.
+    """
+
+    kinds: frozenset[str]
+    a_day: int = 100
+
+    def allowed(self, plan: FeedbackPlan, written: Iterable[float], now: float) -> FeedbackPlan:
+        """The part of the plan that may be applied; `written` are the times of writes."""
+        spent = sum(now - SECONDS_A_DAY < at <= now for at in written)
+        room = max(0, self.a_day - spent)
+        wanted = [action for action in plan.actions if action.is_of(self.kinds)]
+        may = tuple(_within(wanted, room))
+        n_wanted = sum(action.n_writes for action in wanted)
+        notes = plan.notes
+        if n_wanted > room:
+            limit = counted(self.a_day, "write")
+            planned = counted(n_wanted, "write")
+            notes += (f"{planned} planned; the limit of {limit} a day allows {room:,} now",)
+        return FeedbackPlan(may, notes)
+
+
+def _within(actions: Iterable[Action], room: int) -> Iterator[Action]:
+    """The first actions, as many as there is room for; of a release its newest entries.
+
+    A release that is larger than a day's budget would otherwise wait for ever.
+    """
+    for action in actions:
+        if room <= 0:
+            return
+        if action.n_writes > room:
+            action = replace(action, entries=action.entries[-room:])  # noqa: PLW2901
+        room -= action.n_writes
+        yield action

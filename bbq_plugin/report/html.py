@@ -1,0 +1,354 @@
+"""The report as one HTML file: nothing is fetched, nothing runs, every name is text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import bbq_plugin
+from bbq_plugin.analysis.forecast import settling_plan
+from bbq_plugin.analysis.raters.reasons import effect_text
+from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.model.fit import LARGEST_COVARIANCE
+from bbq_plugin.report.charts.drawing import PAGE, Chart, chart, drawn
+from bbq_plugin.report.charts.items import (
+    HISTORY_DRAWN,
+    HISTORY_ITEMS,
+    ITEMS_DRAWN,
+    MATRIX_ITEMS,
+    can_be_drawn,
+    history_spec,
+    leaderboard_spec,
+    matrix_spec,
+    percent,
+)
+from bbq_plugin.report.charts.scatter import SMALL_HEIGHT, SMALL_WIDTH, Scatter
+from bbq_plugin.report.history import thinned
+from bbq_plugin.report.json import all_warnings, verdict_counts
+from bbq_plugin.report.quality import data_quality
+from bbq_plugin.report.summary import answer, stop_section
+from bbq_plugin.text import UNKNOWN, level_text, number, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbq_plugin.analysis import Leaderboard, RaterReport, RaterRow, Stopping
+    from bbq_plugin.analysis.uncertainty import Floats
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.model import Fit
+    from bbq_plugin.store import HistoryPoint
+
+__all__ = ["raters_section", "report_html"]
+
+TITLE = "Leaderboard from pairwise comparisons"
+
+ROWS_SHOWN = 100  # of the leaderboard's table; more are folded
+OPEN_PAIRS_SHOWN = 12
+FILES_SHOWN = 10
+HISTORY_COLUMNS = 6
+
+WATCHED_PAGES = 20  # raters to watch with a page; all excluded have one, the table has every rater
+OPEN_ROWS = 60  # a table of raters this long is shown as it is
+BLOCK = 250  # a longer one is folded into parts of this many
+DISAGREEMENTS_SHOWN = 5
+
+_SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
+
+
+def report_html(
+    data: Comparisons,
+    fit: Fit,
+    board: Leaderboard,
+    raters: RaterReport,
+    *,
+    title: str | None = None,
+    stop: Stopping | None = None,
+    command: str | None = None,
+    history: Sequence[HistoryPoint] = (),
+) -> str:
+    """Everything that a fit says, as one self-contained page that can also be printed.
+
+    ``history`` is the leaderboard over time, where a store keeps one.
+    """
+    env = _environment()
+    # The matrix of all pairs is not computed for so many items: 40 rows of it are shown.
+    better = board.better if len(board) <= LARGEST_COVARIANCE else None
+    quality = data_quality(data)
+    scatter = Scatter.of(raters)
+    style = env.loader.get_source(env, "report.css")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = env.get_template("report.html.j2").render(
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'",
+        title=plain(title or TITLE),
+        command=plain(command) if command else None,
+        data=data,
+        fit=fit,
+        board=board,
+        top=board[:ROWS_SHOWN],
+        others=board[ROWS_SHOWN:],
+        level=level_text(board.level),
+        error=level_text(1 - board.level),
+        digits=2 if board.scale == "theta" else 0,
+        answer=answer(board, quality.n_groups, better),
+        board_chart=chart(
+            partial(leaderboard_spec, board, PAGE),
+            "Ratings with intervals, best first. The table below has the numbers.",
+        ),
+        history=history_section(board, history),
+        items_drawn=min(ITEMS_DRAWN, len(board)),
+        matrix=None if better is None else _matrix(board, better),
+        plan=None if better is None else settling_plan(fit, board, better),
+        stop=None if stop is None else stop_section(stop),
+        pairs_shown=OPEN_PAIRS_SHOWN,
+        files_shown=FILES_SHOWN,
+        raters=raters_section(fit, raters, scatter) if len(raters) else None,
+        scatter=_scatter_charts(scatter, raters),
+        quality=quality,
+        threshold=raters.threshold,
+        warnings=[plain(text) for text in all_warnings(fit, board, raters)],
+        version=bbq_plugin.__version__,
+        digest=data.digest,
+    )
+    return str(page)
+
+
+def _environment() -> Any:
+    try:
+        from bbq_plugin.report.filters import environment  # noqa: PLC0415 (an extra)
+    except ImportError:
+        raise UnsupportedError(
+            "the HTML report needs jinja2, which is not installed; "
+            "run: pip install 'bbq-plugin[charts]'"
+        ) from None
+    return environment("bbq_plugin.report")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The pairwise win probabilities of the best items, as a chart and as numbers."""
+
+    chart: Chart
+    cells: list[list[str]]
+    shown: int
+
+
+def _matrix(board: Leaderboard, better: Floats) -> Matrix:
+    shown = min(MATRIX_ITEMS, len(board))
+    cells = [
+        [(percent(float(better[i, j])) if i != j else "") for j in range(shown)]
+        for i in range(shown)
+    ]
+    says = "For each pair, the probability that the row is better than the column."
+    return Matrix(chart(partial(matrix_spec, board, better, PAGE), says), cells, shown)
+
+
+@dataclass(frozen=True)
+class HistorySection:
+    """The chart of the ratings over time, and a table of the ratings at a few points of it."""
+
+    chart: Chart
+    shown: int
+    heads: list[str]
+    rows: list[tuple[str, list[str]]]
+    since: str
+    until: str
+
+
+def history_section(board: Leaderboard, history: Sequence[HistoryPoint]) -> HistorySection | None:
+    """What to show of a history; None where there is no line to draw yet."""
+    points = thinned(history, board.scale, HISTORY_DRAWN)
+    shown = board[:HISTORY_ITEMS]
+    known = [point for point in points if any(row.item in point.items for row in shown)]
+    if not can_be_drawn(known):
+        return None
+    places = np.linspace(0, len(known) - 1, min(HISTORY_COLUMNS, len(known)))
+    picked = [known[i] for i in dict.fromkeys(round(float(place)) for place in places)]
+    digits = 2 if board.scale == "theta" else 0
+    return HistorySection(
+        chart=chart(
+            partial(history_spec, board, known, PAGE),
+            f"Ratings of the {len(shown)} best items by number of comparisons. "
+            "The table below has some of the numbers.",
+        ),
+        shown=len(shown),
+        heads=[number(point.n_comparisons) for point in picked],
+        rows=[(row.item, [_rating_at(p, row.item, digits) for p in picked]) for row in shown],
+        since=_date(known[0].at),
+        until=_date(known[-1].at),
+    )
+
+
+def _rating_at(point: HistoryPoint, item: str, digits: int) -> str:
+    found = point.items.get(item)
+    return UNKNOWN if found is None else f"{number(found.rating, digits)} (#{found.rank})"
+
+
+def _date(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@dataclass(frozen=True)
+class ScatterCharts:
+    """The chart of all raters, and the small one that the pages of raters share."""
+
+    chart: Chart
+    small: Any
+    width: int
+    height: int
+    grouped: bool
+
+
+def _scatter_charts(scatter: Scatter | None, raters: RaterReport) -> ScatterCharts | None:
+    if scatter is None:
+        return None
+    says = (
+        f"Quality of {len(raters):,} raters against their agreement with the ranking. "
+        "The table of raters has the numbers."
+    )
+    small = drawn(scatter.small_spec(PAGE)) if any(r.verdict != "keep" for r in raters) else None
+    return ScatterCharts(
+        chart(partial(scatter.spec, PAGE), says), small, SMALL_WIDTH, SMALL_HEIGHT, scatter.grouped
+    )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some raters of the table, and a title that says which."""
+
+    title: str
+    rows: Sequence[RaterRow]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A pair that the rater answered against the ranking of the others more than expected."""
+
+    better: str
+    worse: str
+    against: float
+    n: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class RaterPage:
+    """A page about one rater."""
+
+    row: RaterRow
+    p_guesser: float
+    mark: tuple[float, float] | None
+    pairs: list[Disagreement]
+
+
+@dataclass(frozen=True)
+class RatersSection:
+    """What the section on raters shows."""
+
+    counts: dict[str, int]
+    pages: list[RaterPage]
+    page_of: dict[str, int]
+    without_page: int
+    rule: str
+    blocks: list[Block]
+    folded: bool
+    has_verdicts: bool
+    has_intervals: bool
+    has_sides: bool
+    has_times: bool
+    median_quality: float
+    median_time_s: float
+    not_known: tuple[str, ...]
+    without_excluded: str
+
+
+def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> RatersSection:
+    """Sort the raters, the worst first, and prepare their pages."""
+    at = {row.rater: index for index, row in enumerate(raters)}
+    rows = sorted(raters, key=lambda r: (_SEVERITY[r.verdict], isnan(r.quality), r.quality))
+    watched = [row for row in rows if row.verdict == "watch"]
+    shown = [row for row in rows if row.verdict == "exclude"] + watched[:WATCHED_PAGES]
+    pages = [
+        RaterPage(
+            row=row,
+            p_guesser=float(raters.p_guesser[at[row.rater]]),
+            mark=scatter.place(row) if scatter else None,
+            pairs=_disagreements(fit, raters.by_others, at[row.rater]),
+        )
+        for row in shown
+    ]
+    effect = raters.without_excluded
+    return RatersSection(
+        counts=verdict_counts(raters),
+        pages=pages,
+        page_of={page.row.rater: number for number, page in enumerate(pages, 1)},
+        without_page=max(0, len(watched) - WATCHED_PAGES),
+        rule=raters.rule,
+        blocks=_blocks(rows),
+        folded=len(rows) > OPEN_ROWS,
+        has_verdicts=any(not isnan(p) for p in raters.p_guesser),
+        has_intervals=any(not isnan(row.quality_lower) for row in rows),
+        has_sides=any(not isnan(row.left_rate) for row in rows),
+        has_times=any(not isnan(row.median_time_s) for row in rows),
+        median_quality=_median([row.quality for row in rows]),
+        median_time_s=_median([row.median_time_s for row in rows]),
+        not_known=raters.not_known,
+        without_excluded="" if effect is None else effect_text(effect),
+    )
+
+
+def _blocks(rows: list[RaterRow]) -> list[Block]:
+    if len(rows) <= OPEN_ROWS:
+        return [Block("", rows)] if rows else []
+    blocks = []
+    for first in range(0, len(rows), BLOCK):
+        part = rows[first : first + BLOCK]
+        ends = f"quality {number(part[0].quality, 2)} to {number(part[-1].quality, 2)}"
+        verdicts = ", ".join(dict.fromkeys(row.verdict for row in part))
+        title = f"{first + 1:,}–{first + len(part):,}: {verdicts}"
+        blocks.append(Block(title if isnan(part[0].quality) else f"{title}; {ends}", part))
+    return blocks
+
+
+def _median(values: list[float]) -> float:
+    known = [value for value in values if not isnan(value)]
+    return float(np.median(known)) if known else float("nan")
+
+
+def _disagreements(fit: Fit, by_others: Floats | None, rater: int) -> list[Disagreement]:
+    """The pairs that the rater answered against the others most often beyond chance.
+
+    ``by_others`` is P(winner is better) - 1/2 of each triple, without the rater's own votes.
+    """
+    if by_others is None:
+        return []
+    t = fit.data.triples
+    rows = slice(int(t.start[rater]), int(t.start[rater + 1]))
+    totals: dict[tuple[int, int], list[float]] = {}
+    for winner, loser, weight, s in zip(
+        t.winner[rows].tolist(),
+        t.loser[rows].tolist(),
+        t.weight[rows].tolist(),
+        by_others[rows].tolist(),
+        strict=True,
+    ):
+        pair = (loser, winner) if s < 0 else (winner, loser)
+        total = totals.setdefault(pair, [0.0, 0.0, 0.0])
+        total[0] += weight if s < 0 else 0.0
+        total[1] += weight
+        total[2] += weight * (0.5 - abs(s))
+    found = [
+        Disagreement(fit.items[better], fit.items[worse], against, n, expected)
+        for (better, worse), (against, n, expected) in totals.items()
+        if against > expected
+    ]
+    found.sort(key=lambda pair: pair.expected - pair.against)
+    return found[:DISAGREEMENTS_SHOWN]
