@@ -112,15 +112,15 @@ def write_converted(
     read: Callable[[], Comparisons], layout: Any, file_format: Any, output: Path | None
 ) -> None:
     """Write comparisons; they are read when it is known that they can be written."""
-    from bbq_plugin.data.export import write_comparisons
-    from bbq_plugin.report.atomic import open_atomically
-    from bbq_plugin.text import plain
-
     chosen = file_format or _by_suffix(output)
     check_writable(output)
     if output is None and chosen == "parquet" and sys.stdout.isatty():
         raise UsageError("Parquet is not for a terminal; name a file with -o")
     data = read()
+    from bbq_plugin.data.export import write_comparisons
+    from bbq_plugin.report.atomic import open_atomically
+    from bbq_plugin.text import plain
+
     with working("Writing"):
         if output is not None:
             with open_atomically(output) as file:

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import bbq_plugin
-from bbq_plugin.live.engine import last_fit
 from bbq_plugin.store import Store, holder
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "FitNote", "Status", "status_of"]
 
 SCHEMA = "bbq.status/1"
+
+
+class _SavedFit(msgspec.Struct):
+    """Of the saved fit what is shown; all of it is the engine's, which would load the model."""
+
+    how: str
+    n_comparisons: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         ]
         saved = store.saved_fit()
         if saved is not None:
-            kept = last_fit(saved[1])
+            kept = msgspec.json.decode(saved[1], type=_SavedFit)
             fits.append(FitNote(saved[0], kept.how, kept.n_comparisons))
         return Status(
             store=name,
