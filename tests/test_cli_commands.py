@@ -99,7 +99,7 @@ def test_pairs_come_as_table_json_and_csv(study: Path) -> None:
     assert 0 < found["rater_quality"] < 1
     sheet = rows("pairs", study, "-n", "3")
     assert [row["item_a"] for row in sheet] == [row["item_a"] for row in found["pairs"]]
-    assert "What to compare next" in bbq("pairs", study).stdout
+    assert "Pairs to compare next" in bbq("pairs", study).stdout
 
 
 def test_all_pairs_are_listed_when_more_are_asked_for(study: Path) -> None:

@@ -167,9 +167,9 @@ def test_scores_put_the_most_informative_task_first(study: Path) -> None:
 
 def test_the_fit_says_when_to_stop(study: Path) -> None:
     table = run("fit", study, "--top-k", "2")
-    assert "When to stop (95%)" in table.stdout
+    assert "Comparisons needed (forecast, 95% level, 50% chance)" in table.stdout
     assert "the best 2:" in table.stdout
-    assert "However often you look" in table.stdout
+    assert "Significant under continuous monitoring" in table.stdout
     found = json.loads(run("fit", study, "--top-k", "2", "--format", "json").stdout)["stopping"]
     assert [row["question"] for row in found["milestones"]] == ["best", "top-k", "neighbours"]
     assert found["for_good"]["compared"] == 15

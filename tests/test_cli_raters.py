@@ -92,7 +92,7 @@ def test_the_page_shows_an_excluded_rater_why(votes: Path, tmp_path: Path) -> No
     page = tmp_path / "raters.html"
     assert bbq("raters", votes, "-o", page).exit_code == 0
     text = page.read_text(encoding="utf-8")
-    assert "to come back" in text
+    assert "to be kept again" in text
     assert "without this rater" in text
     assert "answers like a coin" in text.lower()
 
@@ -100,8 +100,8 @@ def test_the_page_shows_an_excluded_rater_why(votes: Path, tmp_path: Path) -> No
 def test_the_table_says_what_leaving_them_out_does(votes: Path) -> None:
     shown = " ".join(bbq("raters", votes).stdout.split())
     assert "to exclude: the best item stays" in shown
-    assert "to come back:" in shown
-    assert "These data do not say:" in shown
+    assert "to be kept again:" in shown
+    assert "Not in these data:" in shown
 
 
 def test_the_signed_model_is_there_on_the_command_line(votes: Path) -> None:

@@ -19,7 +19,7 @@ def test_the_script_prints_what_one_would_act_on(
     out = capsys.readouterr().out
     assert "P(best)" in out
     assert "exclude" in out
-    assert "What to compare next" in out
+    assert "Pairs to compare next" in out
 
 
 def test_the_script_takes_a_file(

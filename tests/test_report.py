@@ -149,7 +149,7 @@ def test_the_items_that_are_called_bad_most_often_are_named(fit: bbq.Fit) -> Non
         "o[b]ak": 0.0, "elm": 0.375, "fir": 0.25, "ash": 0.5, "yew": 0.75
     }  # fmt: skip
     assert (
-        "38% of the comparisons answered both bad; most often: yew 75%, ash 50%, elm 38%"
+        "38% of the comparisons were answered both bad; highest: yew 75%, ash 50%, elm 38%"
         in summary_lines(some.data, some)
     )
     board, raters = bbq.leaderboard(fit), bbq.rater_report(fit)
@@ -175,7 +175,7 @@ def test_a_long_list_of_raters_is_cut_and_says_so(fit: bbq.Fit) -> None:
     shown = text_of(raters_table(raters, limit=3))
     worst = sorted(raters, key=lambda row: row.quality)[:3]
     assert all(row.rater in shown for row in worst)
-    assert "and 7 more" in shown
+    assert "3 of 10 rows" in shown
 
 
 def test_the_summary_says_what_was_fitted_with_which_priors(fit: bbq.Fit) -> None:

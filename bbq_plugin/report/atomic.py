@@ -1,4 +1,4 @@
-"""Writing results: whole, or not at all."""
+"""Atomic writes: a reader sees the old file or the complete new one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ _PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.part")
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Replace a file by a complete new one; who reads it meanwhile sees the old or the new."""
+    """Replace a file by a complete new one."""
     with open_atomically(path) as file:
         file.write(text.encode("utf-8"))
 
 
 @contextmanager
 def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
-    """Open a file for bytes that takes its place only when all of it was written.
+    """Open a binary file that replaces the old one when it is closed without an error.
 
-    All of it is on the disk before it takes its place, so that a power cut leaves the old or the
-    new file as well.
+    It is synced to disk before it replaces the old one, so this holds for a power cut as well.
     """
     target = Path(path)
-    # In the same folder, because only there replacing is one step.
+    # In the same folder: a rename within a file system is atomic.
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with partial.open("wb") as file:
@@ -45,7 +44,7 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
 
 
 def remove_leftovers(folder: Path, names: frozenset[str]) -> None:
-    """Remove what a process that was killed while it wrote one of these files left behind."""
+    """Remove partial files of processes that were killed while writing one of these files."""
     for path in folder.iterdir():
         part = _PART.fullmatch(path.name)
         if part and part["name"] in names and not _lives(int(part["pid"])):
@@ -59,12 +58,12 @@ def _lives(pid: int) -> bool:
         return False
     except OSError:
         return True
-    # A number that is ours again is that of another process that had it before.
+    # An earlier process had the same id as this one.
     return pid != os.getpid()
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last; Windows has no such call, and does not need it."""
+    """Sync the new directory entry; Windows has no such call and does not need it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,4 +1,4 @@
-"""Results as JSON documents, each with its schema, and with what it takes to get them again."""
+"""Results as JSON documents, each with its schema and what is needed to reproduce it."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ VERDICTS = ("keep", "watch", "exclude")
 
 @dataclass(frozen=True)
 class Origin:
-    """How a result came about: the command, without secrets, and the seed of what was drawn."""
+    """How to reproduce a result: the command, without secrets, and the random seed."""
 
     command: str | None = None
     seed: int | None = None
 
     def fields(self, data: Comparisons) -> dict[str, Any]:
-        """The fields that stand at the head of every document."""
+        """The fields at the head of every document."""
         return {
             "version": bbq_plugin.__version__,
             "command": self.command,
@@ -63,10 +63,9 @@ def report_dict(
     history: Sequence[HistoryPoint] | None = None,
     stop: Stopping | None = None,
 ) -> dict[str, Any]:
-    """Collect everything that is known about one fit under the names of the contract.
+    """The document of one fit.
 
-    ``history`` is the leaderboard over time, where a store keeps one, and ``stop`` says when to
-    stop, where that was asked for.
+    ``history`` is the leaderboard over time, where a store keeps one.
     """
     document = {
         "schema": SCHEMA,
@@ -101,14 +100,14 @@ def report_dict(
 
 
 def _both_bad_rate(data: Comparisons) -> dict[str, dict[str, float]]:
-    """By item, where there is such an answer at all."""
+    """By item, if there is any such answer."""
     if data.both_bad_rate is None:
         return {}
     return {"both_bad_rate": dict(zip(data.items, data.both_bad_rate.tolist(), strict=True))}
 
 
 def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin) -> dict[str, Any]:
-    """Collect the documents of a result per value of a tag."""
+    """The documents of one fit for each value of a tag."""
     return {
         "schema": GROUPS_SCHEMA,
         "version": bbq_plugin.__version__,
@@ -127,7 +126,7 @@ def raters_dict(
     *,
     level: float,
 ) -> dict[str, Any]:
-    """Collect the exclusion report: the verdicts, and the rules they follow."""
+    """The rater report: the verdicts and their rules."""
     return {
         "schema": RATERS_SCHEMA,
         **origin.fields(data),
@@ -151,19 +150,19 @@ def raters_dict(
 
 
 def _effect(raters: RaterReport) -> dict[str, Any] | None:
-    """What the leaderboard would be without all who are excluded."""
+    """How the leaderboard changes without the excluded raters."""
     effect = raters.without_excluded
     return None if effect is None else {**asdict(effect), "matters": effect.matters}
 
 
 def excluded_names(document: bytes, name: str) -> list[str]:
-    """Who was excluded by an earlier report of either schema, read from its JSON."""
+    """The raters that an earlier JSON report, of either schema, excluded."""
     try:
         found = msgspec.json.decode(document, type=_Earlier)
     except msgspec.MsgspecError as error:
         raise FormatError(
             f"not a report of raters ({error})", name,
-            remedy="give what bbq raters --format json, or bbq fit --format json, has written",
+            remedy="give the output of bbq raters --format json or bbq fit --format json",
         ) from None  # fmt: skip
     if found.schema not in (RATERS_SCHEMA, SCHEMA):
         raise FormatError(
@@ -183,7 +182,7 @@ class _Earlier(msgspec.Struct):
 
 
 def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
-    """Collect the pairs to compare next."""
+    """The pairs to compare next."""
     return {
         "schema": PAIRS_SCHEMA,
         **origin.fields(data),
@@ -200,7 +199,7 @@ def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) ->
 
 
 def stability_dict(data: Comparisons, found: Stability, origin: Origin) -> dict[str, Any]:
-    """Collect the stability of the models."""
+    """The stability of the models."""
     return {
         "schema": STABILITY_SCHEMA,
         **origin.fields(data),
@@ -214,7 +213,7 @@ def stability_dict(data: Comparisons, found: Stability, origin: Origin) -> dict[
 
 
 def report_json(report: Mapping[str, Any]) -> str:
-    """Write a document as JSON; a number that is not known (NaN) becomes null."""
+    """Write a document as JSON; an unknown number (NaN) becomes null."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Rater names replaced by keyed pseudonyms, and where the key comes from."""
+"""Keyed pseudonyms of raters, and where the key comes from."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def pseudonym(name: str, key: bytes) -> str:
 
 
 def pseudonymised(data: Comparisons, key: bytes) -> Comparisons:
-    """The same comparisons with other names for the raters."""
+    """The same comparisons with pseudonyms of the raters."""
     raters = tuple(pseudonym(name, key) for name in data.raters)
     if len(set(raters)) < len(raters):
         raise DataError("two raters have the same pseudonym; use another key")
-    # What was skipped may quote a rater's name.
+    # The text of a skipped row may contain a rater's name.
     skipped = tuple(Skipped(one.where, one.reason) for one in data.skipped)
     return replace(data, raters=raters, skipped=skipped)
 
 
 VARIABLE = "BBQ_PSEUDONYM_KEY"
 
-# A shorter key can be found by trying.
+# A shorter key can be found by brute force.
 _SHORTEST = 16
 
 
 def pseudonym_key(key_file: Path | None, *, lasting: bool = False) -> tuple[bytes, list[str]]:
-    """The key, and what has to be said about it.
+    """The key, and notes for the user.
 
-    Without a key a random one is used, unless the names are to last beyond this run.
+    Without a key a random one is used, except for a store (``lasting``), which outlives this run.
     """
     if key_file is not None:
         key, where = key_file.read_bytes().strip(), str(key_file)
@@ -61,19 +61,19 @@ def pseudonym_key(key_file: Path | None, *, lasting: bool = False) -> tuple[byte
             return key, []
         return key, [
             (
-                f"the pseudonym key in {where} has {len(key)} bytes; one of at least {_SHORTEST} "
-                "keeps the names from being found by trying"
+                f"the pseudonym key in {where} has only {len(key)} bytes and can be guessed; "
+                f"use at least {_SHORTEST}"
             )
         ]
     if key_file is not None:
-        raise BBQError(f"{key_file}: the file is empty; put the key of the pseudonyms into it")
+        raise BBQError(f"{key_file}: the file is empty; write the pseudonym key into it")
     if lasting:
         raise UsageError(
-            f"no pseudonym key in {VARIABLE} or the pseudonym_key_file: names that change with "
-            f"every start are of no use; put at least {_SHORTEST} random bytes there"
+            f"there is no pseudonym key in {VARIABLE} or pseudonym_key_file, so the names would "
+            f"change with every start; put at least {_SHORTEST} random bytes there"
         )
     note = (
-        f"no pseudonym key in {VARIABLE} or --pseudonym-key-file: a random one is used, "
-        "so the names will be others in the next run"
+        f"there is no pseudonym key in {VARIABLE} or --pseudonym-key-file; a random key is used, "
+        "so the pseudonyms will be different in the next run"
     )
     return secrets.token_bytes(32), [note]

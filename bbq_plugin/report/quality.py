@@ -1,4 +1,4 @@
-"""What the data are like: what was left out, ties, sides, connections, how many of each."""
+"""Facts about the data, without a model: skipped rows, ties, position bias, connected groups."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ class Spread:
 
 @dataclass(frozen=True)
 class PositionBias:
-    """Share of decided answers that went left, its 95% interval, and what follows."""
+    """Share of decided answers for the left item, with its 95% interval."""
 
     rate: float
     lower: float
     upper: float
-    #: 0: nobody is named, and the answers are taken as independent.
+    #: 0: the data name no raters, and the answers are taken as independent.
     n_raters: int
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """What the interval says, and what to do."""
         if np.isnan(self.lower):
-            return "one rater only, so no interval"
+            return "only one rater, so there is no interval"
         if self.lower <= 0.5 <= self.upper:
-            return "no sign of a position bias"
+            return "no position bias found"
         side = "left" if self.rate > 0.5 else "right"
-        return f"answers lean to the {side}: show the items in random order"
+        return f"position bias to the {side}; show the items in random order"
 
 
 @dataclass(frozen=True)
 class DataQuality:
-    """Everything that the section on the data shows."""
+    """What the section on the data shows."""
 
     skips: list[tuple[str, int]]
     more_reasons: int
@@ -88,7 +88,7 @@ class DataQuality:
 
 
 def data_quality(data: Comparisons) -> DataQuality:
-    """Look at the comparisons themselves, without a model."""
+    """Describe the comparisons."""
     t = data.triples
     ends = np.concatenate((t.winner, t.loser))
     per_item = np.asarray(np.bincount(ends, np.tile(t.weight, 2), t.n_items), dtype=np.float64)
@@ -128,7 +128,7 @@ def _both_bad(data: Comparisons, per_item: Floats) -> list[tuple[str, float, flo
 def position_bias(left_rate: Floats | None, answers: Floats) -> PositionBias | None:
     """The mean of the raters' left rates by their number of answers; None if no side is known.
 
-    The interval treats a rater's answers as one cluster: a habit is a person's, not an answer's.
+    The interval takes the answers of a rater as one cluster, because a habit belongs to a person.
     """
     if left_rate is None:
         return None
@@ -148,7 +148,7 @@ def position_bias(left_rate: Floats | None, answers: Floats) -> PositionBias | N
 def pooled_bias(n_left: int, n_sided: int) -> PositionBias | None:
     """The share over all answers, for data without raters; None if no side is known.
 
-    The interval is Wilson's. Answers of one person go together, so the true one is wider.
+    Wilson's interval. It is too narrow if several answers come from the same person.
     """
     if not n_sided:
         return None

@@ -1,4 +1,4 @@
-"""The answer in a sentence, honest when there is none; and when to stop."""
+"""The result in sentences: the best item, if one is known, and when to stop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bbq_plugin.model.fit import LARGEST_COVARIANCE
-from bbq_plugin.text import level_text, needed, p_equals, plain
+from bbq_plugin.text import counted, level_text, needed, p_equals, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,11 +35,11 @@ __all__ = [
     "stopping_lines",
 ]
 
-NAMED = 4  # more names than this in a sentence are a list, which the table is
+NAMED = 4  # a sentence names at most so many items; the table has all
 
 
 class Name(str):
-    """The name of an item or a rater, harmless as plain text."""
+    """The name of an item or a rater, without control characters."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ Sentence = tuple["str | Name", ...]
 
 @dataclass(frozen=True)
 class Headline:
-    """One sentence that answers, and those that say what else is known."""
+    """One sentence with the result, and those that say what else is known."""
 
     headline: Sentence
     details: tuple[Sentence, ...]
@@ -61,15 +61,15 @@ class Headline:
 
 
 def name(text: str) -> Name:
-    """A name out of the data, made harmless."""
+    """A name from the data, without control characters."""
     return Name(plain(text))
 
 
 def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) -> Headline:
-    """Who is best, how sure that is, and what cannot be told apart.
+    """Say which item is best, with what probability, and which items are not distinguishable.
 
-    ``groups`` is the number of groups of items never compared with each other; ``better`` is the
-    board's matrix, for those who have it already.
+    ``groups`` is the number of groups of items never compared with each other. ``better`` is the
+    board's matrix, if the caller has it already.
     """
     rows = list(board)
     if groups > 1:
@@ -78,13 +78,12 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
     is_open = _open_pairs(board, better)
     rivals = [row for row in rows[1:] if row.rank_best == 1]
     if len(rows) > 2 and all(_unplaced(row, len(rows)) for row in rows):
-        head: Sentence = (
-            f"Nothing is settled: none of the {len(rows)} items can be told apart from the others.",
-        )
+        none = f"none of the {len(rows)} items is distinguishable from the others"
+        head: Sentence = (f"Nothing is decided yet: {none}.",)
         return Headline(head, (_lead(best, rows),), settled=False)
     if rivals:
         tied = _listed([best, *rivals])
-        head = (*tied, f" cannot be told apart at {level_text(board.level)}.")
+        head = (*tied, f" are not distinguishable at {level_text(board.level)}.")
         return Headline(
             head, (_lead(best, rows), *_rest(rows, 1 + len(rivals), is_open)), settled=False
         )
@@ -101,7 +100,7 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
 
 
 def _open_pairs(board: Leaderboard, better: Floats | None) -> Bools | None:
-    """Which pairs are not told apart, by place; None where all pairs are too many to look at."""
+    """Which pairs of rows are not distinguishable; None with too many items for a matrix."""
     if better is None and len(board) > LARGEST_COVARIANCE:
         return None
     better = board.better if better is None else better
@@ -121,7 +120,7 @@ def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
         name(best.item),
         f" has the highest rating (P(best) {p_equals(best.p_best)}), ",
         name(likeliest.item),
-        f" the highest chance to be the best (P {p_equals(likeliest.p_best)}).",
+        f" the highest probability of being the best (P {p_equals(likeliest.p_best)}).",
     )
 
 
@@ -134,23 +133,23 @@ def _rest(rows: list[ItemRow], start: int, is_open: Bools | None) -> tuple[Sente
         return ((name(rest[0].item), " is last."),)
     doubt = [bool(is_open[at, at + 1]) for at in range(start, len(rows) - 1)]
     if not any(doubt):
-        return ((f"The order of the other {len(rest)} items is settled.",),)
+        return ((f"The order of the other {len(rest)} items is decided.",),)
     runs = _runs(doubt, start)
     named = [run for run in runs if is_open[np.ix_(run, run)][np.triu_indices(len(run), 1)].all()]
     if len(runs) <= 2 and named == runs:
         told = [_listed([rows[at] for at in run]) for run in runs]
-        return ((*told[0], " cannot be told apart", *_nor(told[1:]), "."),)
+        return ((*told[0], " are not distinguishable", *_nor(told[1:]), "."),)
     if all(doubt):
-        return ((f"Below, no two neighbours among the other {len(rest)} can be told apart.",),)
-    return ((f"Below, {sum(doubt)} of {len(doubt)} pairs of neighbours cannot be told apart.",),)
+        return ((f"Of the other {len(rest)} items, no two neighbours are distinguishable.",),)
+    return ((f"Below, {sum(doubt)} of {len(doubt)} pairs of neighbours are not distinguishable.",),)
 
 
 def _nor(told: list[Sentence]) -> Sentence:
-    return (", nor can ", *told[0]) if told else ()
+    return (", nor are ", *told[0]) if told else ()
 
 
 def _runs(doubt: list[bool], start: int) -> list[list[int]]:
-    """Places that hang together by open pairs of neighbours."""
+    """Runs of rows in which each is not distinguishable from the next."""
     runs: list[list[int]] = []
     for at, open_pair in enumerate(doubt, start):
         if not open_pair:
@@ -177,16 +176,14 @@ def _listed(rows: Sequence[ItemRow]) -> Sentence:
 
 def _no_common_scale(rows: list[ItemRow], groups: int) -> Headline:
     best, never = rows[0], "that were never compared with each other"
-    head: Sentence = (
-        f"No overall best can be named: the items fall into {groups} groups {never}.",
-    )
+    head: Sentence = (f"There is no overall best item: the items form {groups} groups {never}.",)
     return Headline(
         head,
         (
             (
-                "Across groups the ratings rest on the prior alone; by it, ",
+                "Between groups the ratings depend on the prior alone. By it, ",
                 name(best.item),
-                " leads.",
+                " is first.",
             ),
         ),
         settled=False,
@@ -195,43 +192,41 @@ def _no_common_scale(rows: list[ItemRow], groups: int) -> Headline:
 
 @dataclass(frozen=True)
 class StopSection:
-    """What stop.html.j2 shows: the forecast by question, the rule in a sentence, its pairs."""
+    """What stop.html.j2 shows: a forecast for each question, then the sequential test."""
 
     forecast: list[tuple[str, Milestone]]
     no_forecast: str
-    for_good: Sentence
+    monitoring: Sentence
     pairs: tuple[HeadToHead, ...]
 
 
 def stop_section(stop: Stopping) -> StopSection:
     """When to stop, for the report and the live page."""
-    asked = [(question_text(row), row) for row in stop.milestones]
-    return StopSection(asked, stop.no_forecast, for_good(stop), stop.pairs)
+    asked = [(_question(row), row) for row in stop.milestones]
+    return StopSection(asked, stop.no_forecast, monitoring(stop), stop.pairs)
 
 
 def stopping_lines(stop: Stopping) -> list[str]:
-    """A line for each question, and one on what is settled however often someone looks."""
+    """A line for each question, and one for the test that is valid under continuous monitoring."""
     lines = []
     if stop.milestones:
-        lines.append(f"When to stop ({level_text(stop.level)}), as a forecast with an even chance:")
-        lines += [f"  {question_text(row)}: {_forecast(row)}" for row in stop.milestones]
+        lines.append(f"Comparisons needed (forecast, {level_text(stop.level)} level, 50% chance):")
+        lines += [f"  {_question(row)}: {_forecast(row)}" for row in stop.milestones]
     elif stop.no_forecast:
-        lines.append(f"When to stop: {stop.no_forecast}")
-    return [*lines, "".join(for_good(stop))]
+        lines.append(f"Comparisons needed: {stop.no_forecast}")
+    return [*lines, "".join(monitoring(stop))]
 
 
-def for_good(stop: Stopping) -> Sentence:
-    """What the rule says that holds at all times."""
-    pairs = "pair" if stop.compared == 1 else "pairs"
-    told = f"{stop.settled:,} of {stop.compared:,} {pairs} told apart by their own votes"
-    begin = f"However often you look ({level_text(stop.level)}): {told}; "
+def monitoring(stop: Stopping) -> Sentence:
+    """The result of the test that may be read after every vote."""
+    pairs = f"{stop.settled:,} of {counted(stop.compared, 'pair')}"
+    head = f"Significant under continuous monitoring ({level_text(stop.level)}): {pairs}. "
     if stop.best is None:
-        return (f"{begin}no item is the best of all yet.",)
-    return (begin, name(stop.best), " is best.")
+        return (f"{head}No item is significantly the best yet.",)
+    return (head, name(stop.best), " is the best item.")
 
 
-def question_text(row: Milestone) -> str:
-    """The question in words."""
+def _question(row: Milestone) -> str:
     if row.question == "top-k":
         return f"the best {row.top_k}"
     return {"best": "the best item", "neighbours": "every pair of neighbours"}[row.question]
@@ -242,5 +237,5 @@ def _forecast(row: Milestone) -> str:
         return f"reached, P {p_equals(row.probability)}"
     if isinf(row.more) and isinf(row.chosen):
         return "out of reach"
-    so_far = "out of reach as so far" if isinf(row.more) else f"{needed(row.more)} more as so far"
-    return f"{so_far}, {needed(row.chosen)} if each pair is chosen"
+    chosen = f"{needed(row.chosen)} with pairs chosen by bbq"
+    return f"{needed(row.more)} at the current mix of pairs, {chosen}"

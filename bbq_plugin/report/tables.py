@@ -1,4 +1,4 @@
-"""Tables for people. Names go in as plain text: neither markup nor control characters act."""
+"""Tables and lines for the terminal. Names are plain text, without markup or control characters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.text import Text
 
 import bbq_plugin
 from bbq_plugin.analysis.raters.reasons import effect_text
-from bbq_plugin.text import UNKNOWN, chance, counted, number, plain, ranks, share, span
+from bbq_plugin.text import UNKNOWN, chance, counted, number, odds, plain, ranks, share, span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bbq_plugin.analysis import (
         ItemRow,
@@ -34,10 +34,13 @@ _Row = TypeVar("_Row")
 
 _Column = tuple[str, "Callable[[_Row], Text]"]
 
-# Narrower than this, the columns that matter less are left out; a table cut up is no table.
+#: Rows of a table unless all are asked for.
+MOST_ROWS = 30
+
+# Narrower than this, a table leaves out its less important columns.
 _ROOMY, _WIDE = 80, 110
 
-# Columns of words; all others hold numbers, which stay whole.
+# Columns of words; all others hold numbers, which are not broken.
 _WORDS = ("item", "left", "right", "ahead", "rater", "verdict", "reasons")
 
 _FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
@@ -49,9 +52,13 @@ _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
 
 def leaderboard_table(
-    board: Leaderboard, true_rating: Mapping[str, float] | None = None, *, width: int = _WIDE
+    board: Leaderboard,
+    true_rating: Mapping[str, float] | None = None,
+    *,
+    limit: int | None = MOST_ROWS,
+    width: int = _WIDE,
 ) -> Table:
-    """Build the leaderboard; beside each rating the true one, where it is known."""
+    """Build the leaderboard, with the true ratings if they are known."""
     digits = 2 if board.scale == "theta" else 0
     columns: list[_Column[ItemRow]] = [
         ("rank", lambda row: _right(_rank(row))),
@@ -67,23 +74,22 @@ def leaderboard_table(
         columns.append(("n", lambda row: _right(f"{row.n:,.0f}")))
         columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
     title = f"Leaderboard ({board.scale}, {board.level:.0%} {board.intervals})"
-    return _table(title, columns, board)
+    return _table(title, columns, board, limit)
 
 
 def raters_table(
     raters: RaterReport,
-    limit: int | None = None,
+    limit: int | None = MOST_ROWS,
     *,
     kinds: Mapping[str, str] | None = None,
     reasons: bool = True,
     width: int = _WIDE,
 ) -> Table:
-    """Build the rater report, lowest quality first; beside it what each one truly is, if known.
+    """Build the rater report, lowest quality first; ``kinds`` is the true type of each rater.
 
-    Reasons have a column where there is room; `reason_lines` are for where there is none.
+    Reasons have a column on a wide terminal; `reason_lines` has them for a narrow one.
     """
     rows = worst_first(raters)
-    shown = rows if limit is None else rows[:limit]
     columns: list[_Column[RaterRow]] = [
         ("rater", lambda row: Text(plain(row.rater))),
         ("n", lambda row: _right(f"{row.n:,.0f}")),
@@ -94,8 +100,10 @@ def raters_table(
             ("interval", lambda row: _right(span(row.quality_lower, row.quality_upper, 2)))
         )
     if width >= _ROOMY - 20:
-        columns.append(("agree", lambda row: _right(share(row.agreement))))
-    # Not every tool records sides and times; a column of dashes says nothing.
+        columns.append(("agreement", lambda row: _right(share(row.agreement))))
+    if width >= _ROOMY and any(_known(row.p_guesser) for row in rows):
+        columns.append(("P(bad)", lambda row: _right(_p_bad(row))))
+    # Not every tool records sides and times.
     if width >= _ROOMY and any(_known(row.left_rate) for row in rows):
         columns.append(("left", lambda row: _right(share(row.left_rate))))
     if width >= _ROOMY and any(_known(row.median_time_s) for row in rows):
@@ -103,16 +111,15 @@ def raters_table(
     columns.append(("verdict", lambda row: Text(row.verdict, _VERDICT_STYLE[row.verdict])))
     if kinds is not None:
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
-    if reasons and width >= _WIDE and any(row.reasons for row in shown):
+    if reasons and width >= _WIDE and any(row.reasons for row in rows[:limit]):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    table = _table("Raters, lowest quality first", columns, shown)
-    if len(rows) > len(shown):
-        table.caption = f"and {len(rows) - len(shown):,} more; --format json has all of them"
-    return table
+    return _table("Raters, lowest quality first", columns, rows, limit)
 
 
-def reason_lines(raters: RaterReport, limit: int | None = None, *, width: int = _WIDE) -> list[str]:
-    """Say why, where the table has no room for it."""
+def reason_lines(
+    raters: RaterReport, limit: int | None = MOST_ROWS, *, width: int = _WIDE
+) -> list[str]:
+    """The reasons of the rows that `raters_table` shows, where it has no column for them."""
     if width >= _WIDE:
         return []
     rows = worst_first(raters)[:limit]
@@ -120,35 +127,34 @@ def reason_lines(raters: RaterReport, limit: int | None = None, *, width: int = 
 
 
 def verdict_lines(raters: RaterReport) -> list[str]:
-    """Say what leaving the excluded out does, and what no verdict could know."""
+    """Say what changes without the excluded raters, and what the data do not contain."""
     lines = []
     if raters.without_excluded is not None:
         n = counted(len(raters.excluded), "rater")
-        lines.append(f"Without the {n} to exclude: {plain(effect_text(raters.without_excluded))}")
+        lines.append(f"Without {n} to exclude: {plain(effect_text(raters.without_excluded))}")
     if raters.not_known:
-        lines.append(f"These data do not say: {'; '.join(raters.not_known)}")
+        lines.append(f"Not in these data: {'; '.join(raters.not_known)}")
     return lines
 
 
-def way_back_lines(raters: RaterReport, limit: int = 15) -> list[str]:
-    """Say for each who is excluded what would lead back, and whether leaving them out matters."""
+def way_back_lines(raters: RaterReport, limit: int | None = 15) -> list[str]:
+    """Say what would change the verdict of each excluded rater, and what the exclusion changes."""
     out = [row for row in worst_first(raters) if row.verdict == "exclude"]
     lines = []
     for row in out[:limit]:
-        without = f"; without: {row.effect}" if row.effect else ""
-        lines.append(plain(f"{row.rater}, to come back: {row.way_back}{without}"))
+        without = f" Without this rater: {row.effect}." if row.effect else ""
+        lines.append(plain(f"{row.rater}: to be kept again: {row.way_back}.{without}"))
     return lines
 
 
 def worst_first(raters: RaterReport) -> list[RaterRow]:
-    """Sort by quality; who has none comes last."""
-    # NaN compares with nothing, so raters of unknown quality are sent to the end by hand.
+    """Sort by quality; raters of unknown quality come last."""
     return sorted(raters, key=lambda row: (isnan(row.quality), row.quality))
 
 
 def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
-    """Say in a few lines what was fitted, and what was left out."""
-    raters = counted(data.n_raters, "rater") if data.has_raters else "no raters named"
+    """Say what was fitted, and what was left out."""
+    raters = counted(data.n_raters, "rater") if data.has_raters else "no rater names"
     compared = counted(data.n_comparisons, "comparison")
     lines = [
         f"{compared} of {counted(data.n_items, 'item')}, {raters}",
@@ -164,7 +170,7 @@ def _both_bad_lines(data: Comparisons) -> list[str]:
     worst = sorted(range(len(rates)), key=lambda i: -rates[i])[:_WORST_SHOWN]
     told = ", ".join(f"{plain(data.items[i])} {_seen(rates[i])}" for i in worst if rates[i])
     bad = _seen(data.n_both_bad / data.n_comparisons)
-    return [f"{bad} of the comparisons answered both bad; most often: {told}"]
+    return [f"{bad} of the comparisons were answered both bad; highest: {told}"]
 
 
 def left_out_lines(data: Comparisons) -> list[str]:
@@ -174,9 +180,9 @@ def left_out_lines(data: Comparisons) -> list[str]:
         why = ", ".join(f"{n:,} × {plain(reason)}" for reason, n in data.skip_reasons.items())
         lines.append(f"{counted(data.n_skipped, 'row')} skipped: {why}")
     for n, what in (
-        (data.n_duplicates, "left out because the same one came again"),
-        (data.n_dropped, "left out with their raters"),
-        (data.n_filtered, "left out by their tags"),
+        (data.n_duplicates, "left out as duplicates"),
+        (data.n_dropped, "left out with dropped raters"),
+        (data.n_filtered, "left out by the tag filter"),
     ):
         if n:
             lines.append(f"{counted(n, 'answer')} {what}")
@@ -184,15 +190,15 @@ def left_out_lines(data: Comparisons) -> list[str]:
 
 
 def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
-    """Say what it takes to get the same result again."""
+    """Say how to reproduce the result."""
     lines = [f"bbq {bbq_plugin.__version__}, data {data.digest[:16]}"]
     if origin.command is not None:
-        lines.append(f"To get it again: {plain(origin.command)}")
+        lines.append(f"To reproduce: {plain(origin.command)}")
     return lines
 
 
-def pairs_table(pairs: NextPairs, *, width: int = _WIDE) -> Table:
-    """Build the list of what to compare next."""
+def pairs_table(pairs: NextPairs, *, limit: int | None = MOST_ROWS, width: int = _WIDE) -> Table:
+    """Build the list of pairs to compare next."""
     columns: list[_Column[PairRow]] = [
         ("left", lambda row: Text(plain(row.left))),
         ("right", lambda row: Text(plain(row.right))),
@@ -203,16 +209,16 @@ def pairs_table(pairs: NextPairs, *, width: int = _WIDE) -> Table:
         columns.append(("ahead", lambda row: Text(plain(row.item_a))))
     columns.append(("P(ahead)", lambda row: _right(chance(row.p_a_better))))
     if width >= _ROOMY - 20:
-        columns.append(("millibits", lambda row: _right(f"{1000 * row.information_bits:.2f}")))
+        columns.append(("expected bits", lambda row: _right(f"{row.information_bits:.5f}")))
         columns.append(("n so far", lambda row: _right(f"{row.n:,.0f}")))
     goal = {"ranking": "the ranking", "best": "the best item"}
     what = goal.get(pairs.goal, f"the best {pairs.top_k}")
-    title = f"What to compare next, for {what} (raters of quality {pairs.quality:.2f})"
-    return _table(title, columns, pairs)
+    title = f"Pairs to compare next for {what} (rater quality {pairs.quality:.2f})"
+    return _table(title, columns, pairs, limit)
 
 
 def stability_table(found: Stability) -> Table:
-    """Build the table of the paper: tau and top-1 of each model."""
+    """Build the stability table: tau and top-1 of each model, as in the paper."""
     table = Table(title=f"Stability over {found.resamples:,} resamples of the raters")
     table.add_column("model", no_wrap=True)
     for name in ("Kendall's tau", "95% of resamples", "same best item", "seconds"):
@@ -228,9 +234,11 @@ def stability_table(found: Stability) -> Table:
     return table
 
 
-def _table(title: str, columns: list[_Column[_Row]], rows: Iterable[_Row]) -> Table:
-    """Build a table in which names and reasons fold and numbers stay whole."""
-    table = Table(title=title)
+def _table(
+    title: str, columns: list[_Column[_Row]], rows: Sequence[_Row], limit: int | None
+) -> Table:
+    """Build a table in which names and reasons fold and numbers do not."""
+    table = Table(title=title, caption=_rest(len(rows), limit))
     for name, _ in columns:
         table.add_column(
             name,
@@ -238,9 +246,16 @@ def _table(title: str, columns: list[_Column[_Row]], rows: Iterable[_Row]) -> Ta
             overflow="fold",
             no_wrap=name not in _FOLDING,
         )
-    for row in rows:
+    for row in rows[:limit]:
         table.add_row(*(show(row) for _, show in columns))
     return table
+
+
+def _rest(n: int, limit: int | None) -> str | None:
+    """Say where the rows are that are not shown."""
+    if limit is None or n <= limit:
+        return None
+    return f"{limit:,} of {n:,} rows; --all shows all, --format json has all"
 
 
 def _truth(row: ItemRow, truth: float, digits: int) -> Text:
@@ -262,32 +277,30 @@ def _seen(counted_share: float) -> str:
     return share(counted_share) if counted_share in (0, 1) else chance(counted_share)
 
 
+def _p_bad(row: RaterRow) -> str:
+    return UNKNOWN if isnan(row.p_guesser) else odds(min(1.0, row.p_guesser + row.p_inverted), 2)
+
+
 def _right(text: str, style: str = "") -> Text:
     return Text(text, style, justify="right")
 
 
-#: Rows of the table; --format json has all of them.
-_MOST_ACTIONS = 40
-
-
-def plan_table(actions: Iterable[Action], title: str) -> Table:
-    """Build the table of what is to be written, and why."""
+def plan_table(actions: Iterable[Action], title: str, *, limit: int | None = MOST_ROWS) -> Table:
+    """Build the table of planned changes, each with its reason."""
     rows = list(actions)
-    table = Table(title=title)
+    table = Table(title=title, caption=_rest(len(rows), limit))
     table.add_column("action", no_wrap=True)
     for name in ("what", "from", "to", "reason"):
         table.add_column(name, overflow="fold")
-    for action in rows[:_MOST_ACTIONS]:
+    for action in rows[:limit]:
         values = (action.target, _shown(action.before), _shown(action.after), action.reason)
         table.add_row(action.kind, *(Text(plain(value)) for value in values))
-    if len(rows) > _MOST_ACTIONS:
-        table.caption = f"and {len(rows) - _MOST_ACTIONS:,} more; --format json has all of them"
     return table
 
 
 def _shown(values: Mapping[str, Any] | None) -> str:
     if values is None:
-        return "nothing yet"
+        return "none"
     hidden = ("last_answer", "task", "rater")
     return ", ".join(f"{k} {_value(v)}" for k, v in values.items() if k not in hidden) or "–"
 
@@ -295,12 +308,12 @@ def _shown(values: Mapping[str, Any] | None) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, dict):
         return f"of {counted(len(value.get('items', ())), 'rater')}"
-    return (
-        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else f"{value}"
-    )
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value}"
 
 
 def counts_line(actions: Iterable[Action]) -> str:
-    """Say how many of each kind."""
+    """Count the actions of each kind."""
     counts = Counter(action.kind for action in actions)
-    return ", ".join(f"{kind} {n:,}" for kind, n in sorted(counts.items())) or "nothing to do"
+    return ", ".join(f"{kind} {n:,}" for kind, n in sorted(counts.items())) or "no changes"

@@ -146,7 +146,7 @@ def test_without_raters_the_page_has_no_section_on_them() -> None:
     data = Comparisons.from_records([(None, "a", "b")] * 9 + [(None, "b", "a")])
     page = Page(result_of(data).html())
     assert "raters" not in {attrs.get("id") for _, attrs in page.tags}
-    assert "none named" in page.text
+    assert "no rater names" in page.text
 
 
 @pytest.mark.parametrize("model", ["bayes-bt", "crowd-bt"])
@@ -161,7 +161,7 @@ def test_a_model_without_verdicts_shows_none(model: str, demo: Result) -> None:
 def test_groups_that_never_met_are_told_and_listed() -> None:
     data = Comparisons.from_records([("ann", "a", "b")] * 5 + [("ann", "c", "d")] * 5)
     page = Page(result_of(data).html())
-    assert "No overall best can be named" in page.text
+    assert "There is no overall best item" in page.text
     assert "never compared with each other: no common scale" in page.text
 
 
@@ -177,11 +177,11 @@ def test_a_lean_to_the_left_is_found_with_raters_as_clusters() -> None:
     assert bias.rate == pytest.approx(0.61)
     # sd of the four rates over the root of 4, times 1.96
     assert bias.upper - bias.rate == pytest.approx(1.96 * 0.0258 / 2, rel=1e-2)
-    assert "lean to the left" in bias.verdict
+    assert "position bias to the left" in bias.verdict
     assert position_bias(None, np.ones(1)) is None
     fair = position_bias(np.array([0.4, 0.6, np.nan]), np.full(3, 50.0))
     assert fair is not None
-    assert "no sign" in fair.verdict
+    assert "no position bias" in fair.verdict
 
 
 def test_a_lean_to_the_left_is_found_without_raters() -> None:
@@ -189,14 +189,14 @@ def test_a_lean_to_the_left_is_found_without_raters() -> None:
     assert bias is not None
     # Wilson's interval of 60 in 100, as tables have it
     assert (bias.lower, bias.upper) == pytest.approx((0.5020, 0.6906), abs=1e-4)
-    assert "lean to the left" in bias.verdict
+    assert "position bias to the left" in bias.verdict
     assert pooled_bias(0, 0) is None
     answers = [
         Comparison(str(i), None, "oak", "elm", "left" if i % 10 < 6 else "right")
         for i in range(100)
     ]
     page = Page(result_of(Comparisons.from_comparisons(answers)).html())
-    assert "95% interval 50.2% – 69.1%; answers lean to the left" in page.text
+    assert "95% interval 50.2% – 69.1%; position bias to the left" in page.text
     # Who wins is always named first: that is no side.
     first = Comparisons.from_comparisons(answers[:6])
     assert "sides were not recorded" in Page(result_of(first).html()).text
@@ -277,7 +277,7 @@ def test_every_excluded_rater_has_a_page_and_what_is_left_out_is_said() -> None:
     pages = set(re.findall(r'<h2 id="rater-\d+"><bdi>([^<]*)</bdi>', html))
     assert out <= pages
     assert len(pages - out) <= 20
-    assert "By the ranking that the others make, without this rater's votes." in html
+    assert "The ranking is that of the other raters, without this rater's votes." in html
     # The rule stands beside the reasons.
     assert html.count("nobody on fewer than 10 answers") >= len(out) + 1
 
@@ -312,7 +312,7 @@ def test_answers_are_held_against_the_ranking_of_the_others() -> None:
 def test_what_is_usual_for_repeated_answers_is_said_beside_them(demo: Result) -> None:
     row = next(row for row in demo.raters if row.verdict == "exclude")
     assert 0.5 < row.self_consistency_expected <= 1
-    cell = f"repeats its answers</th><td>{row.self_consistency:.0%}<td>"
+    cell = f"same answer to repeated pairs</th><td>{row.self_consistency:.0%}<td>"
     assert f"{cell}{row.self_consistency_expected:.0%}" in demo.html()
 
 
@@ -337,7 +337,7 @@ def test_more_items_than_a_matrix_can_hold_are_still_reported(
 
 def test_the_page_says_when_to_stop(demo: Result, demo_html: str) -> None:
     section = demo_html.split('id="stop"')[1].split("</section>", maxsplit=1)[0]
-    assert "However often you look (95%)" in section
+    assert "Significant under continuous monitoring (95%)" in section
     for question in ("The best item", "The best 3", "Every pair of neighbours"):
         assert question in section
     assert "stop-title" not in demo.html()

@@ -380,7 +380,7 @@ class Pages:
             n_open=n_open,
             n_pairs=len(board) * (len(board) - 1) // 2,
             counted=bool(upper),
-            for_good=None if outlook is None else outlook.section.for_good,
+            monitoring=None if outlook is None else outlook.section.monitoring,
             level=level_text(board.level),
         )
 

@@ -65,17 +65,17 @@ FILE: Palette = MappingProxyType(_VALUES)
 
 PAGE: Palette = MappingProxyType({role: f"var(--{role})" for role in _VALUES})
 
-# Widths of letters are measured when a chart is laid out; these fonts are alike in width.
+# The layout is computed from letter widths; these fonts have similar ones.
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 FONT_SIZE = 13
 
-# Shares of the font size; what is not here is a small letter or wider than most.
+# Letters that are narrower or wider than most.
 _NARROW, _BROAD = frozenset(" .,:;|!'()[]{}/ijlftrI-·"), frozenset("mwMW@%—…")
 
 
 def text_width(text: str) -> float:
-    """Pixels that a text takes, on the generous side: no font is at hand to measure with."""
+    """An upper estimate of the width of a text in pixels, made without a font."""
     ems = 0.0
     for letter in text:
         if unicodedata.east_asian_width(letter) in "WF":
@@ -128,8 +128,8 @@ def finished(
     return {**spec, "data": {"values": rows}, **look, **more}
 
 
-# The renderer escapes what it draws; this is the second lock on the same door. Whatever a later
-# release may add (links, styles, scripts, images) does not get into the page.
+# The renderer escapes what it draws. This allow-list is a second barrier: links, styles, scripts or
+# images that a later release may add do not get into the page.
 _ELEMENTS = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle"}
 
 _ATTRIBUTES = {

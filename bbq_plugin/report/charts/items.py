@@ -1,6 +1,6 @@
 """The charts of the items as Vega-Lite specifications: a dictionary, nothing drawn yet.
 
-Names never become field names or expressions: they are values, made harmless by ``label``.
+Names never become field names or expressions: they are values, escaped by ``label``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RANKS, BETWEEN, GAP, EDGE = 170, 32, 10, 18
 
 MATRIX_NUMBERS = 16  # beyond, the squares are too small to hold a number
 
-HISTORY_ITEMS = 10  # more lines than this are a thicket; the leaderboard has all items
+HISTORY_ITEMS = 10  # more lines than this are hard to follow; the leaderboard has all items
 
 HISTORY_DRAWN = 80  # points of a line: about ten pixels apart
 
@@ -66,7 +66,7 @@ SCALE_TITLE = {
 
 
 def label(row: ItemRow, longest: int) -> str:
-    """The name in a chart, behind the rank, so that two names cut short stay two."""
+    """Rank and name; the rank keeps two shortened names distinct."""
     name = plain(row.item)
     cut = name if len(name) <= longest else name[: longest - 1] + "…"
     return f"{row.rank}  {cut}"
@@ -164,7 +164,7 @@ def _rank_ticks(n: int) -> list[int]:
 
 
 def matrix_limits(level: float) -> list[float]:
-    """Where the colour changes; the outermost steps are differences beyond doubt."""
+    """Where the colour changes; the outermost steps are significant differences."""
     sure = (1 + level) / 2
     inner = [0.2, 0.4, 0.6, 0.8] if sure > 0.8 else list(np.linspace(1 - sure, sure, 6)[1:-1])
     return [1 - sure, *inner, sure]
@@ -258,7 +258,7 @@ def percent(p: float) -> str:
 
 
 def _name_axis(labels: list[str], most: float) -> tuple[dict[str, Any], float]:
-    """Names flush left, ranks below each other, and the room for them; too wide ones are cut."""
+    """An axis of left-aligned names and its width; long names are cut."""
     width = min(most, max(text_width(text) for text in labels))
     axis = {"labelAlign": "left", "labelPadding": width + GAP, "labelLimit": width}
     return axis, width + GAP

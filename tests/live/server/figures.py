@@ -36,7 +36,7 @@ def main() -> None:
         store = Path(folder) / "state.db"
         kept(store)
         with serving(store) as server, browsing(Path(folder) / "profile") as browser:
-            wait_until(lambda: "However often" in server.ask("/").text, "when to stop")
+            wait_until(lambda: "continuous monitoring" in server.ask("/").text, "when to stop")
             show(browser, server.url, WIDTH)
             wait_until(lambda: browser.find_element("id", "status").text == "live", "the live page")
             height = browser.execute_script("return document.documentElement.scrollHeight")
