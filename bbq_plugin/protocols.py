@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bbq_plugin.data.actions import ACTION_KINDS, Action, FeedbackPlan, JournalEntry, WriteState
-from bbq_plugin.data.records import Comparison, Record, Skipped, TaskState
+from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskState
 
 #: The entry point group of labelling tools.
 TOOLS = "bbq_plugin.feedback"
@@ -55,29 +55,51 @@ class ParsedEvent:
     #: Keys of answers that were deleted: whatever comes under them later is older.
     gone: tuple[str, ...] = ()
     #: Which answer belongs to which task, as pairs of task and key.
-    answers: tuple[tuple[str, str], ...] = ()
+    answers: tuple[tuple[TaskRef, str], ...] = ()
     #: Tasks that were deleted with all their answers.
-    gone_tasks: tuple[str, ...] = ()
+    gone_tasks: tuple[TaskRef, ...] = ()
     #: More has happened than the event tells; a pull would bring it.
     partial: bool = False
     #: How the answers of the project are read, to be kept for `remember`.
     plan: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What the answers of one task make of one another."""
+
+    #: Answers that do not count beside the others.
+    replaced: tuple[Skipped, ...] = ()
+    #: Comparisons that get other tags, by their place among those of the task.
+    tags: Mapping[int, Mapping[str, str] | None] = field(default_factory=dict)
+
+
 class EventReader(Protocol):
     """Reads the events of one tool; remembers how the answers of a project are read."""
 
-    def stripped(self, body: bytes) -> bytes:
-        """The part of an event that is needed, without secrets; FormatError for no event."""
-
     def __call__(
-        self, event: bytes | Mapping[str, Any], given: Collection[str] = ()
+        self, event: bytes | Mapping[str, Any], given: Collection[tuple[int, int]] = ()
     ) -> ParsedEvent:
         """What an event means.
 
-        `given` are keys of answers that this side has marked as cancelled: their raters did
-        give them, and they go on counting.
+        `given` are answers that this side has marked as cancelled, by the tool's numbers of
+        project and answer: their raters did give them, and they go on counting.
         """
+
+    def settle(
+        self, before: Sequence[Comparison], now: Sequence[Comparison], told: Collection[str]
+    ) -> Settled:
+        """Which answers of a task count beside one another, and what is known of the right one.
+
+        An event has one answer of a task; the others are in the store, as they were `before` the
+        event and as they are `now`. `told` are the keys of the answers that events have brought.
+        """
+
+    def task(self, name: str) -> TaskRef:
+        """A task by the name that its answers are stored under."""
+
+    def stripped(self, body: bytes) -> bytes:
+        """The part of an event that is needed, without secrets; FormatError for no event."""
 
     def remember(self, project: str, plan: Mapping[str, Any]) -> None:
         """How a project's answers were read before, by events or by a pull."""
@@ -109,7 +131,7 @@ class TaskPage:
     n_done: int
     n_total: int
     #: Tasks that were there before and exist no more.
-    gone: Sequence[int] = ()
+    gone: Sequence[TaskRef] = ()
     #: `ProjectMemory.last_id` from before the tool was asked which tasks there are: what events
     #: have told of these since is of a new task with the same id.
     last_id: int = 0

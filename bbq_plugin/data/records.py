@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -123,11 +123,19 @@ class Source:
     sha256: str
 
 
+class TaskRef(NamedTuple):
+    """A task: the name that its answers are stored under, and the numbers that its server uses."""
+
+    name: str
+    project: int | None = None
+    number: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TaskState:
     """A task as it was when its page was read."""
 
-    task: int
+    task: TaskRef
     #: When it last changed, as the tool writes it, and in seconds since 1970.
     stamp: str
     at: float

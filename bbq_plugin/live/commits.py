@@ -25,7 +25,7 @@ from bbq_plugin.store.columns import Change, joined
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bbq_plugin.protocols import ParsedEvent
+    from bbq_plugin.protocols import EventReader, ParsedEvent
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -67,6 +67,7 @@ class Event(Request[int]):
     """What an adapter made of one event; how many answers came, changed or went."""
 
     news: ParsedEvent
+    reader: EventReader
     adapter: str
 
 
@@ -151,8 +152,9 @@ class Commits:
             yield _telling(first, n > 0)
         elif isinstance(first, Event):
             tally = take(
-                transaction, [first.news], "hook", first.adapter, at, adapter=first.adapter
-            )
+                transaction, first.reader, [first.news], "hook", first.adapter, at,
+                adapter=first.adapter,
+            )  # fmt: skip
             yield _telling(first, tally.n_new + tally.n_changed + tally.n_retracted)
         else:
             votes = [request for request in run if isinstance(request, Vote)]

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_plugin.data.records import Skipped
+from bbq_plugin.data.records import Skipped, TaskRef
 from bbq_plugin.errors import UsageError
-from bbq_plugin.live.gold import KnownAnswers, keys_of, numbers_of
 from bbq_plugin.plugins import chosen_adapter, coerced
-from bbq_plugin.protocols import ParsedEvent
+from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import events, remote
 
 if TYPE_CHECKING:
+    from bbq_plugin.data.records import Comparison, Record
     from bbq_plugin.protocols import Adapter, EventReader
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
     from bbq_plugin.store.upsert import Tally
 
-__all__ = ["cancelled_by_push", "event_reader", "kept_plan", "news_reader", "take"]
-
-ReadNews = Callable[[Mapping[str, Any], Collection[str]], ParsedEvent]
+__all__ = ["cancelled_by_push", "event_reader", "reader_of", "take"]
 
 
 def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = None) -> EventReader:
@@ -33,26 +30,42 @@ def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = Non
     return cast("EventReader", make(**coerced(chosen, options or {})))
 
 
-def news_reader(adapter: Adapter, options: Mapping[str, Any] | None = None) -> ReadNews | None:
-    """How the events of an adapter's tool are read, if they can be.
+def reader_of(adapter: Adapter, options: Mapping[str, Any] | None = None) -> EventReader | None:
+    """The same for any adapter whose events can be read.
 
-    Beside `events` an adapter may have a plain `read_event`, which yields the records of one.
+    Instead of `events` an adapter may have a plain `read_event`, which yields the records of one.
     """
     if hasattr(adapter, "events"):
         return event_reader(adapter, options)
     plain = getattr(adapter, "read_event", None)
-    if plain is None:
-        return None
+    return None if plain is None else cast("EventReader", _RecordEvents(plain))
 
-    def read(event: Mapping[str, Any], given: Collection[str] = ()) -> ParsedEvent:
+
+class _RecordEvents:
+    """Events that are records and nothing else: each stands alone."""
+
+    def __init__(self, read: Callable[[Mapping[str, Any]], Iterable[Record]]) -> None:
+        self._read = read
+
+    def __call__(
+        self, event: Mapping[str, Any], given: Collection[tuple[int, int]] = ()
+    ) -> ParsedEvent:
         del given
-        return ParsedEvent("event", records=tuple(plain(event)))
+        return ParsedEvent("event", records=tuple(self._read(event)))
 
-    return read
+    def settle(
+        self, before: Sequence[Comparison], now: Sequence[Comparison], told: Collection[str]
+    ) -> Settled:
+        del before, now, told
+        return Settled()
+
+    def task(self, name: str) -> TaskRef:
+        return TaskRef(name)
 
 
 def take(
     transaction: Transaction,
+    reader: EventReader,
     news: Iterable[ParsedEvent],
     kind: str,
     name: str,
@@ -64,83 +77,53 @@ def take(
     """Put what events say into the store, in whatever order they come.
 
     Of two records of an answer the newer counts, and what was deleted stays out: so an event
-    twice, or before one that should have come first, changes nothing. Of two answers of a rater
-    to one task the later counts. `on_partial` is called when a pull would bring more: the later
-    one is gone, so that the earlier may count again.
+    twice, or before one that should have come first, changes nothing. Which answers of a task
+    count beside one another is for the reader to say. `on_partial` is called when a pull would
+    bring more: an answer is gone in whose favour another one was taken out.
     """
+
+    def add(records: Iterable[Record]) -> Tally:
+        return transaction.add(records, kind, name, at, by_key=False, adapter=adapter, wholes=False)
+
+    def comparisons(task: TaskRef) -> dict[int, Comparison]:
+        return events.comparisons_under(transaction, events.task_keys(transaction, task))
+
     found = list(news)
-    known = KnownAnswers(transaction, found)
-    events.add_task_answers(transaction, [pair for one in found for pair in one.answers])
-    for task in {task for one in found for task, _ in one.answers}:
-        project, own = numbers_of(task)
-        # A number with zeros before it names no task of a server.
-        if task == f"ls:{project}:task:{own}":
-            events.add_task(transaction, project, own)
+    told: dict[TaskRef, set[str]] = {}
+    for task, key in (pair for one in found for pair in one.answers):
+        told.setdefault(task, set()).add(key)
+    gone = [key for one in found for key in one.gone]
+    # An answer that is deleted is named without its task.
+    tasks = {**dict.fromkeys(map(reader.task, events.tasks_of(transaction, gone)), ()), **told}
+    before = {task: list(comparisons(task).values()) for task in sorted(tasks)}
+    events.add_task_answers(
+        transaction, [(task.name, key) for task, keys in told.items() for key in keys]
+    )
+    for task in told:
+        events.add_task(transaction, task)
     plans = {one.project or "": one.plan for one in found if one.plan is not None}
     events.add_plans(transaction, plans)
     records = [record for one in found for record in one.records]
-    tally = transaction.add(records, kind, name, at, by_key=False, adapter=adapter, wholes=False)
-    gone = [key for one in found for key in one.gone]
+    tally = add(records)
     for task in (task for one in found for task in one.gone_tasks):
-        gone += keys_of(transaction, task)
-        events.forget_task(transaction, task, *numbers_of(task))
+        gone += events.task_keys(transaction, task)
+        events.forget_task(transaction, task)
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
-    later = _replaced(transaction, dict.fromkeys(task for one in found for task, _ in one.answers))
-    if later:
-        more = transaction.add(later, kind, name, at, by_key=False, adapter=adapter, wholes=False)
-        tally.n_retracted += more.n_retracted
-    tally.n_changed += known.settle()
+    for task, known in before.items():
+        now = comparisons(task)
+        settled = reader.settle(known, list(now.values()), tasks[task])
+        ids = list(now)
+        retagged = {ids[place]: tags for place, tags in settled.tags.items()}
+        tally.n_changed += transaction.retag(retagged)
+        if settled.replaced:
+            tally.n_retracted += add(settled.replaced).n_retracted
     gone += [one.key for one in records if isinstance(one, Skipped) and one.key is not None]
     if gone and events.has_set_aside(transaction, gone):
         on_partial()
     return tally
 
 
-def _replaced(transaction: Transaction, tasks: Iterable[str]) -> list[Skipped]:
-    """Answers that their raters have replaced by a later one to the same task.
-
-    Which one is the later is decided as for a page of a pull, where all stand side by side.
-    """
-    found = []
-    for task in tasks:
-        keys = keys_of(transaction, task)
-        if len(keys) < 2:
-            continue
-        newest: dict[int, tuple[float, float, int, str]] = {}
-        said = []
-        for key, rater, version, at in events.answers_of(transaction, keys):
-            own = (_known(version), _known(at), _own_number(key), key)
-            said.append((key, rater, at, own))
-            newest[rater] = max(newest.get(rater, own), own)
-        found += [
-            Skipped(
-                key, "replaced by the rater's later answer to the same task", expected=True,
-                key=key, version=newest[rater][0], at=at,
-            )
-            for key, rater, at, own in said
-            if newest[rater] != own
-        ]  # fmt: skip
-    return found
-
-
-def _known(time: float | None) -> float:
-    return float("-inf") if time is None else float(time)
-
-
-def _own_number(key: str) -> int:
-    """Of an annotation; later ones have higher ones."""
-    last = key.rpartition(":")[2]
-    return int(last) if re.fullmatch(r"[0-9]{1,18}", last) else -1
-
-
-def kept_plan(store: Store, project: str) -> Mapping[str, Any] | None:
-    """How the answers of a project are read, as its events or pages have told last time."""
-    if not re.fullmatch(r"[0-9]{1,18}", project):
-        return None
-    return events.plan_of(store, project)
-
-
-def cancelled_by_push(store: Store) -> frozenset[str]:
-    """Keys of answers that were marked as cancelled from here: their raters did give them."""
-    return frozenset(f"ls:{project}:{ref}" for _, project, ref in remote.cancelled_by_push(store))
+def cancelled_by_push(store: Store) -> frozenset[tuple[int, int]]:
+    """Answers that were marked as cancelled from here, as project and answer."""
+    return frozenset((project, ref) for _, project, ref in remote.cancelled_by_push(store))

@@ -16,7 +16,7 @@ from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.live.commits import Commits, Event, Retraction, Vote, merged
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.events import cancelled_by_push, news_reader
+from bbq_plugin.live.events import cancelled_by_push, reader_of
 from bbq_plugin.live.updates import State, Thresholds, Update, update_between
 from bbq_plugin.live.votes import checked_vote, key_text
 from bbq_plugin.plugins import chosen_adapter
@@ -91,7 +91,7 @@ class Hook:
         if not 0 < level < 1:
             raise UsageError(f"level={level!r}: expected a probability such as 0.95")
         self._adapter = None if adapter is None else chosen_adapter(adapter, b"", "")[0]
-        self._read_event = None if self._adapter is None else news_reader(self._adapter, options)
+        self._reader = None if self._adapter is None else reader_of(self._adapter, options)
         self._refresh_every_s = refresh_every_s
         self._thresholds = Thresholds(level, false_rate, least, rating_change)
         self._clock = clock
@@ -175,12 +175,12 @@ class Hook:
                 "or call vote()"
             )
         name = self._adapter.name
-        if self._read_event is None:
+        if self._reader is None:
             raise UnsupportedError(
                 f"the adapter {name!r} reads files and no events; "
                 "call vote(), or put exports into a folder for bbq watch"
             )
-        request = Event(self._read_event(event, self._given), name)
+        request = Event(self._reader(event, self._given), self._reader, name)
         self._commits.submit(request)
         return request.done
 

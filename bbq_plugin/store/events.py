@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.store.upsert import COLUMNS, StoredRow, among
+from bbq_plugin.store.read import SELECT_COMPARISONS, comparison
+from bbq_plugin.store.upsert import among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from bbq_plugin.data.records import Comparison, TaskRef
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -18,11 +20,10 @@ __all__ = [
     "add_plans",
     "add_task",
     "add_task_answers",
-    "answers_of",
+    "comparisons_under",
     "forget_task",
     "has_set_aside",
     "plan_of",
-    "rows_of",
     "task_keys",
     "tasks_of",
 ]
@@ -58,52 +59,39 @@ def add_task_answers(transaction: Transaction, pairs: Iterable[tuple[str, str]])
     transaction.db.executemany("INSERT OR IGNORE INTO task_answer VALUES (?, ?)", pairs)
 
 
-def add_task(transaction: Transaction, project: int, task: int) -> None:
-    """Keep that an event has told of a task, unless a page of a pull has held it."""
-    transaction.db.execute(_ADD_TASK, {"project": project, "task": task})
+def add_task(transaction: Transaction, task: TaskRef) -> None:
+    """Keep that an event has told of a task of a server, unless a page of a pull has held it."""
+    if task.number is not None:
+        numbers = {"project": task.project, "task": task.number}
+        transaction.db.execute(_ADD_TASK, numbers)
 
 
-def forget_task(transaction: Transaction, name: str, project: int, task: int) -> None:
+def forget_task(transaction: Transaction, task: TaskRef) -> None:
     """Forget a deleted task; its answers have to be taken back apart."""
-    transaction.db.execute("DELETE FROM task_answer WHERE task = ?", (name,))
-    transaction.db.execute("DELETE FROM told_task WHERE project = ? AND task = ?", (project, task))
+    transaction.db.execute("DELETE FROM task_answer WHERE task = ?", (task.name,))
+    transaction.db.execute("DELETE FROM told_task WHERE project = ? AND task = ?", task[1:])
 
 
-def task_keys(transaction: Transaction, name: str, project: int, task: int) -> set[str]:
+def task_keys(transaction: Transaction, task: TaskRef) -> set[str]:
     """The keys of the answers of a task, as events or the pages of a pull have told them."""
-    return {key for (key,) in transaction.db.execute(_TASK_KEYS, (name, project, task))}
+    return {key for (key,) in transaction.db.execute(_TASK_KEYS, task)}
 
 
-def tasks_of(transaction: Transaction, key: str) -> set[str]:
-    """The names of the tasks that events have told an answer to belong to."""
-    found = transaction.db.execute("SELECT task FROM task_answer WHERE key = ?", (key,))
+def tasks_of(transaction: Transaction, keys: Iterable[str]) -> set[str]:
+    """The names of the tasks that events have told these answers to belong to."""
+    found = among(transaction.db, "SELECT task FROM task_answer WHERE key", set(keys))
     return {task for (task,) in found}
 
 
 # -- what is stored under the keys of answers
 
 
-def rows_of(transaction: Transaction, keys: Iterable[str]) -> list[StoredRow]:
-    """The comparisons under these keys, or broken out of the rankings with these names."""
-    return [StoredRow(*row) for row in _under(transaction, COLUMNS, COLUMNS, keys)]
-
-
-def answers_of(
-    transaction: Transaction, keys: Iterable[str]
-) -> list[tuple[str, int, float | None, float | None]]:
-    """Key, rater, version and time of what counts: one for each answer, however many pairs."""
-    of_key, of_slate = (f"{name}, rater, version, at" for name in ("key", "slate"))
-    found = set(_under(transaction, of_key, of_slate, keys))
-    return sorted((row for row in found if row[1] is not None), key=lambda row: row[:2])
-
-
-def _under(
-    transaction: Transaction, of_key: str, of_slate: str, keys: Iterable[str]
-) -> list[tuple[Any, ...]]:
+def comparisons_under(transaction: Transaction, keys: Iterable[str]) -> dict[int, Comparison]:
+    """The comparisons under these keys, or broken out of rankings with these names, by their id."""
     wanted = set(keys)
-    by_key = f"SELECT {of_key} FROM comparison WHERE key"  # noqa: S608 (constants)
-    by_slate = f"SELECT {of_slate} FROM comparison WHERE slate > '' AND slate"  # noqa: S608
-    return among(transaction.db, by_key, wanted) + among(transaction.db, by_slate, wanted)
+    found = among(transaction.db, f"{SELECT_COMPARISONS} WHERE c.key", wanted)
+    found += among(transaction.db, f"{SELECT_COMPARISONS} WHERE c.slate > '' AND c.slate", wanted)
+    return {row[-1]: comparison(row) for row in sorted(found, key=lambda row: row[-1])}
 
 
 def has_set_aside(transaction: Transaction, keys: Iterable[str]) -> bool:
@@ -126,8 +114,8 @@ def add_plans(transaction: Transaction, plans: Mapping[str, str]) -> None:
 def plan_of(store: Store, project: str) -> dict[str, Any] | None:
     """How the answers of a project are read, as its events or, without any, its pages have told."""
     kept = store.rows("SELECT plan FROM event_plan WHERE project = ?", (project,))
-    kept += store.rows(
-        "SELECT json_extract(state, '$.plan') FROM remote WHERE project = ?", (int(project),)
-    )
+    if project.isascii() and project.isdigit() and len(project) < 19:
+        sql = "SELECT json_extract(state, '$.plan') FROM remote WHERE project = ?"
+        kept += store.rows(sql, (int(project),))
     found: dict[str, Any] | None = next((msgspec.json.decode(p) for (p,) in kept if p), None)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -23,11 +23,12 @@ from bbq_plugin.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_ROWS = (
+#: Comparisons with the names of their items and raters; the rest of the statement says which.
+SELECT_COMPARISONS = (
     "SELECT c.key, r.name, a.name, b.name, c.outcome, c.weight, "
-    "CASE c.slate WHEN '' THEN c.key ELSE c.slate END, c.at, c.time_s, c.tags, c.version "
+    "CASE c.slate WHEN '' THEN c.key ELSE c.slate END, c.at, c.time_s, c.tags, c.version, c.id "
     "FROM comparison c JOIN item a ON a.id = c.left JOIN item b ON b.id = c.right "
-    "LEFT JOIN rater r ON r.id = c.rater ORDER BY c.id"
+    "LEFT JOIN rater r ON r.id = c.rater "
 )
 
 
@@ -79,23 +80,16 @@ def read_store_by(
 
 def records_of(store: Store) -> Iterator[Comparison]:
     """Every comparison as it was added, in the order in which they last changed."""
-    for (
-        key,
-        rater,
-        left,
-        right,
-        outcome,
-        weight,
-        slate,
-        at,
-        time_s,
-        tags,
-        version,
-    ) in store.db.execute(_ROWS):
-        found = msgspec.json.decode(tags, type=dict[str, str]) if tags else None
-        yield Comparison(
-            key, rater, left, right, OUTCOMES[outcome], weight, slate, at, time_s, found, version
-        )
+    return map(comparison, store.db.execute(f"{SELECT_COMPARISONS} ORDER BY c.id"))
+
+
+def comparison(row: tuple[Any, ...]) -> Comparison:
+    """A row of these as a record."""
+    key, rater, left, right, outcome, weight, slate, at, time_s, tags, version, _ = row
+    found = msgspec.json.decode(tags, type=dict[str, str]) if tags else None
+    return Comparison(
+        key, rater, left, right, OUTCOMES[outcome], weight, slate, at, time_s, found, version
+    )
 
 
 def comparisons_of(

@@ -13,7 +13,7 @@ from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from bbq_plugin.data.actions import WriteState
-    from bbq_plugin.data.records import TaskState
+    from bbq_plugin.data.records import TaskRef, TaskState
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 
@@ -132,33 +132,30 @@ class Memory:
         found = cancelled_by_push(self.store)
         return frozenset(ref for remote, _, ref in found if remote == self.id)
 
-    def task_keys(self, task: int) -> set[str]:
+    def task_keys(self, task: TaskRef) -> set[str]:
         """The keys of the answers that a task had, whether a page or an event has told them."""
         return self.page_keys(task) | self.told_keys(task)
 
-    def page_keys(self, task: int) -> set[str]:
+    def page_keys(self, task: TaskRef) -> set[str]:
         """Those that were on the last page of the task."""
         found = self.store.db.execute(
-            "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task)
+            "SELECT keys FROM remote_task WHERE remote = ? AND task = ?", (self.id, task.number)
         ).fetchone()
         return set(msgspec.json.decode(found[0]) if found else ())
 
-    def told_keys(self, task: int) -> set[str]:
+    def told_keys(self, task: TaskRef) -> set[str]:
         """Those that events have told of."""
         told = self.store.db.execute(
-            "SELECT key FROM task_answer WHERE task = ?", (self._task_name(task),)
+            "SELECT key FROM task_answer WHERE task = ?", (task.name,)
         ).fetchall()
         return {key for (key,) in told}
-
-    def _task_name(self, task: int) -> str:
-        return f"ls:{self.project}:task:{task}"
 
     def save_page(
         self,
         transaction: Transaction,
         state: Mapping[str, Any],
         tasks: Sequence[TaskState],
-        gone: Mapping[int, Collection[str]],
+        gone: Mapping[TaskRef, Collection[str]],
     ) -> None:
         """Note what a page says, in the transaction that stores its answers.
 
@@ -167,31 +164,36 @@ class Memory:
         db = transaction.db
         db.executemany(
             "DELETE FROM told_task WHERE project = ? AND task = ?",
-            [(self.project, task) for task in (*(t.task for t in tasks), *gone)],
+            [(self.project, task.number) for task in (*(t.task for t in tasks), *gone)],
         )
         db.executemany(
             "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
             [
-                (self.id, t.task, t.stamp, t.n_answers, t.n_cancelled, _encode(t.keys).decode())
+                (
+                    self.id,
+                    t.task.number,
+                    t.stamp,
+                    t.n_answers,
+                    t.n_cancelled,
+                    _encode(t.keys).decode(),
+                )
                 for t in tasks
             ],
         )
         db.executemany(
             "DELETE FROM remote_task WHERE remote = ? AND task = ?",
-            [(self.id, task) for task in gone],
+            [(self.id, task.number) for task in gone],
         )
-        db.executemany(
-            "DELETE FROM task_answer WHERE task = ?", [(self._task_name(task),) for task in gone]
-        )
+        db.executemany("DELETE FROM task_answer WHERE task = ?", [(task.name,) for task in gone])
         # A new task with the same id: for the next pull.
         newer = [(task, key) for task, keys in gone.items() for key in keys]
         db.executemany(
             "INSERT INTO task_answer VALUES (?, ?)",
-            [(self._task_name(task), key) for task, key in newer],
+            [(task.name, key) for task, key in newer],
         )
         db.executemany(
             "INSERT OR IGNORE INTO told_task VALUES (?, ?)",
-            [(self.project, task) for task, _ in newer],
+            [(self.project, task.number) for task, _ in newer],
         )
         db.execute(
             "UPDATE remote SET state = ?, at = ? WHERE id = ?",

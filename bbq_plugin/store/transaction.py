@@ -26,6 +26,7 @@ from bbq_plugin.store.upsert import (
     add_batch,
     checked_key,
     insert_rows,
+    tags_text,
 )
 
 if TYPE_CHECKING:
@@ -282,13 +283,13 @@ class Transaction:
             (key, ANY_TIME, version),
         )
 
-    def retag(self, tags: Mapping[int, str | None]) -> int:
+    def retag(self, tags: Mapping[int, Mapping[str, str] | None]) -> int:
         """Give comparisons other tags, by id; how many. Their sources go on speaking for them."""
         rows = []
-        for id_, text in tags.items():
+        for id_, own in tags.items():
             found = self.db.execute(f"SELECT {COLUMNS} FROM comparison WHERE id = ?", (id_,))  # noqa: S608
             self.last_id += 1
-            rows.append(StoredRow(*found.fetchone())._replace(id=self.last_id, tags=text))
+            rows.append(StoredRow(*found.fetchone())._replace(id=self.last_id, tags=tags_text(own)))
         self._delete(list(tags))
         insert_rows(self.db, self.changes, rows)
         # The ledger knows a source's comparisons by the ids of its readings, and these are later.

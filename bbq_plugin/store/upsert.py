@@ -19,7 +19,7 @@ from bbq_plugin.errors import DataError
 from bbq_plugin.store.columns import slate_code
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -172,6 +172,11 @@ DELETED = "taken back meanwhile, by a newer record or a newer full export"
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
+def tags_text(tags: Mapping[str, str] | None) -> str | None:
+    """Tags as the table has them."""
+    return _encode(tags).decode() if tags else None
+
+
 _INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * len(StoredRow._fields))})"  # noqa: S608
 
 
@@ -280,7 +285,7 @@ class Writer:
             0, record.key, 0, slate, answer["rater"] + 1 if answer["rater"] >= 0 else None,
             answer["left"] + 1, answer["right"] + 1, answer["outcome"], answer["weight"],
             record.at, record.time_s, record.version,
-            _encode(record.tags).decode() if record.tags else None, self.source,
+            tags_text(record.tags), self.source,
         )  # fmt: skip
         if self._is_gone(row, record.slate or record.key, known):
             self.log.skip(Skipped(record.key, DELETED, expected=True))

@@ -255,7 +255,7 @@ def told(store: Path, events: list[dict[str, Any]], each: int = 50) -> None:
         for start in range(0, len(events), each):
             news = [reader(json.dumps(one).encode()) for one in events[start : start + each]]
             with engine.store.transaction() as transaction:
-                take(transaction, news, "webhook", "test", 0.0)
+                take(transaction, reader, news, "webhook", "test", 0.0)
             engine.apply(transaction.change)
         assert engine.store.check() == []
         engine.refresh()
@@ -318,6 +318,24 @@ def test_ground_truth_given_changed_and_taken_back_by_events_reaches_all_answers
     gone = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": truth["id"]}]}
     told(store, [gone | {"project": {"id": 1}}], each)
     assert gold_of(store) == {}
+
+
+@pytest.mark.parametrize("each", [1, 100])
+def test_ground_truth_that_its_rater_has_replaced_says_the_same_by_events_and_in_a_file(
+    tasks: list[Task], tmp_path: Path, each: int
+) -> None:
+    some, gold = few(tasks)
+    truth = some[0]["annotations"][0]
+    again = copy.deepcopy(truth) | {"id": 90001, "ground_truth": False}
+    again |= {"created_at": stamp(700.0), "updated_at": stamp(700.0)}
+    some[0]["annotations"].append(again)
+    right = truth["result"][0]["value"]["selected"]
+    expected = {**gold, "ls:1:90001": right}
+    del expected[f"ls:1:{truth['id']}"]
+    ingested(tmp_path / "file.db", tmp_path / "in", some)
+    assert gold_of(tmp_path / "file.db") == expected
+    told(tmp_path / "events.db", events_of(some), each)
+    assert gold_of(tmp_path / "events.db") == expected
 
 
 def test_unmarking_the_ground_truth_by_an_event_unmarks_the_question(

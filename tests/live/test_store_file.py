@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbq_plugin.data.records import Batch, TaskState
+from bbq_plugin.data.records import Batch, TaskRef, TaskState
 from bbq_plugin.errors import StoreBusyError, StoreError
-from bbq_plugin.live.events import take
+from bbq_plugin.live.events import event_reader, take
 from bbq_plugin.live.feedback import Memory
 from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import Store, columns, holder, read_store, sources
@@ -247,20 +247,21 @@ def test_no_lookup_goes_through_all_answers(store: Store) -> None:
     store.retract(["2", "s"])
     known = answer("ls:1:7", tags={"gold": "truth"}, version=1.0, at=1.0)
     others = [answer(f"ls:1:{i}", rater=f"r{i}", version=1.0, at=1.0) for i in (8, 9)]
+    reader, task = event_reader("label-studio"), TaskRef("ls:1:task:3", 1, 3)
     for one in (others[0], known, others[1]):
-        news = ParsedEvent("made", "1", (one,), answers=(("ls:1:task:3", one.key),))
+        news = ParsedEvent("made", "1", (one,), answers=((task, one.key),))
         with store.transaction() as transaction:
-            take(transaction, [news], "webhook", "", 0.0)
+            take(transaction, reader, [news], "webhook", "", 0.0)
     with store.transaction() as transaction:
-        take(transaction, [ParsedEvent("gone", "1", gone=(known.key,))], "webhook", "", 0.0)
+        take(transaction, reader, [ParsedEvent("gone", "1", gone=(known.key,))], "webhook", "", 0.0)
     store.db.set_trace_callback(None)
     memory = Memory(store, "label-studio", 1, "http://server")
     store.db.set_trace_callback(said.append)
     assert memory.told_tasks() == {3}
     with store.transaction() as transaction:
-        assert memory.told_keys(3) == {known.key, *(one.key for one in others)}
+        assert memory.told_keys(task) == {known.key, *(one.key for one in others)}
         transaction.retract_known([others[0].key], memory.last_id())
-        memory.save_page(transaction, {}, [], {3: [others[1].key]})
+        memory.save_page(transaction, {}, [], {task: [others[1].key]})
     store.db.set_trace_callback(None)
     told = "INSERT OR IGNORE INTO told_task SELECT"
     assert any(text.startswith(told) for text in said)
@@ -276,7 +277,7 @@ def test_a_store_of_before_knows_which_tasks_only_events_told_of(tmp_path: Path)
     path = tmp_path / "s.db"
     with Store(path) as store:
         memory = Memory(store, "label-studio", 1, "http://server")
-        pages = [TaskState(task, "", 0.0, 1, 0, ()) for task in (3, 33)]
+        pages = [TaskState(TaskRef("", 1, n), "", 0.0, 1, 0, ()) for n in (3, 33)]
         with store.transaction() as transaction:
             memory.save_page(transaction, {}, pages, {})
             names = [f"ls:1:task:{own}" for own in (3, 4, "04", "x", 33, 333)] + ["ls:12:task:3"]

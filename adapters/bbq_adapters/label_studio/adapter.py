@@ -1,14 +1,18 @@
-"""The adapter: recognises an export, reads it task by task, says what becomes of each answer."""
+"""The adapter: recognises an export, checks the options, reads the file task by task."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import msgspec
 
 from bbq_adapters.label_studio import files
-from bbq_adapters.label_studio.answers import DELETED, NO_NAMES, LeftOutError, Reader, Said
+from bbq_adapters.label_studio.answers import TaskReading
 from bbq_adapters.label_studio.files import (
     BOM,
     flat_tasks,
@@ -17,34 +21,157 @@ from bbq_adapters.label_studio.files import (
     json_min_rows,
     objects,
 )
-from bbq_adapters.label_studio.names import Keys, described, tags_of
-from bbq_adapters.label_studio.options import BothBad, GroundTruth, Within, checked
+from bbq_adapters.label_studio.keys import project_prefix
 from bbq_adapters.label_studio.question import make_plan
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import (
-    GOLD,
-    SHOWN_ORDER,
-    TRUTH,
     Comparison,
     FullExport,
     Note,
-    Outcome,
     Skipped,
 )
-from bbq_plugin.errors import FormatError
+from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from bbq_adapters.label_studio.events import LabelStudioEvents
-    from bbq_adapters.label_studio.files import Annotation, ExportedTask
-    from bbq_adapters.label_studio.options import Meaning, Options
-    from bbq_adapters.label_studio.question import Question
+    from bbq_adapters.label_studio.files import ExportedTask
     from bbq_plugin.data.records import Record
+
+GroundTruth = Literal["use", "skip", "only"]
+
+Within = Literal["ranked", "tied"]
+
+BothBad = Literal["tie", "drop"]
+
+#: What a label may mean: an outcome, "skip", or the place of an item counted from 1.
+Meaning = str | int
+
+MEANINGS = ("left", "right", "tie", "both_bad", "skip")
+
+_PLACES = {str(place): place for place in range(1, 101)}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """What the user said, checked."""
+
+    items: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
+    labels: Mapping[str, Meaning] = field(default_factory=dict)
+    buckets: tuple[str, ...] = ()
+    within: Within = "ranked"
+    weights: Weights = "information"
+    ground_truth: GroundTruth = "use"
+    both_bad: BothBad = "tie"
+    project: str | None = None
+
+
+def checked(
+    *,
+    items: str | Sequence[str] | None = None,
+    control: str | Sequence[str] | None = None,
+    labels: str | Mapping[str, Meaning] | None = None,
+    buckets: str | Sequence[str] | None = None,
+    within: Any = "ranked",
+    weights: Any = "information",
+    ground_truth: Any = "use",
+    both_bad: Any = "tie",
+    project: str | int | None = None,
+) -> ReadingOptions:
+    """Options from what `read` was given."""
+    return ReadingOptions(
+        items=_names(items, "items", "model_left,model_right"),
+        control=_names(control, "control", "preference"),
+        labels=_labels(labels),
+        buckets=_names(buckets, "buckets", "good,bad", separators=",>"),
+        within=_one_of(within, "within", get_args(Within)),
+        weights=_one_of(weights, "weights", get_args(Weights)),
+        ground_truth=_one_of(ground_truth, "ground_truth", get_args(GroundTruth)),
+        both_bad=_one_of(both_bad, "both_bad", get_args(BothBad)),
+        project=None if project is None else str(project),
+    )
+
+
+def _one_of(value: Any, option: str, allowed: tuple[Any, ...]) -> Any:
+    if not isinstance(value, str) or value not in allowed:
+        raise UsageError(f"{option} is {value!r}; expected {' or '.join(map(repr, allowed))}")
+    return value
+
+
+def _names(value: Any, option: str, example: str, separators: str = ",") -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        for separator in separators[1:]:
+            value = value.replace(separator, separators[0])
+        names = [part.strip() for part in value.split(separators[0])]
+    elif isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
+        names = list(value)
+    else:
+        raise UsageError(f"{option} is {value!r}; expected names such as {example!r}")
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"{option} is {value!r}; expected different names such as {example!r}")
+    return tuple(names)
+
+
+def _labels(value: Any) -> dict[str, Meaning]:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        value = _parsed(value)
+    if not isinstance(value, Mapping) or not value:
+        raise _bad_labels(value)
+    return {_label(label, value): _meaning(meaning) for label, meaning in value.items()}
+
+
+def _parsed(text: str) -> Any:
+    """`A is better=left,B is better=right`, or a JSON object for labels with commas."""
+    if text.lstrip().startswith("{"):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise _bad_labels(text) from None
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        label, equals, meaning = part.rpartition("=")
+        if not equals or label.strip() in pairs:
+            raise _bad_labels(text)
+        pairs[label.strip()] = meaning.strip()
+    return pairs
+
+
+def _label(label: Any, value: Any) -> str:
+    if not isinstance(label, str) or not label.strip():
+        raise _bad_labels(value)
+    return label.strip()
+
+
+def _meaning(meaning: Any) -> Meaning:
+    if isinstance(meaning, str) and meaning in MEANINGS:
+        return meaning
+    if isinstance(meaning, (str, int)) and not isinstance(meaning, bool):
+        place = _PLACES.get(str(meaning))
+        if place is not None:
+            return place
+    raise UsageError(
+        f"a label means {meaning!r}; expected {', '.join(MEANINGS)}, or 1, 2, 3 … for the place "
+        "of an item"
+    )
+
+
+def _bad_labels(value: Any) -> UsageError:
+    return UsageError(
+        f"labels is {value!r}; expected labels and what they mean, such as "
+        "'A is better=left,B is better=right,same=tie'"
+    )
+
 
 # Enough tasks with answers to tell controls and names by; no more are held than this.
 _SAMPLE = 100
+
 _MOST_HELD = 10_000
 
 _PEEK = 4096
@@ -52,11 +179,6 @@ _PEEK = 4096
 _FLAT = (
     "a CSV, TSV or JSON_MIN export does not show which answers are drafts or were accepted from "
     "predictions, so any that it holds count; export the project as JSON to leave them out"
-)
-
-_ODD_TIME = (
-    "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "
-    "answers count, without their time"
 )
 
 
@@ -143,7 +265,7 @@ def _sniffed_json(text: bytes) -> str | None:
 
 
 def _tasks(
-    stream: io.BufferedReader, name: str, options: Options
+    stream: io.BufferedReader, name: str, options: ReadingOptions
 ) -> tuple[Iterator[ExportedTask], bool]:
     """The tasks, and whether they come from rows that say less."""
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
@@ -161,7 +283,7 @@ def _tasks(
     return flat_tasks(json_min_rows(rest, name), name, options.project), True
 
 
-def _need_no_flags(options: Options, name: str) -> None:
+def _need_no_flags(options: ReadingOptions, name: str) -> None:
     if options.ground_truth != "use":
         raise FormatError(
             f"ground_truth is {options.ground_truth!r}, but this export does not say which "
@@ -192,12 +314,15 @@ def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
 
 
 def _records(
-    tasks: Iterator[ExportedTask], options: Options, name: str, covered: dict[str, float] | None
+    tasks: Iterator[ExportedTask],
+    options: ReadingOptions,
+    name: str,
+    covered: dict[str, float] | None,
 ) -> Iterator[Record]:
     """The records, and at the end which projects the file holds all of, as of when."""
     held, sample = _first(tasks)
     plan = make_plan(sample, options, name)
-    reading = Reading(plan, options, name)
+    reading = TaskReading(plan, options, name)
     for task in chain(held, tasks):
         yield from reading.records(task)
         if covered is not None and task.project:
@@ -206,7 +331,7 @@ def _records(
     reading.check_names(sample)
     for project, as_of in (covered or {}).items():
         if as_of > -inf:
-            yield FullExport(f"ls:{project}:", as_of)
+            yield FullExport(project_prefix(project), as_of)
 
 
 def _first(tasks: Iterator[ExportedTask]) -> tuple[list[ExportedTask], list[ExportedTask]]:
@@ -220,180 +345,3 @@ def _first(tasks: Iterator[ExportedTask]) -> tuple[list[ExportedTask], list[Expo
         if len(sample) >= _SAMPLE or len(held) >= _MOST_HELD:
             break
     return held, sample
-
-
-class Reading:
-    """One pass over the tasks of a file or a page."""
-
-    def __init__(self, plan: Question | None, options: Options, name: str) -> None:
-        self._options = options
-        self._name = name
-        self._plan = plan
-        self._reader = Reader(plan, options, name) if plan else None
-        source = plan.source if plan else None
-        keys = () if source is None else source.keys if isinstance(source, Keys) else (source.key,)
-        self._no_tags = {*keys, *(plan.controls if plan else ())}
-        self._named = 0
-        self._nameless = 0
-        self._odd_time = False
-
-    def records(self, task: ExportedTask) -> Iterator[Comparison | Skipped | Note]:
-        """What becomes of a task and its answers."""
-        if not self._odd_time and any(answer.odd_time for answer in task.answers):
-            self._odd_time = True
-            yield Note(f"{self._name}: {_ODD_TIME}")
-        for _ in range(task.drafts):
-            yield Skipped(task.where, "a draft, never submitted", expected=True)
-        if not task.answers:
-            if not task.drafts:
-                yield Skipped(task.where, "a task without annotations", expected=True)
-            return
-        said: list[tuple[Annotation, Said]] = []
-        for answer in task.answers:
-            try:
-                said.append((answer, self._said(task, answer)))
-            except LeftOutError as why:
-                self._nameless += why.reason == NO_NAMES
-                # What an older export knows of the rater or the items is not taken back.
-                unknown = answer.id is None or why.reason in (DELETED, NO_NAMES)
-                key = None if unknown else key_of(task, answer)
-                yield Skipped(
-                    answer.where,
-                    why.reason,
-                    why.value,
-                    why.expected,
-                    key,
-                    answer.updated,
-                    answer.at,
-                )
-        tags = tags_of(task.data, self._no_tags) if said else None
-        superseded = _superseded(said)
-        known = _known_answers(said)
-        for number, (answer, one) in enumerate(said):
-            if number in superseded:
-                reason, since = superseded[number]
-                yield Skipped(
-                    answer.where,
-                    reason,
-                    expected=True,
-                    key=key_of(task, answer),
-                    version=since,
-                    at=answer.at,
-                )
-                continue
-            self._named += 1
-            yield from _comparisons(task, answer, one, tags, known)
-
-    def _said(self, task: ExportedTask, answer: Annotation) -> Said:
-        if answer.cancelled:
-            raise LeftOutError("skipped by the rater (was_cancelled)", expected=True)
-        if answer.ground_truth and self._options.ground_truth == "skip":
-            raise LeftOutError("ground truth, skipped as asked", expected=True)
-        if not answer.ground_truth and self._options.ground_truth == "only":
-            raise LeftOutError("not ground truth, skipped as asked", expected=True)
-        if answer.by_machine:
-            raise LeftOutError("made from a prediction, not by a person", expected=True)
-        if not answer.results or self._reader is None:
-            raise LeftOutError("the result is empty", expected=True)
-        said = self._reader(task, answer)
-        if answer.id is None:
-            raise LeftOutError("the annotation has no id")
-        if answer.rater is None:
-            raise LeftOutError(DELETED)
-        return said
-
-    def check_names(self, sample: Sequence[ExportedTask]) -> None:
-        """Refuse a file of which no task names its items: the keys are the wrong ones."""
-        if self._nameless and not self._named and sample and self._plan:
-            raise FormatError(
-                f"no task names its items; {described(sample)}",
-                self._name,
-                sample[0].line,
-                value=sorted(self._no_tags - set(self._plan.controls)),
-                remedy="say which keys do with the option items=KEY,KEY",
-            )
-
-
-def _superseded(said: list[tuple[Annotation, Said]]) -> dict[int, tuple[str, float | None]]:
-    """Which answers of a task do not count beside the others of the same task, why, since when."""
-    if len(said) < 2:
-        return {}
-    newest: dict[str | None, int] = {}
-    for number, (answer, _) in enumerate(said):
-        best = newest.setdefault(answer.rater, number)
-        if _later(answer, number) > _later(said[best][0], best):
-            newest[answer.rater] = number
-    by_id = {answer.id: (answer, one) for answer, one in said}
-    reasons: dict[int, tuple[str, float | None]] = {}
-    for number, (answer, one) in enumerate(said):
-        if newest[answer.rater] != number:
-            later = said[newest[answer.rater]][0]
-            since = answer.updated if later.id == answer.id else later.updated
-            reasons[number] = ("replaced by the rater's later answer to the same task", since)
-        elif answer.parent in by_id:
-            parent, same = by_id[answer.parent]
-            if same == one and parent.rater != answer.rater:
-                reasons[number] = (
-                    "an unchanged copy of another rater's annotation",
-                    answer.updated,
-                )
-    return reasons
-
-
-def _later(answer: Annotation, number: int) -> tuple[float, float, int]:
-    unknown = float("-inf")
-    return (
-        unknown if answer.updated is None else answer.updated,
-        unknown if answer.at is None else answer.at,
-        number,
-    )
-
-
-def key_of(task: ExportedTask, answer: Annotation) -> str:
-    """The name of an answer: the same from exports, pages and webhooks."""
-    return f"ls:{task.project or ''}:{answer.id}"
-
-
-_TURNED: dict[Outcome, Outcome] = {"left": "right", "right": "left"}
-
-
-def _known_answers(said: list[tuple[Annotation, Said]]) -> dict[tuple[str, str], Outcome]:
-    """What the ground truth of a task says of each pair, both ways round."""
-    known: dict[tuple[str, str], Outcome] = {}
-    for answer, one in said:
-        for left, right, outcome, _ in one.pairs if answer.ground_truth else ():
-            known[left, right] = outcome
-            known[right, left] = _TURNED.get(outcome, outcome)
-    return known
-
-
-def _comparisons(
-    task: ExportedTask,
-    answer: Annotation,
-    said: Said,
-    task_tags: dict[str, str] | None,
-    known: dict[tuple[str, str], Outcome],
-) -> Iterator[Comparison]:
-    key = key_of(task, answer)
-    slate = key if said.broken else None
-    for number, (left, right, outcome, weight) in enumerate(said.pairs):
-        tags = task_tags
-        # The ground truth itself is no answer to be checked by it.
-        if (left, right) in known:
-            gold = TRUTH if answer.ground_truth else known[left, right]
-            tags = {**(tags or {}), GOLD: gold}
-        if said.untouched is not None and number == 0:
-            tags = {**(tags or {}), SHOWN_ORDER: "kept" if said.untouched else "changed"}
-        yield Comparison(
-            f"{key}:{number}" if said.broken else key,
-            answer.rater,
-            left,
-            right,
-            outcome,
-            weight,
-            slate,
-            answer.at,
-            answer.time_s,
-            tags,
-            answer.updated,
-        )

@@ -1,25 +1,51 @@
-"""From what a rater said in one task to comparisons, or to the reason why there are none."""
+"""From the annotations of a task to comparisons, or to the reason why there are none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from bbq_adapters.label_studio import names
-from bbq_adapters.label_studio.options import typed
-from bbq_adapters.label_studio.question import NOT_PLACED, chosen_labels, meaning, ranked_ids
+from bbq_adapters.label_studio.keys import annotation_number, answer_key, pair_key
+from bbq_adapters.label_studio.names import Keys, described, tags_of
+from bbq_adapters.label_studio.question import (
+    NOT_PLACED,
+    chosen_labels,
+    meaning,
+    ranked_ids,
+    typed,
+)
 from bbq_plugin.data.rankings import break_ranking
+from bbq_plugin.data.records import (
+    GOLD,
+    SHOWN_ORDER,
+    TRUTH,
+    Comparison,
+    Note,
+    Outcome,
+    Skipped,
+)
 from bbq_plugin.errors import DataError, FormatError
+from bbq_plugin.protocols import Settled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+    from bbq_adapters.label_studio.adapter import ReadingOptions
     from bbq_adapters.label_studio.files import Annotation, ExportedTask
-    from bbq_adapters.label_studio.options import Options
     from bbq_adapters.label_studio.question import Question
-    from bbq_plugin.data.records import Outcome
+
+_ODD_TIME = (
+    "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "
+    "answers count, without their time"
+)
 
 NO_NAMES = "the task does not name its items"
+
 DELETED = "the rater's account was deleted"
 
 
@@ -34,7 +60,7 @@ class LeftOutError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Answer:
     """One answer: pairs as (left, right, outcome, weight), broken out of a slate or not.
 
     `untouched` says whether a ranking is the order in which the items were shown; None: not known.
@@ -45,15 +71,15 @@ class Said:
     untouched: bool | None = None
 
 
-class Reader:
+class AnswerReader:
     """Reads answers by a plan."""
 
-    def __init__(self, plan: Question, options: Options, file: str) -> None:
+    def __init__(self, plan: Question, options: ReadingOptions, file: str) -> None:
         self._plan = plan
         self._options = options
         self._file = file
 
-    def __call__(self, task: ExportedTask, answer: Annotation) -> Said:
+    def __call__(self, task: ExportedTask, answer: Annotation) -> Answer:
         """What was said, else LeftOutError."""
         if self._plan.way == "ratings":
             return self._ratings(task, answer)
@@ -81,19 +107,19 @@ class Reader:
             raise LeftOutError("the answer is about more items than were shown", found)
         return found
 
-    def _pairwise(self, task: ExportedTask, value: Any) -> Said:
+    def _pairwise(self, task: ExportedTask, value: Any) -> Answer:
         if value not in ("left", "right"):
             raise LeftOutError("a Pairwise result that is neither left nor right", value)
         return self._pair(self._names(task), value)
 
-    def _pair(self, shown: Sequence[str], outcome: Outcome) -> Said:
+    def _pair(self, shown: Sequence[str], outcome: Outcome) -> Answer:
         if len(shown) != 2:
             raise LeftOutError("two items are compared where more were shown", list(shown))
         if shown[0] == shown[1]:
             raise LeftOutError("an item against itself", shown[0])
-        return Said(((shown[0], shown[1], outcome, 1.0),), broken=False)
+        return Answer(((shown[0], shown[1], outcome, 1.0),), broken=False)
 
-    def _choices(self, task: ExportedTask, value: Any) -> Said:
+    def _choices(self, task: ExportedTask, value: Any) -> Answer:
         labels = chosen_labels(value)
         if labels is None:
             raise LeftOutError("a Choices result without labels", value)
@@ -130,7 +156,7 @@ class Reader:
             )
         return known
 
-    def _listed(self, task: ExportedTask, labels: list[str], value: Any) -> Said:
+    def _listed(self, task: ExportedTask, labels: list[str], value: Any) -> Answer:
         shown = self._shown(task)
         unknown = [label for label in labels if shown.get(label) is None]
         if unknown:
@@ -148,14 +174,14 @@ class Reader:
             raise LeftOutError(NO_NAMES)
         return shown
 
-    def _chosen(self, best: list[str], shown: list[str]) -> Said:
+    def _chosen(self, best: list[str], shown: list[str]) -> Answer:
         """The chosen items stand above those that were not."""
         rest = [name for name in shown if name not in best]
         if not rest:
             raise LeftOutError("all items were chosen, none stands above another", expected=True)
         return self._broken([best, rest])
 
-    def _ranker(self, task: ExportedTask, value: Any) -> Said:
+    def _ranker(self, task: ExportedTask, value: Any) -> Answer:
         buckets = ranked_ids(value)
         if buckets is None:
             raise LeftOutError("a Ranker result that is no ranking", value)
@@ -202,16 +228,16 @@ class Reader:
             )
         return order
 
-    def _broken(self, levels: list[list[str]]) -> Said:
+    def _broken(self, levels: list[list[str]]) -> Answer:
         if len(levels) < 2:
             raise LeftOutError("only one item, or one level, in the ranking", expected=True)
         try:
             wins = break_ranking(levels, weights=self._options.weights)
         except DataError as error:
             raise LeftOutError("the ranking compares nothing", str(error)) from None
-        return Said(tuple((won, lost, "left", weight) for won, lost, weight in wins), broken=True)
+        return Answer(tuple((won, lost, "left", weight) for won, lost, weight in wins), broken=True)
 
-    def _ratings(self, task: ExportedTask, answer: Annotation) -> Said:
+    def _ratings(self, task: ExportedTask, answer: Annotation) -> Answer:
         ratings: list[float] = []
         for control in self._plan.controls:
             values = [result.value for result in answer.of(control)]
@@ -245,3 +271,271 @@ def _number(value: Any) -> float | None:
         return float(value)
     except OverflowError:
         return None
+
+
+class TaskReading:
+    """One pass over the tasks of a file or a page."""
+
+    def __init__(self, plan: Question | None, options: ReadingOptions, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._plan = plan
+        self._reader = AnswerReader(plan, options, name) if plan else None
+        source = plan.source if plan else None
+        keys = () if source is None else source.keys if isinstance(source, Keys) else (source.key,)
+        self._no_tags = {*keys, *(plan.controls if plan else ())}
+        self._named = 0
+        self._nameless = 0
+        self._odd_time = False
+
+    def records(self, task: ExportedTask) -> Iterator[Comparison | Skipped | Note]:
+        """What becomes of a task and its answers."""
+        if not self._odd_time and any(answer.odd_time for answer in task.answers):
+            self._odd_time = True
+            yield Note(f"{self._name}: {_ODD_TIME}")
+        for _ in range(task.drafts):
+            yield Skipped(task.where, "a draft, never submitted", expected=True)
+        if not task.answers:
+            if not task.drafts:
+                yield Skipped(task.where, "a task without annotations", expected=True)
+            return
+        said: list[tuple[Annotation, Answer]] = []
+        for answer in task.answers:
+            try:
+                said.append((answer, self._said(task, answer)))
+            except LeftOutError as why:
+                self._nameless += why.reason == NO_NAMES
+                # What an older export knows of the rater or the items is not taken back.
+                unknown = answer.id is None or why.reason in (DELETED, NO_NAMES)
+                key = None if unknown else key_of(task, answer)
+                yield Skipped(
+                    answer.where,
+                    why.reason,
+                    why.value,
+                    why.expected,
+                    key,
+                    answer.updated,
+                    answer.at,
+                )
+        tags = tags_of(task.data, self._no_tags) if said else None
+        found = [list(_comparisons(task, answer, one, tags)) for answer, one in said]
+        if any(answer.ground_truth for answer, _ in said):
+            found = _with_known_answers(found)
+        not_counted = _replaced(task, said) if len(said) > 1 else {}
+        for number, comparisons in enumerate(found):
+            if number in not_counted:
+                yield not_counted[number]
+            else:
+                self._named += 1
+                yield from comparisons
+
+    def _said(self, task: ExportedTask, answer: Annotation) -> Answer:
+        if answer.cancelled:
+            raise LeftOutError("skipped by the rater (was_cancelled)", expected=True)
+        if answer.ground_truth and self._options.ground_truth == "skip":
+            raise LeftOutError("ground truth, skipped as asked", expected=True)
+        if not answer.ground_truth and self._options.ground_truth == "only":
+            raise LeftOutError("not ground truth, skipped as asked", expected=True)
+        if answer.by_machine:
+            raise LeftOutError("made from a prediction, not by a person", expected=True)
+        if not answer.results or self._reader is None:
+            raise LeftOutError("the result is empty", expected=True)
+        said = self._reader(task, answer)
+        if answer.id is None:
+            raise LeftOutError("the annotation has no id")
+        if answer.rater is None:
+            raise LeftOutError(DELETED)
+        return said
+
+    def check_names(self, sample: Sequence[ExportedTask]) -> None:
+        """Refuse a file of which no task names its items: the keys are the wrong ones."""
+        if self._nameless and not self._named and sample and self._plan:
+            raise FormatError(
+                f"no task names its items; {described(sample)}",
+                self._name,
+                sample[0].line,
+                value=sorted(self._no_tags - set(self._plan.controls)),
+                remedy="say which keys do with the option items=KEY,KEY",
+            )
+
+
+def key_of(task: ExportedTask, annotation: Annotation) -> str:
+    """The key of an annotation in the store."""
+    return answer_key(task.project, annotation.id or "")
+
+
+def _comparisons(
+    task: ExportedTask,
+    annotation: Annotation,
+    answer: Answer,
+    task_tags: dict[str, str] | None,
+) -> Iterator[Comparison]:
+    key = key_of(task, annotation)
+    for number, (left, right, outcome, weight) in enumerate(answer.pairs):
+        tags = task_tags
+        if annotation.ground_truth:
+            tags = {**(tags or {}), GOLD: TRUTH}
+        if answer.untouched is not None and number == 0:
+            tags = {**(tags or {}), SHOWN_ORDER: "kept" if answer.untouched else "changed"}
+        yield Comparison(
+            pair_key(key, number) if answer.broken else key,
+            annotation.rater,
+            left,
+            right,
+            outcome,
+            weight,
+            key if answer.broken else None,
+            annotation.at,
+            annotation.time_s,
+            tags,
+            annotation.updated,
+        )
+
+
+def _replaced(task: ExportedTask, said: list[tuple[Annotation, Answer]]) -> dict[int, Skipped]:
+    """The answers of a task, by place, that do not count beside the others."""
+    found: dict[int, Skipped] = {}
+    since = replaced([(key_of(task, one), one.rater, one.updated, one.at) for one, _ in said])
+    by_id = {annotation.id: (annotation, answer) for annotation, answer in said}
+    for number, (annotation, answer) in enumerate(said):
+        if number in since:
+            reason, version = REPLACED, since[number]
+        else:
+            parent, same = by_id.get(annotation.parent, (annotation, answer))
+            if same != answer or parent.rater == annotation.rater:
+                continue
+            reason, version = "an unchanged copy of another rater's annotation", annotation.updated
+        key = key_of(task, annotation)
+        found[number] = Skipped(
+            annotation.where, reason, expected=True, key=key, version=version, at=annotation.at
+        )
+    return found
+
+
+def _with_known_answers(found: list[list[Comparison]]) -> list[list[Comparison]]:
+    flat = [one for comparisons in found for one in comparisons]
+    for place, tags in gold_tags(flat).items():
+        flat[place] = msgspec.structs.replace(flat[place], tags=tags)
+    rest = iter(flat)
+    return [list(islice(rest, len(comparisons))) for comparisons in found]
+
+
+# -- what the answers of a task make of one another; the same for files, pages and events
+
+REPLACED = "replaced by the rater's later answer to the same task"
+
+_REVERSED: dict[str, str] = {"left": "right", "right": "left"}
+
+#: Key, rater, time of the last change and time of creation of an answer.
+Given = tuple[str, str | None, float | None, float | None]
+
+
+def settled(
+    before: Sequence[Comparison], now: Sequence[Comparison], told: Collection[str]
+) -> Settled:
+    """What the stored answers of a task make of one another, after an event has brought some."""
+    places: dict[Given, list[int]] = {}
+    for place, one in enumerate(now):
+        if one.rater is not None:
+            places.setdefault((_key(one), one.rater, one.version, one.at), []).append(place)
+    answers = list(places)
+    since = replaced(answers)
+    out = {place for number in since for place in places[answers[number]]}
+    return Settled(
+        tuple(
+            Skipped(key, REPLACED, expected=True, key=key, version=since[number], at=at)
+            for number, (key, _, _, at) in enumerate(answers)
+            if number in since
+        ),
+        {place: tags for place, tags in gold_tags(now, before, told).items() if place not in out},
+    )
+
+
+def replaced(answers: Sequence[Given]) -> dict[int, float | None]:
+    """Which answers of a task, by place, their raters have replaced by a later one, since when."""
+    order = [
+        (_time(updated), _time(at), annotation_number(key), place)
+        for place, (key, _, updated, at) in enumerate(answers)
+    ]
+    newest: dict[str | None, int] = {}
+    for place, (_, rater, _, _) in enumerate(answers):
+        best = newest.setdefault(rater, place)
+        if order[place] > order[best]:
+            newest[rater] = place
+    found: dict[int, float | None] = {}
+    for place, (key, rater, updated, _) in enumerate(answers):
+        later = answers[newest[rater]]
+        if newest[rater] != place:
+            found[place] = updated if later[0] == key else later[2]
+    return found
+
+
+def gold_tags(
+    now: Sequence[Comparison], before: Sequence[Comparison] = (), told: Collection[str] = ()
+) -> dict[int, dict[str, str] | None]:
+    """Tags that name the known answer of a task, by place, where other ones are right by now.
+
+    `before` are the comparisons of the task before an event brought the answers `told`. Label
+    Studio has one ground truth in a task, and no event tells which annotation was it before: the
+    newest is the one. Only an import can bring several.
+    """
+    truths = [place for place, one in enumerate(now) if _gold(one) == TRUTH]
+    if any(_key(now[place]) in told for place in truths):
+        newest = _key(now[max(truths, key=lambda place: (_when(now[place]), place))])
+        truths = [place for place in truths if _key(now[place]) == newest]
+    if not truths and not any(_gold(one) == TRUTH for one in before):
+        return _gold_as_before(now, before)
+    right = _right([now[place] for place in truths], [now[place].outcome for place in truths])
+    return {
+        place: _with_gold(one, right.get((one.left, one.right)))
+        for place, one in enumerate(now)
+        if place not in truths and _gold(one) != right.get((one.left, one.right))
+    }
+
+
+def _gold_as_before(
+    now: Sequence[Comparison], before: Sequence[Comparison]
+) -> dict[int, dict[str, str] | None]:
+    """Where nothing says which answer is the known one, what was said of the others stands.
+
+    So it is in stores from before the known answer was tagged, and where it came in a file, which
+    does not name its task. It may be among the answers that were there, so only new ones get it.
+    """
+    named = [one for one in before if _gold(one) is not None]
+    right = _right(named, [_gold(one) or "" for one in named])
+    return {
+        place: _with_gold(one, right[one.left, one.right])
+        for place, one in enumerate(now)
+        if _gold(one) is None and (one.left, one.right) in right and one not in before
+    }
+
+
+def _right(rows: Sequence[Comparison], outcomes: Sequence[str]) -> dict[tuple[str, str], str]:
+    """The right answer by the items on both sides, in either order."""
+    found: dict[tuple[str, str], str] = {}
+    for row, outcome in zip(rows, outcomes, strict=True):
+        found[row.left, row.right] = outcome
+        found[row.right, row.left] = _REVERSED.get(outcome, outcome)
+    return found
+
+
+def _key(row: Comparison) -> str:
+    """The key of the answer that a comparison is of."""
+    return row.slate or row.key
+
+
+def _gold(row: Comparison) -> str | None:
+    return row.tags.get(GOLD) if row.tags else None
+
+
+def _with_gold(row: Comparison, gold: str | None) -> dict[str, str] | None:
+    tags = {name: value for name, value in (row.tags or {}).items() if name != GOLD}
+    return (tags if gold is None else {**tags, GOLD: gold}) or None
+
+
+def _time(time: float | None) -> float:
+    return -inf if time is None else time
+
+
+def _when(row: Comparison) -> float:
+    return _time(row.at if row.version is None else row.version)

@@ -6,14 +6,14 @@ lets anybody in and the login of the data's storage.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bbq_adapters.label_studio import question
-from bbq_adapters.label_studio.adapter import Reading, key_of
+from bbq_adapters.label_studio.answers import TaskReading, key_of, settled
 from bbq_adapters.label_studio.files import (
     Annotation,
     ControlResult,
@@ -22,15 +22,16 @@ from bbq_adapters.label_studio.files import (
     server_task,
     without_address,
 )
+from bbq_adapters.label_studio.keys import answer_key, number, task_named, task_ref
 from bbq_adapters.label_studio.question import meaning
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.protocols import ParsedEvent
+from bbq_plugin.protocols import ParsedEvent, Settled
 
 if TYPE_CHECKING:
-    from bbq_adapters.label_studio.options import Options
+    from bbq_adapters.label_studio.adapter import ReadingOptions
     from bbq_adapters.label_studio.question import Question
-    from bbq_plugin.data.records import Record
+    from bbq_plugin.data.records import Comparison, Record, TaskRef
 
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
@@ -101,7 +102,7 @@ _encode = msgspec.json.Encoder().encode
 class LabelStudioEvents:
     """Reads events; the first answer of a project says how all of its answers are read."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ReadingOptions) -> None:
         self._options = options
         self._plans: dict[tuple[str | None, bytes], Question] = {}
         #: The last plan of each project. Other threads look it up while events are read.
@@ -117,7 +118,7 @@ class LabelStudioEvents:
         return _encode(event)
 
     def __call__(
-        self, event: bytes | Mapping[str, Any], given: Collection[str] = ()
+        self, event: bytes | Mapping[str, Any], given: Collection[tuple[int, int]] = ()
     ) -> ParsedEvent:
         """What an event means."""
         said = _decoded(event)
@@ -127,11 +128,11 @@ class LabelStudioEvents:
             return self._answered(said, action, project, given)
         if action in _DELETED:
             ids = [identifier(one.id) for one in said.annotations or ()]
-            gone = tuple(f"ls:{project or ''}:{one}" for one in ids if one)
+            gone = tuple(answer_key(project, one) for one in ids if one)
             return ParsedEvent(action, project, gone=gone, partial=not gone)
         if action == "TASKS_DELETED":
             ids = [identifier(one.id) for one in said.tasks or ()]
-            tasks = tuple(_task_name(project, one) for one in ids if one)
+            tasks = tuple(task_ref(project, one) for one in ids if one)
             return ParsedEvent(action, project, gone_tasks=tasks, partial=True)
         if action in _NOTHING:
             return ParsedEvent(action, project)
@@ -139,6 +140,16 @@ class LabelStudioEvents:
             return ParsedEvent(action, project, partial=True)
         unknown = Skipped("webhook", "an event of an unknown kind", repr(action), expected=True)
         return ParsedEvent(action, project, (unknown,))
+
+    def settle(
+        self, before: Sequence[Comparison], now: Sequence[Comparison], told: Collection[str]
+    ) -> Settled:
+        """Which answers of a task count beside one another, and what is known of the right one."""
+        return settled(before, now, told)
+
+    def task(self, name: str) -> TaskRef:
+        """A task by the name that its answers are stored under."""
+        return task_named(name)
 
     def remember(self, project: str, plan: Mapping[str, Any]) -> None:
         """What names the items of a project, until its events tell."""
@@ -154,7 +165,7 @@ class LabelStudioEvents:
         return tuple(names) if names else None
 
     def _answered(
-        self, said: Event, action: str, project: str | None, given: Collection[str]
+        self, said: Event, action: str, project: str | None, given: Collection[tuple[int, int]]
     ) -> ParsedEvent:
         annotations = _listed(said.annotation)
         if not annotations:
@@ -166,7 +177,7 @@ class LabelStudioEvents:
             by_task.setdefault(identifier(annotation.task), []).append(annotation)
         name = f"label-studio project {project or 'without id'}"
         records: list[Record] = []
-        answers: list[tuple[str, str]] = []
+        answers: list[tuple[TaskRef, str]] = []
         lost = False
         for own, some in by_task.items():
             # A single task needs no id to be the one that is meant.
@@ -178,7 +189,7 @@ class LabelStudioEvents:
             whole = _whole(task, some, project, name, given)
             records += self._records(whole, said.project, name)
             answers += [
-                (_task_name(whole.project, own), key_of(whole, answer))
+                (task_ref(whole.project, own), key_of(whole, answer))
                 for answer in whole.answers
                 if answer.id is not None and own is not None
             ]
@@ -198,7 +209,7 @@ class LabelStudioEvents:
             candidates = question.controls_of(controls, self._options, name) if controls else []
             sample = [self._with_all_labels(task, controls, candidates)]
             plan = question.planned(sample, candidates, self._options, name)
-        reading = Reading(plan, self._options, name)
+        reading = TaskReading(plan, self._options, name)
         records: list[Record] = list(reading.records(task))
         if new and plan is not None:
             reading.check_names([task])
@@ -252,12 +263,12 @@ def _whole(
     annotations: list[_Annotation],
     project: str | None,
     name: str,
-    given: Collection[str],
+    given: Collection[tuple[int, int]],
 ) -> ExportedTask:
     """The task with its answers, in the shape that a page of the server has."""
     own = identifier(task.project) or project
     for annotation in annotations:
-        if given and f"ls:{own or ''}:{identifier(annotation.id)}" in given:
+        if (number(own), number(identifier(annotation.id))) in given:
             annotation.was_cancelled = False
     return server_task(
         {
@@ -268,7 +279,3 @@ def _whole(
         },
         name,
     )
-
-
-def _task_name(project: str | None, task: str | None) -> str:
-    return f"ls:{project or ''}:task:{task}"

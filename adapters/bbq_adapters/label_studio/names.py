@@ -13,8 +13,8 @@ from bbq_plugin.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from bbq_adapters.label_studio.adapter import Meaning
     from bbq_adapters.label_studio.files import ExportedTask
-    from bbq_adapters.label_studio.options import Meaning
 
 
 def _set(text: str, separator: str | None = None) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,15 +12,22 @@ import msgspec
 
 from bbq_adapters.label_studio import names
 from bbq_adapters.label_studio.names import Keys, Listed
-from bbq_adapters.label_studio.options import typed
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
+    from bbq_adapters.label_studio.adapter import Meaning, ReadingOptions
     from bbq_adapters.label_studio.files import ExportedTask
     from bbq_adapters.label_studio.names import Source
-    from bbq_adapters.label_studio.options import Meaning, Options
+
+
+def typed(labels: Mapping[str, str]) -> str:
+    """Labels as one would type them, for a message."""
+    if any("," in label for label in labels):
+        return repr(msgspec.json.encode(labels).decode())
+    return ",".join(f"{label}={meaning}" for label, meaning in labels.items())
+
 
 #: The bucket of what was not placed anywhere.
 NOT_PLACED = "_"
@@ -125,7 +133,9 @@ class Question:
     source: Source | None
 
 
-def make_plan(sample: Sequence[ExportedTask], options: Options, file: str) -> Question | None:
+def make_plan(
+    sample: Sequence[ExportedTask], options: ReadingOptions, file: str
+) -> Question | None:
     """The plan for a file that starts with these tasks; None if nobody answered in them."""
     if not sample:
         return None
@@ -146,7 +156,7 @@ def meaning(label: str, labels: Mapping[str, Meaning]) -> Meaning | None:
 
 
 def _told(
-    controls: dict[str, Control], options: Options, sample: Sequence[ExportedTask], file: str
+    controls: dict[str, Control], options: ReadingOptions, sample: Sequence[ExportedTask], file: str
 ) -> tuple[Way, tuple[str, ...]]:
     for name in options.control:
         if name not in controls:
@@ -178,7 +188,7 @@ def _told(
 
 
 def _found(
-    controls: dict[str, Control], options: Options, sample: Sequence[ExportedTask], file: str
+    controls: dict[str, Control], options: ReadingOptions, sample: Sequence[ExportedTask], file: str
 ) -> tuple[Way, tuple[str, ...]]:
     candidates: list[tuple[Way, tuple[str, ...]]] = [
         (way, (control.name,))
@@ -211,7 +221,7 @@ def _found(
     )
 
 
-def _way(control: Control, options: Options, *, told: bool) -> Way | None:
+def _way(control: Control, options: ReadingOptions, *, told: bool) -> Way | None:
     """How this control compares, or None if it does not."""
     if control.kind == "pairwise":
         return "pairwise"
@@ -230,7 +240,7 @@ def _way(control: Control, options: Options, *, told: bool) -> Way | None:
 
 
 def _is_weak(
-    candidate: tuple[Way, tuple[str, ...]], controls: dict[str, Control], options: Options
+    candidate: tuple[Way, tuple[str, ...]], controls: dict[str, Control], options: ReadingOptions
 ) -> bool:
     way, chosen = candidate
     control = controls[chosen[0]]
@@ -271,7 +281,7 @@ def _source(
     way: Way,
     chosen: tuple[str, ...],
     controls: dict[str, Control],
-    options: Options,
+    options: ReadingOptions,
     sample: Sequence[ExportedTask],
     file: str,
 ) -> Source | None:
@@ -297,7 +307,7 @@ def _source(
 
 
 def _check_buckets(
-    control: Control, options: Options, sample: Sequence[ExportedTask], file: str
+    control: Control, options: ReadingOptions, sample: Sequence[ExportedTask], file: str
 ) -> None:
     for bucket in options.buckets:
         if bucket not in control.buckets and bucket != NOT_PLACED:
@@ -313,7 +323,7 @@ def _check_buckets(
             )
 
 
-def _most_places(control: Control, options: Options) -> int | None:
+def _most_places(control: Control, options: ReadingOptions) -> int | None:
     """Two where a label speaks of sides or ties; labels that only count may go on counting."""
     labels = options.labels or dict.fromkeys(control.labels())
     meanings = [meaning(label, options.labels) for label in labels]
@@ -325,7 +335,7 @@ def _most_places(control: Control, options: Options) -> int | None:
 
 
 def _list_source(
-    way: Way, control: Control, options: Options, sample: Sequence[ExportedTask], file: str
+    way: Way, control: Control, options: ReadingOptions, sample: Sequence[ExportedTask], file: str
 ) -> Source | None:
     if options.items:
         if len(options.items) > 1:
@@ -425,7 +435,7 @@ _PERHAPS = ("Choices", "Rating")
 Controls = dict[str, dict[str, Any]]
 
 
-def controls_of(parsed: Any, options: Options, name: str) -> list[str]:
+def controls_of(parsed: Any, options: ReadingOptions, name: str) -> list[str]:
     """The controls of a configuration that compare, surest first; refuse if there is none."""
     controls = {str(key): one for key, one in dict(parsed or {}).items() if isinstance(one, dict)}
     known = [*_SURE, *_PERHAPS]
@@ -449,14 +459,14 @@ def controls_of(parsed: Any, options: Options, name: str) -> list[str]:
     return sure or sided or able
 
 
-def _sided(control: dict[str, Any], options: Options) -> bool:
+def _sided(control: dict[str, Any], options: ReadingOptions) -> bool:
     labels = [str(label) for label in control.get("labels") or ()]
     said = [meaning(label, options.labels) for label in labels]
     return len(labels) > 1 and None not in said and any(map(names.is_verdict, labels))
 
 
 def planned(
-    sample: Sequence[ExportedTask], candidates: Sequence[str], options: Options, name: str
+    sample: Sequence[ExportedTask], candidates: Sequence[str], options: ReadingOptions, name: str
 ) -> Question | None:
     """How to read the answers of these tasks, with the configuration's word on the control."""
     if not options.control and len(candidates) == 1 and candidates[0] in collected(sample):
@@ -491,7 +501,7 @@ def _about(controls: Controls, name: str) -> str:
     return f" of {' and '.join(to_names)}" if to_names else ""
 
 
-def fingerprint(label_config: str, options: Options) -> str:
+def fingerprint(label_config: str, options: ReadingOptions) -> str:
     """Changes when answers have to be read in another way."""
     said = msgspec.json.encode((label_config, options), order="sorted")
     return sha256(said).hexdigest()[:16]

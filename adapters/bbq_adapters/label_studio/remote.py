@@ -2,24 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import question
+from bbq_adapters.label_studio.adapter import checked
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
+from bbq_adapters.label_studio.feedback import (
+    OUR_VERSIONS,
+    ServerAnswer,
+    ServerState,
+    ServerTask,
+    planned,
+)
 from bbq_adapters.label_studio.files import server_task
-from bbq_adapters.label_studio.hooks import Hooks
-from bbq_adapters.label_studio.options import checked
-from bbq_adapters.label_studio.planning import OUR_VERSIONS, Answer, Now, Task, planned
-from bbq_adapters.label_studio.pulling import ANSWERS, PAGE_SIZE, Pulling
-from bbq_adapters.label_studio.seeing import Seeing
-from bbq_adapters.label_studio.writing import Writing
+from bbq_adapters.label_studio.pull import ANSWERS, PAGE_SIZE, TaskReader
+from bbq_adapters.label_studio.write import CurrentValues, ProjectWriter
+from bbq_plugin.errors import RemoteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from bbq_adapters.label_studio.question import Question as ReadingPlan
     from bbq_plugin.data.actions import Action, FeedbackPlan, JournalEntry, WriteState
     from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskPage
+
+#: What is told; nothing fires for imported answers, drafts and predictions.
+ACTIONS = (
+    "ANNOTATION_CREATED",
+    "ANNOTATIONS_CREATED",
+    "ANNOTATION_UPDATED",
+    "ANNOTATIONS_DELETED",
+    "TASKS_CREATED",
+    "TASKS_DELETED",
+    "PROJECT_UPDATED",
+)
+#: The event that `provoke` causes.
+PROVOKED = "PROJECT_UPDATED"
+
+# How Label Studio says that it sends nothing to addresses of its own network.
+_BLOCKED = ("URL was not allowed", "reserved network address")
+
+SSRF_REMEDY = (
+    "Label Studio sends nothing to addresses of its own machine or a private network unless its "
+    "operator allows it: start it with LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false (and, for an ML "
+    "backend, LABEL_STUDIO_ML_BLOCK_LOCAL_IP=false), or give bbq serve a public address"
+)
+
+
+class ProjectWebhooks:
+    """The webhooks of one project."""
+
+    def __init__(self, client: Client, project: int) -> None:
+        self._client, self._project = client, project
+
+    def subscribe(self, url: str, headers: Mapping[str, str]) -> tuple[int, bool]:
+        """Have events sent to an address; the id of the webhook, and whether it is a new one."""
+        wanted: dict[str, Any] = {
+            "url": url,
+            "headers": dict(headers),
+            "actions": list(ACTIONS),
+            "is_active": True,
+            "send_payload": True,
+            "send_for_all_actions": False,
+        }
+        try:
+            own = self._find(url)
+            if own is not None:
+                self._client.call(
+                    "changing the webhook", lambda sdk: sdk.webhooks.update(id=own, **wanted)
+                )
+                return own, False
+            made = self._client.call(
+                "making the webhook",
+                lambda sdk: sdk.webhooks.create(project=self._project, **wanted),
+                creates=True,
+            )
+        except RemoteError as error:
+            if not any(words in str(error) for words in _BLOCKED):
+                raise
+            raise RemoteError(
+                f"{self._client.url}: Label Studio refuses to send events to {url}; {SSRF_REMEDY}"
+            ) from error
+        return int(plain(made)["id"]), True
+
+    def _find(self, url: str) -> int | None:
+        listed = self._client.call(
+            "looking for webhooks", lambda sdk: sdk.webhooks.list(project=str(self._project))
+        )
+        for hook in map(plain, listed):
+            if hook.get("url") == url and hook.get("project") == self._project:
+                return int(hook["id"])
+        return None
+
+    def provoke(self) -> str:
+        """Cause an event without changing anything: the project is saved as it is."""
+        title = self._client.call(
+            "looking at the project", lambda sdk: sdk.projects.get(id=self._project)
+        ).title
+        self._client.call(
+            "causing an event",
+            lambda sdk: sdk.projects.update(id=self._project, title=title),
+        )
+        return PROVOKED
+
+    def unsubscribe(self, own: int) -> None:
+        """Remove a webhook that was made here."""
+        self._client.delete("removing the webhook", lambda sdk: sdk.webhooks.delete(id=own))
+
 
 _FIELDS = f"id,project,data,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
 
@@ -91,9 +181,9 @@ class LabelStudioProject:
     def _read_as(self, info: dict[str, Any]) -> None:
         """Read answers by this configuration."""
         self._info = info
-        self._pulling = Pulling(self.client, self.project, info, self._options, self._page_size)
-        self._seeing = Seeing(self.client, self.project, self._pulling.listed)
-        self._writing = Writing(self.client, self.project, self._seeing)
+        self._pulling = TaskReader(self.client, self.project, info, self._options, self._page_size)
+        self._seeing = CurrentValues(self.client, self.project, self._pulling.listed)
+        self._writing = ProjectWriter(self.client, self.project, self._seeing)
 
     def _refresh(self) -> None:
         """Look at the project again: one that is held open for days is changed meanwhile.
@@ -119,9 +209,9 @@ class LabelStudioProject:
         """Close the connections."""
         self.client.close()
 
-    def hooks(self) -> Hooks:
+    def hooks(self) -> ProjectWebhooks:
         """Its webhooks."""
-        return Hooks(self.client, self.project)
+        return ProjectWebhooks(self.client, self.project)
 
     def describe(self) -> str:
         """Title, control and where the items' names are."""
@@ -149,7 +239,7 @@ class LabelStudioProject:
         self._plan = self._pulling.plan(known)
         entries = journal.entries()
         enterprise = self._edition() == "enterprise"
-        now = Now(
+        now = ServerState(
             tasks=tuple(self._tasks()),
             model_version=str(info["model_version"] or ""),
             sampling=str(info["sampling"] or ""),
@@ -185,7 +275,7 @@ class LabelStudioProject:
         got = self.client.call("asking for the version", lambda sdk: sdk.versions.get())
         return str(plain(got).get("edition") or "").lower()
 
-    def _tasks(self) -> Iterator[Task]:
+    def _tasks(self) -> Iterator[ServerTask]:
         """All tasks, as they are now."""
         after = 0
         source = self._plan.source if self._plan else None
@@ -205,15 +295,15 @@ def _percent(value: Any) -> int:
     return 100 if value is None else int(value)
 
 
-def _task(task: dict[str, Any], source: Any, name: str) -> Task:
+def _task(task: dict[str, Any], source: Any, name: str) -> ServerTask:
     shown = server_task(task, name)
     names = source.names(shown.data) if source is not None else None
-    return Task(
+    return ServerTask(
         id=int(task["id"]),
         overlap=int(task.get("overlap") or 1),
         is_labeled=bool(task.get("is_labeled")),
         answers=tuple(
-            Answer(int(answer.id), answer.rater or "", answer.cancelled)
+            ServerAnswer(int(answer.id), answer.rater or "", answer.cancelled)
             for answer in shown.answers
             if answer.id is not None
         ),

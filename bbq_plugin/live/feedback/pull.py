@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bbq_plugin.data.records import Comparison, Skipped
 
 if TYPE_CHECKING:
+    from bbq_plugin.data.records import TaskRef
     from bbq_plugin.protocols import Project, TaskPage
     from bbq_plugin.store import Change
     from bbq_plugin.store.remote import Memory
@@ -63,7 +64,7 @@ def _store(page: TaskPage, transaction: Transaction, memory: Memory, done: Pulle
         # An event may have told of an answer that is newer than the page.
         lost = sorted(memory.task_keys(task.task) - set(task.keys))
         done.n_retracted += transaction.retract(lost, as_of=task.at)[0]
-    newer: dict[int, list[str]] = {}
+    newer: dict[TaskRef, list[str]] = {}
     for gone in page.gone:
         # The id of an answer is not used twice: what was on a page and is deleted stays out. That
         # of a task may be (SQLite), and events may tell of the new task before this page is stored.

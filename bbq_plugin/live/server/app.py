@@ -14,12 +14,13 @@ from starlette.routing import Route
 
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.events import cancelled_by_push, event_reader, kept_plan
+from bbq_plugin.live.events import cancelled_by_push, event_reader
 from bbq_plugin.live.server.guard import Guard, Rules
 from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.live.server.view import Moment, Thresholds, View, outlook
 from bbq_plugin.live.server.webhook import Webhook
 from bbq_plugin.live.server.worker import Inbox, Worker
+from bbq_plugin.store.events import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -172,7 +173,7 @@ class Service:
             return [None] * len(tasks)
         reader = self.worker.reader
         found = [reader.items(project, data) for data in tasks]
-        if None in found and (plan := kept_plan(self.engine.store, project)) is not None:
+        if None in found and (plan := plan_of(self.engine.store, project)) is not None:
             # Since the start no event has told how the project names its items.
             reader.remember(project, plan)
             found = [reader.items(project, data) for data in tasks]

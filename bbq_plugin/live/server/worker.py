@@ -139,7 +139,7 @@ class Worker:
         reader: EventReader,
         *,
         tool: str = "label-studio",
-        given: Callable[[], Collection[str]] = frozenset,
+        given: Callable[[], Collection[tuple[int, int]]] = frozenset,
         on_fit: Callable[[], None] = lambda: None,
         on_partial: Callable[[], None] = lambda: None,
         tell: Callable[[str], None] = lambda _: None,
@@ -291,7 +291,7 @@ class Worker:
                 found = list(news)
                 if found:
                     take(
-                        transaction, found, "webhook", self.tool, store.clock(),
+                        transaction, self.reader, found, "webhook", self.tool, store.clock(),
                         adapter=self.tool, on_partial=self._on_partial,
                     )  # fmt: skip
                 db = transaction.db

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from bbq_adapters.label_studio import pulling
+from bbq_adapters.label_studio import pull as pulling
 from click.testing import CliRunner
 
 import bbq_plugin

@@ -56,7 +56,7 @@ class Listening:
         """Take an event in."""
         with self.store.transaction() as transaction:
             news = self._reader(json.dumps(event).encode())
-            take(transaction, [news], "webhook", "test", 0.0, adapter="label-studio")
+            take(transaction, self._reader, [news], "webhook", "test", 0.0, adapter="label-studio")
 
     def pull(
         self,

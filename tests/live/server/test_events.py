@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def stored(*events: dict[str, Any], given: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
+def stored(
+    *events: dict[str, Any], given: Sequence[tuple[int, int]] = ()
+) -> dict[str, tuple[str, str]]:
     """What is in a store that was told these events: the outcome and the rater by key."""
     reader = event_reader("label-studio")
     with Engine() as engine:
         for one in events:
             with engine.store.transaction() as transaction:
-                take(transaction, [reader(body(one), given)], "webhook", "test", 0.0)
+                take(transaction, reader, [reader(body(one), given)], "webhook", "test", 0.0)
             engine.apply(transaction.change)
         return {c.key: (c.outcome, str(c.rater)) for c in records_of(engine.store)}
 
@@ -119,7 +121,7 @@ def asked_for_a_pull(*events: dict[str, Any]) -> list[bool]:
             with engine.store.transaction() as transaction:
                 news = [reader(body(one))]
                 on_partial = partial(calls.append, 1)
-                take(transaction, news, "webhook", "test", 0.0, on_partial=on_partial)
+                take(transaction, reader, news, "webhook", "test", 0.0, on_partial=on_partial)
             engine.apply(transaction.change)
             asked.append(bool(calls))
     return asked
@@ -151,7 +153,7 @@ def test_an_annotation_that_is_cancelled_takes_the_answer_back() -> None:
 
 def test_an_annotation_that_we_cancelled_goes_on_counting() -> None:
     cancelled = updated("left", was_cancelled=True)
-    assert stored(event(), cancelled, given=["ls:1:1"]) == {"ls:1:1": ("left", "2")}
+    assert stored(event(), cancelled, given=[(1, 1)]) == {"ls:1:1": ("left", "2")}
 
 
 def test_an_event_of_an_unknown_kind_is_counted_and_changes_nothing() -> None:

@@ -24,14 +24,16 @@ TABS = {"excluded": "Second look", "watched": "Spot check"}
 SERVED = "next-comparisons"
 #: Predictions that are no longer among the most informative: no project serves this version.
 RETIRED = "next-comparisons-past"
+
 OUR_VERSIONS = (SERVED, RETIRED)
+
 UNCERTAINTY = "Uncertainty sampling"
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServerAnswer:
     """One annotation, as far as feedback needs it."""
 
     id: int
@@ -40,13 +42,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Task:
+class ServerTask:
     """One task, as far as feedback needs it."""
 
     id: int
     overlap: int
     is_labeled: bool
-    answers: tuple[Answer, ...]
+    answers: tuple[ServerAnswer, ...]
     items: tuple[str, ...]
     #: Score by id of the predictions that push made, as they are now.
     predictions: Mapping[int, tuple[str, float | None]] = field(default_factory=dict)
@@ -58,10 +60,10 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Now:
+class ServerState:
     """The project as it is on the server."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[ServerTask, ...]
     model_version: str
     sampling: str
     #: Title and filters by id.
@@ -95,7 +97,9 @@ class _Past:
         return [target for found, target in self._by_target if found == kind]
 
 
-def planned(now: Now, goals: FeedbackGoals, entries: Iterable[JournalEntry]) -> FeedbackPlan:
+def planned(
+    now: ServerState, goals: FeedbackGoals, entries: Iterable[JournalEntry]
+) -> FeedbackPlan:
     """All actions: cancellations first, for they change what relabelling has to do."""
     past = _Past(entries)
     notes: list[str] = []
@@ -117,7 +121,7 @@ def planned(now: Now, goals: FeedbackGoals, entries: Iterable[JournalEntry]) -> 
 # -- answers of excluded raters
 
 
-def _cancels(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
+def _cancels(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
     found = []
     for task in now.tasks:
         for answer in task.answers:
@@ -134,7 +138,7 @@ def _cancels(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     return found
 
 
-def _relabels(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
+def _relabels(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
     found = []
     for task in now.tasks:
         action = _relabel(task, now, goals, past)
@@ -143,7 +147,9 @@ def _relabels(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     return found
 
 
-def _relabel(task: Task, now: Now, goals: FeedbackGoals, past: _Past) -> Action | None:
+def _relabel(
+    task: ServerTask, now: ServerState, goals: FeedbackGoals, past: _Past
+) -> Action | None:
     """Enough room for as many answers of others as the project wants."""
     target = f"task {task.id}"
     ours = past.of("relabel", target)
@@ -178,7 +184,7 @@ def _relabel(task: Task, now: Now, goals: FeedbackGoals, past: _Past) -> Action 
     return Action("relabel", target, reason, before, after, task.id)
 
 
-def _wanted(task: Task, now: Now, n_bad: int, ours: list[JournalEntry]) -> int:
+def _wanted(task: ServerTask, now: ServerState, n_bad: int, ours: list[JournalEntry]) -> int:
     """How many answers the task should have, before room was made for others."""
     if ours:
         # An overlap that people have set since is the project's own again.
@@ -192,7 +198,7 @@ def _wanted(task: Task, now: Now, n_bad: int, ours: list[JournalEntry]) -> int:
     return max(made, default=task.overlap)
 
 
-def _named(bad: list[Answer]) -> str:
+def _named(bad: list[ServerAnswer]) -> str:
     raters = sorted({answer.rater for answer in bad})
     more = f" and {len(raters) - _SHOWN} more" if len(raters) > _SHOWN else ""
     return f"rater {', '.join(raters[:_SHOWN])}{more}" if raters else "those that are cancelled"
@@ -208,7 +214,7 @@ def _release(ours: list[JournalEntry], target: str, reason: str) -> Action:
 # -- tabs
 
 
-def _tabs(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
+def _tabs(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
     found = []
     lists = {"excluded": goals.excluded, "watched": goals.watched}
     present = {answer.rater for task in now.tasks for answer in task.answers}
@@ -255,7 +261,7 @@ def _filters(raters: list[int]) -> dict[str, Any]:
 # -- raters who are paused, on Enterprise
 
 
-def _pauses(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
+def _pauses(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
     if not now.enterprise:
         return []
     found = [
@@ -274,7 +280,7 @@ def _pauses(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
 # -- what to serve next
 
 
-def _not_predicted(now: Now, goals: FeedbackGoals) -> str | None:
+def _not_predicted(now: ServerState, goals: FeedbackGoals) -> str | None:
     if goals.sampling:
         return None
     if now.sampling != UNCERTAINTY:
@@ -290,7 +296,7 @@ def _not_predicted(now: Now, goals: FeedbackGoals) -> str | None:
     return None
 
 
-def _predictions(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
+def _predictions(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
     """The most informative open tasks, and only these, get a score.
 
     With several raters Label Studio draws at random among the tasks that have a score, so a
@@ -317,13 +323,13 @@ def _predictions(now: Now, goals: FeedbackGoals, past: _Past) -> list[Action]:
     return found
 
 
-def _is_open(task: Task, goals: FeedbackGoals) -> bool:
+def _is_open(task: ServerTask, goals: FeedbackGoals) -> bool:
     """Whether it waits for an answer, now or once this plan is carried out."""
     good = sum(not a.cancelled and a.rater not in goals.excluded for a in task.answers)
     return not task.is_labeled or good < task.overlap
 
 
-def _prediction(task: Task, bits: float | None, past: _Past) -> Action | None:
+def _prediction(task: ServerTask, bits: float | None, past: _Past) -> Action | None:
     target = f"prediction for task {task.id}"
     ours = past.of("predict", target)
     ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)

@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio import question
-from bbq_adapters.label_studio.adapter import Reading, key_of
+from bbq_adapters.label_studio.answers import TaskReading, key_of
 from bbq_adapters.label_studio.client import plain, query
 from bbq_adapters.label_studio.files import epoch, server_task
+from bbq_adapters.label_studio.keys import task_ref
 from bbq_plugin.data.records import TaskState
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.protocols import TaskPage
@@ -25,10 +26,10 @@ from bbq_plugin.protocols import TaskPage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from bbq_adapters.label_studio.adapter import ReadingOptions
     from bbq_adapters.label_studio.client import Client
-    from bbq_adapters.label_studio.options import Options
     from bbq_adapters.label_studio.question import Question
-    from bbq_plugin.data.records import Record
+    from bbq_plugin.data.records import Record, TaskRef
     from bbq_plugin.protocols import ProjectMemory
 
 PAGE_SIZE = 200
@@ -41,16 +42,19 @@ ANSWERS = (
     "annotations,result,completed_by,was_cancelled,ground_truth,created_at,lead_time,"
     "parent_annotation,parent_prediction"
 )
+
 _FIELDS = f"id,project,data,drafts,updated_at,total_annotations,cancelled_annotations,{ANSWERS}"
+
 _COUNTS = "id,updated_at,total_annotations,cancelled_annotations"
 
 # A change may become visible a little after its own time.
 _OVERLAP = timedelta(seconds=60)
+
 _FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 @dataclass(frozen=True)
-class State:
+class PullState:
     """Where a pull stands; kept with every page."""
 
     #: Of configuration and options: answers read in another way are read again.
@@ -64,7 +68,7 @@ class State:
     began: str = ""
 
 
-class Pulling:
+class TaskReader:
     """One project, page by page."""
 
     def __init__(
@@ -72,7 +76,7 @@ class Pulling:
         client: Client,
         project: int,
         info: Mapping[str, Any],
-        options: Options,
+        options: ReadingOptions,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self.client = client
@@ -96,23 +100,23 @@ class Pulling:
         kept = self._kept(known.state)
         return question.unpacked(kept.plan)
 
-    def _kept(self, state: Mapping[str, Any]) -> State:
+    def _kept(self, state: Mapping[str, Any]) -> PullState:
         if state.get("fingerprint") != self.fingerprint:
-            return State(self.fingerprint)
-        names = {one.name for one in fields(State)}
+            return PullState(self.fingerprint)
+        names = {one.name for one in fields(PullState)}
         kept = {key: value for key, value in state.items() if key in names and value is not None}
-        return State(**kept)
+        return PullState(**kept)
 
     def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """Everything that changed; the last page says that all is in."""
-        state = State(self.fingerprint) if everything else self._kept(known.state)
+        state = PullState(self.fingerprint) if everything else self._kept(known.state)
         if not state.began:
             state = replace(state, began=self._latest())
         n_done = 0
         for tasks, n_left in self._changed(state, known):
             page = self._page(tasks, state, known, n_done, n_left)
             yield page
-            state, n_done = State(**page.state), page.n_done
+            state, n_done = PullState(**page.state), page.n_done
         state = replace(state, since=max(state.began, state.since), after=0, began="")
         yield TaskPage((), (), _kept(state), n_done, n_done)
         counted = known.n_tasks(), known.n_answers()
@@ -122,7 +126,7 @@ class Pulling:
     def _page(
         self,
         tasks: list[dict[str, Any]],
-        state: State,
+        state: PullState,
         known: ProjectMemory,
         n_done: int,
         n_left: int,
@@ -130,7 +134,7 @@ class Pulling:
         records, plan = self._read(tasks, question.unpacked(state.plan), known)
         states = tuple(self._task_state(task) for task in tasks)
         packed = question.packed(plan) if plan else None
-        state = replace(state, plan=packed, after=states[-1].task)
+        state = replace(state, plan=packed, after=int(tasks[-1]["id"]))
         return TaskPage(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
@@ -150,7 +154,7 @@ class Pulling:
         new = plan is None
         if new:
             plan = question.planned(sample, self.candidates, self.options, self.name)
-        reading = Reading(plan, self.options, self.name)
+        reading = TaskReading(plan, self.options, self.name)
         # A task that nobody has answered yet is no row that was left out.
         records: list[Record] = [
             record for task in shown if task.answers for record in reading.records(task)
@@ -159,11 +163,14 @@ class Pulling:
             reading.check_names(sample)
         return records, plan
 
+    def _ref(self, task: Any) -> TaskRef:
+        return task_ref(str(self.project), str(task))
+
     def _task_state(self, task: dict[str, Any]) -> TaskState:
         stamp = str(task.get("updated_at") or "")
         shown = server_task(task, self.name)
         return TaskState(
-            int(task["id"]),
+            self._ref(task["id"]),
             stamp,
             epoch(stamp) or 0.0,
             *_counts_of(task)[1:],
@@ -173,7 +180,7 @@ class Pulling:
     # -- questions to the server
 
     def _changed(
-        self, state: State, known: ProjectMemory
+        self, state: PullState, known: ProjectMemory
     ) -> Iterator[tuple[list[dict[str, Any]], int]]:
         """Whole tasks that changed, in the order of their ids, and how many are left."""
         if state.since:
@@ -235,7 +242,7 @@ class Pulling:
         totals = plain(listed.response)
         return int(totals.get("total") or 0), int(totals.get("total_annotations") or 0)
 
-    def _sweep(self, state: State, known: ProjectMemory, n_done: int) -> Iterator[TaskPage]:
+    def _sweep(self, state: PullState, known: ProjectMemory, n_done: int) -> Iterator[TaskPage]:
         """Compare ids and counts of all tasks: read what differs, drop what is gone."""
         # Before the list is asked for: what comes later may be newer than the list.
         last_id = known.last_id()
@@ -247,7 +254,7 @@ class Pulling:
             state, n_done = replace(state, plan=page.state["plan"]), page.n_done
             yield replace(page, state=_kept(state))
         if missing:
-            gone = tuple(sorted(missing))
+            gone = tuple(map(self._ref, sorted(missing)))
             yield TaskPage((), (), _kept(state), n_done, n_done, gone, last_id)
 
     def listed(
@@ -292,7 +299,7 @@ def _counts_of(task: Mapping[str, Any]) -> tuple[str, int, int]:
     )
 
 
-def _kept(state: State) -> dict[str, Any]:
+def _kept(state: PullState) -> dict[str, Any]:
     return {
         "fingerprint": state.fingerprint,
         "plan": state.plan,
