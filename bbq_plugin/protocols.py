@@ -240,3 +240,18 @@ class Tool(Protocol):
         notice: Callable[[str], None] | None = None,
     ) -> Project:
         """Reach a project; `options` are those of the tool's adapter."""
+
+    def import_tasks(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        keys: Sequence[str],
+        *,
+        rater_key: str | None = None,
+        raters: Sequence[str | None] = (),
+        scores: Sequence[float] | None = None,
+    ) -> str:
+        """Pairs of items as the text of a file that a project imports: one task for each pair.
+
+        `keys` are where the tasks have the items' names, as the adapter's option `items` has it;
+        under `rater_key` stands whom to ask. The task with the lowest score is served first.
+        """

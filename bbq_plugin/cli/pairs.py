@@ -150,7 +150,6 @@ def pairs(
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import distinct, pairs_dict, report_json
     from bbq_plugin.report.tables import pairs_table
-    from bbq_plugin.report.tasks import label_studio_json, label_studio_tasks
 
     origin = source.origin()
     found.warnings = (*notes, *found.warnings)
@@ -161,9 +160,18 @@ def pairs(
         emit(rows_csv(found), output)
         tell(*warnings, what="Warning")
     elif chosen == "label-studio":
-        keys = item_keys.split(",")
-        tasks = label_studio_tasks(found, keys, rater_key=rater_key, scores=scores)
-        emit(label_studio_json(tasks), output)
+        from bbq_plugin.analysis import prediction_scores
+        from bbq_plugin.live.feedback import tool
+
+        shown = [(row.left, row.right) for row in found]
+        tasks = tool(chosen).import_tasks(
+            shown,
+            item_keys.split(","),
+            rater_key=rater_key,
+            raters=[row.rater for row in found],
+            scores=prediction_scores(found, shown) if scores else None,
+        )
+        emit(tasks, output)
         tell(*warnings, what="Warning")
     else:
         tables = [pairs_table(found, width=width_of(output))]

@@ -7,12 +7,15 @@ entry are the project's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from bbq_plugin.data.actions import Action, FeedbackPlan
+from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from bbq_plugin.data.actions import JournalEntry
@@ -26,6 +29,8 @@ SERVED = "next-comparisons"
 RETIRED = "next-comparisons-past"
 
 OUR_VERSIONS = (SERVED, RETIRED)
+#: That of the predictions in a file of new tasks.
+IMPORTED = "bbq pairs"
 
 UNCERTAINTY = "Uncertainty sampling"
 
@@ -358,3 +363,62 @@ def _prediction(task: ServerTask, bits: float | None, past: _Past) -> Action | N
     if before == after:
         return None
     return Action("predict", target, reason, before, written, ref)
+
+
+# -- new tasks, as a file to import
+
+
+def import_tasks(
+    pairs: Sequence[tuple[str, str]],
+    keys: Sequence[str],
+    *,
+    rater_key: str | None = None,
+    raters: Sequence[str | None] = (),
+    scores: Sequence[float] | None = None,
+) -> str:
+    """One task for each pair, with the items' names where the adapter's option `items` finds them.
+
+    Two keys name the item shown first and the other; one key is a list, or a field of its entries
+    (`images.model`). Dots stand for nested data. With `scores` each task has a prediction without
+    a result, so that a project that serves the lowest prediction score first serves it in order.
+    """
+    _check_keys(keys, rater_key)
+    tasks = []
+    for number, pair in enumerate(pairs):
+        data: dict[str, Any] = {}
+        if len(keys) == 2:
+            for key, name in zip(keys, pair, strict=True):
+                _put(data, key, name)
+        else:
+            key, _, field_name = keys[0].rpartition(".")
+            # A control knows the entries of its list by their ids.
+            entries = [{"id": str(at), field_name: name} for at, name in enumerate(pair, start=1)]
+            _put(data, key or field_name, entries if key else list(pair))
+        if rater_key is not None:
+            _put(data, rater_key, raters[number])
+        task: dict[str, Any] = {"data": data}
+        if scores is not None:
+            prediction = {"model_version": IMPORTED, "score": scores[number], "result": []}
+            task["predictions"] = [prediction]
+        tasks.append(task)
+    return msgspec.json.format(msgspec.json.encode(tasks), indent=2).decode() + "\n"
+
+
+def _check_keys(keys: Sequence[str], rater_key: str | None) -> None:
+    used = [*keys, *([] if rater_key is None else [rater_key])]
+    if len(keys) not in (1, 2):
+        raise UsageError(f"keys={keys!r}: give two keys, left and right, or one that is a list")
+    for key in used:
+        if not key or not all(part.strip() for part in key.split(".")):
+            raise UsageError(f"{key!r} is no key of task data; give a name such as model_left")
+    for key in used:
+        inside = [other for other in used if other is not key and f"{other}.".startswith(f"{key}.")]
+        if inside:
+            raise UsageError(f"{key!r} and {inside[0]!r} are the same place; give each its own")
+
+
+def _put(data: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for parent in parents:
+        data = data.setdefault(parent, {})
+    data[last] = value

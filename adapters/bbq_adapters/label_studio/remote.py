@@ -13,6 +13,7 @@ from bbq_adapters.label_studio.feedback import (
     ServerAnswer,
     ServerState,
     ServerTask,
+    import_tasks,
     planned,
 )
 from bbq_adapters.label_studio.files import server_task
@@ -161,6 +162,18 @@ class LabelStudio:
         except BaseException:
             client.close()
             raise
+
+    def import_tasks(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        keys: Sequence[str],
+        *,
+        rater_key: str | None = None,
+        raters: Sequence[str | None] = (),
+        scores: Sequence[float] | None = None,
+    ) -> str:
+        """Pairs as new tasks, in a file to import."""
+        return import_tasks(pairs, keys, rater_key=rater_key, raters=raters, scores=scores)
 
 
 class LabelStudioProject:
