@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import pytest
 
 from bbq_plugin.store import Store
 from bbq_plugin.store.read import records_of
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Visitor:
     def request(
         self, method: str, path: str, form: dict[str, str] | None = None
     ) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
         try:
             body = None if form is None else urlencode(form)
             connection.request(method, path, body, {"Cookie": self.cookie})
@@ -74,14 +74,14 @@ class Visitor:
 
     def board(self, until_votes: int) -> list[str]:
         """The models in their order, once so many votes are in it."""
-        for _ in range(600):
-            page = self.get("/leaderboard")
-            if f"<p>{until_votes} votes" in page:
-                assert EVIL not in page
-                return re.findall(r"<th scope='row'>(.*?)</th>", page)
-            # The page of a browser asks again, too.
-            time.sleep(0.1)
-        raise AssertionError(f"the leaderboard never showed {until_votes} votes")
+
+        def page() -> str:
+            shown = self.get("/leaderboard")
+            return shown if f"<p>{until_votes} votes" in shown else ""
+
+        found = wait_until(page, f"{until_votes} votes on the leaderboard")
+        assert EVIL not in found
+        return re.findall(r"<th scope='row'>(.*?)</th>", found)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_votes_over_http_change_the_leaderboard_and_are_kept(
     assert board[0] == "bad"
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in board
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(HANG_S) == 0
     with Store(store, writable=False) as kept:
         records = list(records_of(kept))
     assert len(records) == 72
@@ -140,6 +140,6 @@ def test_a_form_sent_twice_is_one_vote_and_a_strangers_form_is_none(
     assert ann.request("POST", "/vote", vote)[0] == 303
     assert ann.request("POST", "/vote", vote | {"outcome": "right"})[0] == 303
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(HANG_S) == 0
     with Store(store, writable=False) as kept:
         assert [record.outcome for record in records_of(kept)] == ["right"]

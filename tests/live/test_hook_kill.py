@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.store import Store
 from bbq_plugin.store.read import records_of
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ class Nursery:
         assert self._process.stdout is not None
         return self._process.stdout.readline().rstrip("\n")
 
-    def kill_a_voter(self, store: Path, threads: int, after_s: float) -> list[str]:
-        """Let a voter vote, kill it so long after its first vote, and give what it printed."""
+    def kill_a_voter(self, store: Path, threads: int, votes: int) -> list[str]:
+        """Let a voter vote, kill it after so many votes, and give what it printed."""
         assert self._process.stdin is not None
         printed = store.with_suffix(".out")
         printed.write_text("")
@@ -44,13 +44,8 @@ class Nursery:
         self._process.stdin.flush()
         pid = int(self.line())
         try:
-            end = time.monotonic() + 60
-            while printed.read_text().count("\n") < 2:
-                # A file that another process writes can only be looked at again.
-                assert time.monotonic() < end, "the voter does not vote"
-                time.sleep(0.002)
-            # No wait for an event, but the random instant of the kill.
-            time.sleep(after_s)
+            # It votes on while this is looked at: the kill falls on any instant of a vote.
+            wait_until(lambda: printed.read_text().count("\n") > votes, f"{votes} votes")
         finally:
             os.kill(pid, signal.SIGKILL)
         assert self.line() == "gone"
@@ -68,7 +63,7 @@ def nursery() -> Iterator[Nursery]:
         yield Nursery(process)
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(60) == 0
+        assert process.wait(HANG_S) == 0
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -81,7 +76,7 @@ def test_every_key_that_a_killed_program_was_given_is_stored_once(
     unprinted: set[str] = set()
     for _ in range(RUNS):
         # The same store again: each voter finds what the killed one before it has left.
-        printed += nursery.kill_a_voter(store, threads, rng.uniform(0, 0.06))
+        printed += nursery.kill_a_voter(store, threads, rng.randint(1, 60))
         with Store(store, writable=False) as kept:
             keys = [record.key for record in records_of(kept)]
         assert len(set(keys)) == len(keys)

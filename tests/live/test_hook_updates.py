@@ -15,6 +15,7 @@ from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.live.commits import merged
 from bbq_plugin.store import Store
 from tests.live.hooks import cast, kept, study
+from tests.waiting import HANG_S
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -31,7 +32,7 @@ def test_updates_say_what_moved_and_who_is_judged_otherwise(path: Path) -> None:
         stop = hook.on_update(note)
         hook.vote(rater="ann", left="a", right="b", outcome="left")
         hook.flush()
-        first = updates.get(timeout=60)
+        first = updates.get(timeout=HANG_S)
         assert first.leaderboard_changed
         assert first.n_comparisons == 1
         assert [(c.item, c.rank_before, c.rank) for c in first.items] == [
@@ -40,7 +41,7 @@ def test_updates_say_what_moved_and_who_is_judged_otherwise(path: Path) -> None:
         assert first.raters == ()
         cast(hook, study())
         hook.flush()
-        second = updates.get(timeout=60)
+        second = updates.get(timeout=HANG_S)
         assert second.n_comparisons == 601
         assert second.fit is hook.fit
         moved = {c.item: c for c in second.items}

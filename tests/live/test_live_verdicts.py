@@ -28,6 +28,7 @@ from bbq_plugin.live.ingest import Offer, ReadSoFar
 from bbq_plugin.store import Store
 from bbq_plugin.store.read import records_of
 from tests.live.stores import report, run
+from tests.waiting import HANG_S
 
 LEAD, TIRED, CARELESS = 100, 7, 8
 N_TASKS, N_RATERS, ITEMS = 120, 8, 6
@@ -222,7 +223,7 @@ def test_a_kill_and_a_restart_change_no_verdict(
     store = tmp_path / "s.db"
     first, second = written(tmp_path / "a", tasks[50:]), written(tmp_path / "b", tasks[:50])
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, store, first, second], check=False, timeout=120
+        [sys.executable, "-c", KILLED, store, first, second], check=False, timeout=HANG_S
     )
     assert killed.returncode == -signal.SIGKILL
     with Engine(store, reading=PARTS) as engine:
@@ -392,7 +393,7 @@ def test_the_hook_takes_known_questions_and_times(tasks: list[Task], tmp_path: P
             tags=one.tags,
         )) for one in votes]  # fmt: skip
         for one in waiting:
-            one.result(timeout=60)
+            one.result(timeout=HANG_S)
     agree(verdicts("--store", tmp_path / "hook.db"), verdicts(path))
 
 

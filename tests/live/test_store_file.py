@@ -87,8 +87,8 @@ def test_a_second_writer_is_told_who_holds_the_store(tmp_path: Path) -> None:
 def test_a_killed_writer_does_not_lock_the_store_for_ever(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     script = (
-        "import sys, time; from bbq_plugin.store import Store; s = Store(sys.argv[1]); "
-        "print('open', flush=True); time.sleep(60)"
+        "import signal, sys; from bbq_plugin.store import Store; s = Store(sys.argv[1]); "
+        "print('open', flush=True); signal.pause()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
@@ -140,9 +140,9 @@ def test_a_reader_sees_names_and_answers_of_one_moment(tmp_path: Path) -> None:
 def test_a_child_of_the_writer_does_not_keep_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     script = (
-        "import os, sys, time; from bbq_plugin.store import Store; s = Store(sys.argv[1])\n"
-        "if os.fork() == 0:\n    print(os.getpid(), flush=True); time.sleep(60)\n"
-        "time.sleep(60)"
+        "import os, signal, sys; from bbq_plugin.store import Store; s = Store(sys.argv[1])\n"
+        "if os.fork() == 0:\n    print(os.getpid(), flush=True); signal.pause()\n"
+        "signal.pause()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
+from tests.waiting import HANG_S
+
 
 @dataclass
 class Answer:
@@ -61,7 +63,7 @@ class Proxy:
                 proxy.asked.append(asked)
                 answer = proxy.rule(asked)
                 if answer is not None and answer.until is not None:
-                    answer.until.wait(60)
+                    answer.until.wait(HANG_S)
                     self.close_connection = True
                     return
                 if answer is None or answer.after:
@@ -70,7 +72,9 @@ class Proxy:
                 self._send(answer)
 
             def _passed_on(self, body: bytes) -> Answer:
-                upstream = http.client.HTTPConnection(str(where.hostname), where.port, timeout=60)
+                upstream = http.client.HTTPConnection(
+                    str(where.hostname), where.port, timeout=HANG_S
+                )
                 headers = {
                     key: value
                     for key, value in self.headers.items()

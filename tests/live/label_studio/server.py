@@ -19,7 +19,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -28,14 +27,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.waiting import HANG_S, wait_until
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 VERSION = "1.23.2"
 ADMIN = "admin@example.com"
-
-# The first start migrates the database, which takes half a minute on a good day.
-_START_S = 240
 
 
 class NoServerError(Exception):
@@ -203,26 +201,32 @@ class Server:
             )
 
     def wait(self) -> None:
-        """Until the server answers."""
-        end = time.monotonic() + _START_S
-        while time.monotonic() < end and self.process.poll() is None:
+        """Until the server answers. The first start migrates the database before that."""
+
+        def answers() -> bool:
             try:
                 self.call("GET", "/health")
             except OSError:
-                time.sleep(0.2)
-            else:
-                return
-        log = (self.data / "server.log").read_text(errors="replace")[-2000:]
-        raise NoServerError(f"Label Studio did not start; its log ends with:\n{log}")
+                return False
+            return True
+
+        try:
+            wait_until(
+                answers,
+                "Label Studio to answer",
+                log=self.data / "server.log",
+                ended=lambda: self.process.poll() is not None,
+            )
+        except AssertionError as error:
+            raise NoServerError(f"Label Studio did not start: {error}") from None
 
     def stop(self) -> None:
         """End the process that was started here, and no other."""
         self.process.terminate()
         try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
+            self.process.wait(HANG_S)
+        finally:
             self.process.kill()
-            self.process.wait()
 
     def call(self, method: str, path: str, body: Any = None, *, token: str | None = None) -> bytes:
         """One request, as the administrator unless another token is given."""
@@ -237,7 +241,7 @@ class Server:
         )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(request, timeout=120) as answer:
+            with opener.open(request, timeout=HANG_S) as answer:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
             said = error.read()[:500]
@@ -266,7 +270,7 @@ class Server:
             urllib.request.ProxyHandler({}),
             urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()),
         )
-        page = browser.open(self.url + "/user/signup/", timeout=60).read().decode()
+        page = browser.open(self.url + "/user/signup/", timeout=HANG_S).read().decode()
         found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
         if found is None:
             raise OSError("the page for signing up has no form")
@@ -277,8 +281,10 @@ class Server:
             "allow_newsletters": "false",
         }
         body = urllib.parse.urlencode(form).encode()
-        browser.open(self.url + "/user/signup/", body, timeout=60).read()
-        token = json.loads(browser.open(self.url + "/api/current-user/token", timeout=60).read())
+        browser.open(self.url + "/user/signup/", body, timeout=HANG_S).read()
+        token = json.loads(
+            browser.open(self.url + "/api/current-user/token", timeout=HANG_S).read()
+        )
         who = self.get("/api/current-user/whoami", token=token["token"])
         return User(int(who["id"]), email, token["token"], browser)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tests.live.label_studio.server import _free_port
 from tests.live.label_studio.study import chose, fill
 from tests.live.label_studio.test_docs import lines, section
-from tests.live.server.serving import run, serving, wait_until
+from tests.live.server.serving import run, serving
 
 if TYPE_CHECKING:
     import pytest
@@ -39,7 +39,7 @@ def test_the_steps_lead_to_a_live_page_and_a_plan(
     port = str(_free_port())
     before = label_studio.export(crowd.project)
     with serving(store, *arguments, "--port", port, secret=None, **variables) as here:
-        wait_until(lambda: set(lines(said)) <= set(lines(here.log)), said)
+        here.wait_until(lambda: set(lines(said)) <= set(lines(here.log)), said)
         done = run(*words(connect), "--serve-url", here.url, **variables)
         assert done.returncode == 0, done.stderr
         assert lines(done.stderr + done.stdout) == lines(printed)

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from bbq_plugin.errors import RemoteError
 from tests.live.label_studio.faults import Answer, Asked, Proxy, proxied
 from tests.live.label_studio.study import PAIRWISE, Bbq, chose, pair
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -235,7 +236,7 @@ def test_a_pull_that_was_killed_in_the_middle_of_a_page_loses_only_that_page(
         "LABEL_STUDIO_API_KEY": label_studio.token,
     }
     done = subprocess.run(
-        [sys.executable, "-c", _KILLED, *arguments], env=environment, check=False, timeout=120
+        [sys.executable, "-c", _KILLED, *arguments], env=environment, check=False, timeout=HANG_S
     )
     assert done.returncode == -9
     rest = bbq.pull(project)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import Bbq, fill
 from tests.live.label_studio.test_push_alone import exported, said
-from tests.live.server.serving import serving, wait_until
+from tests.live.server.serving import serving
 from tests.live.watch.running import Nursery, Place, put
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

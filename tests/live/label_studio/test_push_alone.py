@@ -15,7 +15,7 @@ from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import Bbq, chose, fill
 from tests.live.label_studio.test_serve import connected
-from tests.live.server.serving import Serving, run, serving, wait_until
+from tests.live.server.serving import Serving, run, serving
 from tests.live.watch.running import Nursery, Place, put
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def relabelled(plan: dict[str, Any]) -> dict[int, tuple[int, bool]]:
 
 
 def said(here: Serving, what: str) -> None:
-    wait_until(lambda: what in here.log, f"{what!r} in the log")
+    here.wait_until(lambda: what in here.log, f"{what!r} in the log")
 
 
 def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(

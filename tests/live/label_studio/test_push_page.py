@@ -13,7 +13,8 @@ from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import Bbq, fill, without_times
 from tests.live.label_studio.test_push_alone import WRITES, said, state
-from tests.live.server.serving import Serving, serving, wait_until
+from tests.live.server.serving import Serving, serving
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,9 @@ import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.report.history import history_rows
 from tests.browsing import browsing
-from tests.live.server.serving import serving, wait_until
+from tests.live.server.serving import serving
 from tests.live.server.test_page import show
+from tests.waiting import wait_until
 
 PICTURE = Path(__file__).parents[3] / "docs" / "page.png"
 WIDTH = 1100
@@ -36,7 +37,9 @@ def main() -> None:
         store = Path(folder) / "state.db"
         kept(store)
         with serving(store) as server, browsing(Path(folder) / "profile") as browser:
-            wait_until(lambda: "continuous monitoring" in server.ask("/").text, "when to stop")
+            server.wait_until(
+                lambda: "continuous monitoring" in server.ask("/").text, "when to stop"
+            )
             show(browser, server.url, WIDTH)
             wait_until(lambda: browser.find_element("id", "status").text == "live", "the live page")
             height = browser.execute_script("return document.documentElement.scrollHeight")

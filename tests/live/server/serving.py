@@ -10,29 +10,19 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+T = TypeVar("T")
 SECRET = "a-secret-of-the-tests-0123456789"  # noqa: S105
-LONGEST_S = 60.0
-
-
-def wait_until(true: Callable[[], Any], what: str, longest_s: float = LONGEST_S) -> Any:
-    """Look again and again until it is true."""
-    end = time.monotonic() + longest_s
-    while time.monotonic() < end:
-        found = true()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not happen in {longest_s:g} s")
 
 
 @dataclass
@@ -57,6 +47,8 @@ class Serving:
     store: Path
     url: str = ""
     said: list[str] = field(default_factory=list)
+    #: Set when it has ended and all that it said is here.
+    ended: threading.Event = field(default_factory=threading.Event)
 
     @property
     def port(self) -> int:
@@ -75,7 +67,7 @@ class Serving:
         headers: dict[str, str] | None = None,
         method: str | None = None,
     ) -> Answer:
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONGEST_S)
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
         try:
             line.request(method or ("GET" if body is None else "POST"), path, body, headers or {})
             answer = line.getresponse()
@@ -100,14 +92,15 @@ class Serving:
         return int(found[1].replace(",", "")) if found else 0
 
     def wait_for(self, n: int) -> None:
-        try:
-            wait_until(lambda: self.n() == n, f"{n} comparisons on the page")
-        except AssertionError as error:
-            raise AssertionError(f"{error}, but {self.n()}; {self.log}") from None
+        self.wait_until(lambda: self.n() == n, f"{n} comparisons on the page")
+
+    def wait_until(self, true: Callable[[], T], what: str) -> T:
+        """Wait for something that this server brings about."""
+        return wait_until(true, what, log=lambda: self.log, ended=self.ended.is_set)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
-        return self.process.wait(LONGEST_S)
+        return self.process.wait(HANG_S)
 
 
 CODE = "from bbq_plugin.cli import main; main(prog_name='bbq')"
@@ -156,22 +149,21 @@ def serving(
             if line.startswith("Serving "):
                 found.url = line.split()[1]
                 ready.set()
+        found.ended.set()
         ready.set()
 
     listener = threading.Thread(target=listen)
     listener.start()
     try:
-        ready.wait(LONGEST_S)
+        ready.wait(HANG_S)
         assert found.url, f"bbq serve did not start: {found.log}"
         yield found
     finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        listener.join()
-        assert process.stdout is not None
-        process.stdout.close()
+        process.terminate()
+        try:
+            process.wait(HANG_S)
+        finally:
+            process.kill()
+            listener.join()
+            assert process.stdout is not None
+            process.stdout.close()

@@ -18,7 +18,8 @@ from bbq_plugin.live.server.view import Moment, Outlooks, Thresholds, outlook
 from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event
-from tests.live.server.serving import Serving, serving, wait_until
+from tests.live.server.serving import Serving, serving
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +158,7 @@ def test_a_failure_behind_the_page_is_said_once_and_leaves_the_rest() -> None:
         outlooks.start()
         try:
             assert outlooks.last() is None
-            assert news.wait(60)
+            assert news.wait(HANG_S)
             # The moment is not tried again.
             assert outlooks.last() is None
         finally:

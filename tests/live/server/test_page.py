@@ -15,8 +15,9 @@ from bbq_plugin.live.engine import Engine
 from bbq_plugin.simulation import simulate
 from tests.browsing import CHROMIUM, DESK, DRIVER, PHONE, browsing, complaints, look, text_of
 from tests.live.server.payloads import event
-from tests.live.server.serving import Serving, serving, wait_until
+from tests.live.server.serving import Serving, serving
 from tests.report.studies import HOSTILE
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

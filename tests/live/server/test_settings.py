@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from bbq_plugin.cli import main
-from tests.live.server.serving import SECRET, run, serving, wait_until
+from tests.live.server.serving import SECRET, run, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,14 +80,14 @@ def test_secrets_that_others_can_read_and_addresses_that_others_can_hear_are_war
     (tmp_path / "token").chmod(0o644)
     given = ("--config", str(file), "--webhook-secret-file", str(secret))
     with serving(tmp_path / "state.db", *given) as here:
-        wait_until(lambda: here.url, "the start")
+        here.wait_until(lambda: here.url, "the start")
     assert here.log.count(f"chmod 600 {tmp_path / 'token'}") == 1
     assert here.log.count(f"chmod 600 {secret}") == 1
     assert here.log.count("http://label-studio.invalid: the token goes there without") == 1
     for path in (secret, tmp_path / "token"):
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     with serving(tmp_path / "state.db", *given, "--url", "http://127.0.0.1:9") as here:
-        wait_until(lambda: here.url, "the start")
+        here.wait_until(lambda: here.url, "the start")
     assert "Warning" not in here.log
 
 

@@ -19,7 +19,8 @@ import pytest
 from bbq_plugin.store import Store, read_store
 from bbq_plugin.store.read import records_of
 from tests.live.server.payloads import EMAIL, SECRETS, bulk, deleted, event, project, task
-from tests.live.server.serving import SECRET, Serving, serving, wait_until
+from tests.live.server.serving import SECRET, Serving, serving
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +137,7 @@ def test_no_secret_of_an_event_is_in_the_store_the_log_or_the_page(tmp_path: Pat
         assert server.send({**asked, "project": "1.2"}, path="/predict").status == 200
         server.send(b'{"action": "broken", "token": "' + SECRETS[0].encode())
         server.wait_for(3)
-        wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
+        server.wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
         paths = ("/", "/raters", "/rater?name=2", "/pairs", "/feedback", "/log")
         pages = "".join(server.ask(path).text for path in paths)
         held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -158,7 +159,7 @@ def test_a_body_that_is_too_large_is_refused(shared: Serving) -> None:
         f"POST /webhook/label-studio HTTP/1.1\r\nHost: x\r\nX-BBQ-Secret: {SECRET}\r\n"
         "Transfer-Encoding: chunked\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=HANG_S) as line:
         line.sendall(headers.encode())
         piece = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
         try:
@@ -176,7 +177,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(shared: Serving) -> None:
         f"POST /webhook/label-studio HTTP/1.1\r\nHost: x\r\nX-BBQ-Secret: {SECRET}\r\n"
         'Content-Length: 1000\r\n\r\n{"action"'
     )
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as line:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=HANG_S) as line:
         line.sendall(headers.encode())
         # Meanwhile others are served.
         assert shared.send(event()).status == 200
@@ -189,7 +190,8 @@ def test_headers_that_come_byte_by_byte_hold_up_nobody_and_are_not_waited_for(
     with serving(tmp_path / "state.db") as server, ExitStack() as stack:
         address = ("127.0.0.1", server.port)
         lines = [
-            stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)
+            stack.enter_context(socket.create_connection(address, timeout=HANG_S))
+            for _ in range(200)
         ]
         for line in lines[1:]:
             line.sendall(b"POST /webhook/label-studio HTTP/1.1\r\nX-Slow: ")
@@ -215,14 +217,14 @@ def _end_of(line: socket.socket) -> bytes:
 
 
 def test_headers_without_end_are_refused(shared: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", shared.port), timeout=60) as line:
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=HANG_S) as line:
         line.sendall(b"GET / HTTP/1.1\r\n")
         with suppress(BrokenPipeError, ConnectionResetError):
             for n in range(100):
                 line.sendall(b"X-%d: %s\r\n" % (n, b"x" * 4000))
         assert _end_of(line) in (b"HTTP/1.1 431", b"")
     # One request after another on a line, and headers of the usual size, are let through.
-    client = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=60)
+    client = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=HANG_S)
     for _ in range(40):
         client.request("GET", "/health", headers={"X-Long": "x" * 4000})
         assert client.getresponse().read()
@@ -250,7 +252,7 @@ def test_a_refused_event_is_read_when_the_options_say_how(tmp_path: Path) -> Non
     told["task"]["data"] = {"first": "model-a", "other": "model-b"}
     with serving(store) as server:
         assert server.send(told).status == 200
-        wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
+        server.wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
         assert "refused and is kept" in server.log
     with serving(store, "--items", "first,other") as server:
         server.wait_for(1)
@@ -333,7 +335,7 @@ def test_a_page_whose_answers_were_all_taken_back_is_empty(server: Serving) -> N
     assert server.send(event(1)).status == 200
     server.wait_for(1)
     assert server.send(deleted(1)).status == 200
-    wait_until(lambda: "No answers yet" in server.ask("/").text, "an empty page")
+    server.wait_until(lambda: "No answers yet" in server.ask("/").text, "an empty page")
     assert "No answers yet" in server.ask("/raters").text
 
 
@@ -349,7 +351,7 @@ def test_it_ends_in_good_order_while_a_page_is_open(server: Serving) -> None:
     begun = threading.Event()
 
     def listen() -> None:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=HANG_S) as line:
             line.sendall(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             line.recv(100)
             begun.set()
@@ -358,7 +360,7 @@ def test_it_ends_in_good_order_while_a_page_is_open(server: Serving) -> None:
 
     listener = threading.Thread(target=listen)
     listener.start()
-    begun.wait(60)
+    begun.wait(HANG_S)
     assert server.stop() == 0
-    listener.join(60)
+    listener.join(HANG_S)
     assert not listener.is_alive()

@@ -10,7 +10,7 @@ from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader
 from bbq_plugin.live.server.worker import Inbox, Worker
 from tests.live.server.payloads import body, event
-from tests.live.server.serving import wait_until
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def working(**options: Any) -> Iterator[tuple[Worker, Callable[[int, int], None]
                     n, rater=n % 5, items=(f"m{n % 4}", f"m{4 + n % 3}"),
                     selected="left" if n % 7 else "right",
                 )  # fmt: skip
-                inbox.put(body(told)).result(60)
+                inbox.put(body(told)).result(HANG_S)
             worker.wake()
 
         inbox.start()

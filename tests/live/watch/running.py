@@ -9,18 +9,17 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NURSERY = Path(__file__).with_name("nursery.py")
 QUICK = {"settle_s": 0.1, "debounce_s": 0.02, "max_delay_s": 0.4, "rescan_s": 1}
-# So long may anything take before a test gives up on it; nothing waits so long on success.
-PATIENCE_S = 60.0
 
 
 class Nursery:
@@ -56,7 +55,7 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(PATIENCE_S)
+        self._process.wait(HANG_S)
         self._process.stdout.close()
 
 
@@ -121,17 +120,23 @@ class Place:
 
     def await_said(self, event: str, n: int = 1, **fields: object) -> dict[str, Any]:
         """Wait for the log to hold this event so many times."""
-        await_that(lambda: len(self.said(event, **fields)) >= n, f"{event} {fields}", self.log)
+        self.wait_until(lambda: len(self.said(event, **fields)) >= n, f"{event} {fields}")
         return self.said(event, **fields)[n - 1]
 
-    def await_count(self, n: int, patience_s: float = PATIENCE_S) -> None:
+    def await_count(self, n: int) -> None:
         """Wait for the results to be of so many comparisons."""
-        what = f"{n} comparisons reported"
-        await_that(lambda: self.reported() == n, what, self.log, patience_s)
+        self.wait_until(lambda: self.reported() == n, f"{n} comparisons reported")
 
     def await_more_than(self, n: int) -> None:
         """Wait for the results to be of more comparisons than these."""
-        await_that(lambda: (self.reported() or 0) > n, f"more than {n} reported", self.log)
+        self.wait_until(lambda: (self.reported() or 0) > n, f"more than {n} reported")
+
+    def wait_until(self, true: Callable[[], bool], what: str) -> None:
+        """Wait for something that this daemon brings about."""
+        wait_until(true, what, log=self.log, ended=self._has_ended)
+
+    def _has_ended(self) -> bool:
+        return self.pid is not None and not alive(self.pid)
 
     # -- what it wrote
 
@@ -151,19 +156,15 @@ class Place:
         return int(json.loads(report.read_text())["n_comparisons"])
 
 
-def await_that(
-    true: Callable[[], bool],
-    what: str,
-    log: Path | None = None,
-    patience_s: float = PATIENCE_S,
-) -> None:
-    """Wait until something is true that another process brings about."""
-    until_s = time.monotonic() + patience_s
-    while not true():
-        if time.monotonic() > until_s:
-            told = log.read_text()[-3000:] if log is not None and log.exists() else ""
-            raise AssertionError(f"not within {patience_s} s: {what}\n{told}")
-        time.sleep(0.02)
+def alive(pid: int) -> bool:
+    """Whether a process has not ended yet; where there is no /proc, it is taken to live."""
+    if not Path("/proc/self/stat").exists():
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 class Votes:

@@ -18,7 +18,8 @@ from bbq_plugin.config import load
 from bbq_plugin.live.watch import Daemon, Log
 from bbq_plugin.live.watch.daemon import Parts
 from bbq_plugin.store import Store
-from tests.live.watch.running import QUICK, Nursery, Place, Votes, await_that, put
+from tests.live.watch.running import QUICK, Nursery, Place, Votes, put
+from tests.waiting import HANG_S, wait_until
 
 BACK_S = 40 * 24 * 3600.0
 BBQ = [sys.executable, "-c", "from bbq_plugin.cli import main; main(prog_name='bbq')"]
@@ -62,13 +63,13 @@ def test_with_the_daemons_clock_set_back_files_are_read_as_before(tmp_path: Path
     votes = Votes()
     try:
         put(folder / "a.jsonl", votes.lines(10))
-        await_that(lambda: reported() == 10, "10 comparisons reported")
+        wait_until(lambda: reported() == 10, "10 comparisons reported")
         back_s[0] = BACK_S
         put_back(folder / "b.jsonl", votes.lines(10))
-        await_that(lambda: reported() == 20, "20 comparisons reported")
+        wait_until(lambda: reported() == 20, "20 comparisons reported")
         # A file that is known is replaced by one that seems to be older.
         put_back(folder / "a.jsonl", votes.lines(15))
-        await_that(lambda: reported() == 25, "25 comparisons reported")
+        wait_until(lambda: reported() == 25, "25 comparisons reported")
     finally:
         daemon.stop()
         thread.join()
@@ -110,7 +111,7 @@ def test_with_the_systems_clock_set_back_files_are_read_as_before(
         put_back(place.folder / "b.jsonl", votes.lines(10))
         place.await_count(20)
         daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(60) == 0
+        assert daemon.wait(HANG_S) == 0
     finally:
         daemon.kill()
         daemon.wait()

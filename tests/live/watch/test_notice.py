@@ -12,6 +12,7 @@ import pytest
 from bbq_plugin.live.ingest import Offer
 from bbq_plugin.live.watch.arrivals import Bell, Notices, NotWatched, Waits
 from bbq_plugin.live.watch.notifier import Native
+from tests.waiting import HANG_S, wait_until
 
 WAITS = Waits(settle_s=2, debounce_s=0.5, max_delay_s=10, rescan_s=30)
 NEVER = threading.Event()
@@ -178,9 +179,13 @@ def test_a_rewrite_of_the_same_size_and_time_in_place_is_seen(folder: Folder) ->
     path = folder.put("a.jsonl", "first")
     state = path.stat()
     assert names(folder.within(3)) == ["a.jsonl"]
-    time.sleep(0.02)  # the kernel's clock for ctime has a tick
-    path.write_text("later")
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    def rewritten() -> bool:
+        path.write_text("later")
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        return path.stat().st_ctime_ns != state.st_ctime_ns
+
+    wait_until(rewritten, "the next tick of the kernel's clock for ctime")
     assert names(folder.within(40)) == ["a.jsonl"]
 
 
@@ -286,12 +291,16 @@ def test_an_unreadable_folder_inside_is_told_once(folder: Folder) -> None:
 # -- with the system's own events and clock
 
 
+# After any test has given up.
+LATER_S = 10 * HANG_S
+
+
 @pytest.fixture
 def watched(tmp_path: Path) -> Notices:
     folder = tmp_path / "in"
     folder.mkdir()
     # Nothing but an event can bring a file here: neither settling nor a scan comes in time.
-    slow = Waits(settle_s=600, debounce_s=0.05, max_delay_s=600, rescan_s=600)
+    slow = Waits(settle_s=LATER_S, debounce_s=0.05, max_delay_s=LATER_S, rescan_s=LATER_S)
     notices = Notices(folder, Native(), waits=slow)
     notices.gather()
     return notices
@@ -300,9 +309,9 @@ def watched(tmp_path: Path) -> Notices:
 def awaited(notices: Notices, *expected: str) -> list[Offer]:
     """Wait until all of these were offered."""
     offers: list[Offer] = []
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + HANG_S
     while set(names(offers)) < set(expected):
-        assert time.monotonic() < until_s, f"{names(offers)} within 30 s, not {expected}"
+        assert time.monotonic() < until_s, f"waited for {expected}, but only {names(offers)} came"
         offers += notices.wait(NEVER, until_s)
     assert set(names(offers)) == set(expected)
     return offers
@@ -339,7 +348,7 @@ def test_files_in_a_folder_that_is_moved_in_or_made_later_are_found(tmp_path: Pa
     folder.mkdir()
     ready.mkdir()
     (ready / "a.jsonl").write_text("x")
-    waits = Waits(settle_s=0.2, debounce_s=0.05, max_delay_s=600, rescan_s=600)
+    waits = Waits(settle_s=0.2, debounce_s=0.05, max_delay_s=LATER_S, rescan_s=LATER_S)
     notices = Notices(folder, Native(), waits=waits)
     notices.gather()
     ready.rename(folder / "moved")
@@ -353,7 +362,7 @@ def test_files_in_a_folder_that_is_moved_in_or_made_later_are_found(tmp_path: Pa
 def test_the_system_tells_again_after_the_folder_was_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    waits = Waits(settle_s=0.2, debounce_s=0.05, max_delay_s=600, rescan_s=600)
+    waits = Waits(settle_s=0.2, debounce_s=0.05, max_delay_s=LATER_S, rescan_s=LATER_S)
     notices = Notices(folder, Native(), waits=waits)
     notices.gather()
     for n in range(3):
@@ -369,5 +378,5 @@ def test_a_bell_rung_before_the_wait_is_heard() -> None:
     bell = Bell()
     bell.ring()
     bell.ring()
-    assert bell.wait(60)
+    assert bell.wait(HANG_S)
     assert not bell.wait(0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bbq_plugin.live.watch.notifier import chosen, file_system
+from tests.waiting import HANG_S
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -84,7 +85,7 @@ def test_without_free_inotify_instances_auto_looks_for_itself_and_says_so(
     if unshare is None or subprocess.run([unshare, "-Ur", "true"], check=False).returncode:
         pytest.skip("no user namespaces here, in which alone the limit can be set for a test")
     command = [unshare, "-Ur", sys.executable, "-c", WATCH_WITHOUT_INOTIFY, str(tmp_path), choice]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     if choice == "native":
         assert done.returncode == 1
         assert "inotify" in done.stderr
