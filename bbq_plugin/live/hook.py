@@ -14,12 +14,21 @@ from bbq_plugin.analysis import next_pairs
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
-from bbq_plugin.live.commits import Commits, Event, Retraction, Vote, merged
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, reader_of
 from bbq_plugin.live.updates import State, Thresholds, Update, update_between
-from bbq_plugin.live.votes import checked_vote, key_text
+from bbq_plugin.live.votes import (
+    AnyRequest,
+    Retraction,
+    ToolEvent,
+    Vote,
+    checked_vote,
+    key_text,
+    write_requests,
+)
 from bbq_plugin.plugins import chosen_adapter
+from bbq_plugin.store.columns import merged
+from bbq_plugin.store.commits import GroupCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +121,13 @@ class Hook:
         self._closing = False
         self._worker = threading.Thread(target=self._follow, name="bbq-hook-fit", daemon=True)
         self._worker.start()
-        self._commits = Commits(self._engine.store, self._take)
+        self._commits: GroupCommit[AnyRequest] = GroupCommit(
+            self._engine.store,
+            lambda transaction, requests: write_requests(transaction, requests, clock()),
+            on_commit=self._take,
+            closed="this hook is closed; open another one",
+            name="bbq-hook-commits",
+        )
 
     # -- answers
 
@@ -180,7 +195,7 @@ class Hook:
                 f"the adapter {name!r} reads files and no events; "
                 "call vote(), or put exports into a folder for bbq watch"
             )
-        request = Event(self._reader(event, self._given), self._reader, name)
+        request = ToolEvent(self._reader(event, self._given), self._reader, name)
         self._commits.submit(request)
         return request.done
 

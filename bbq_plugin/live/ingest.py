@@ -6,7 +6,6 @@ import hashlib
 import io
 import os
 import re
-import sqlite3
 import stat
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
@@ -19,9 +18,10 @@ import numpy as np
 
 from bbq_plugin.data.files import HEAD_BYTES, Opened, found_in
 from bbq_plugin.data.records import Batch, Comparison, Skipped
-from bbq_plugin.errors import BBQError, FormatError, StoreError
+from bbq_plugin.errors import BBQError, FormatError
 from bbq_plugin.plugins import adapters, chosen_adapter
-from bbq_plugin.store.sources import SourceEntry, entries
+from bbq_plugin.store.schema import blames_store
+from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.transaction import SourceLog
 from bbq_plugin.store.upsert import Tally
 
@@ -403,12 +403,13 @@ class Ingest:
                 if before and before.stamp == stamp and before.status != "waiting":
                     return Outcome(name, "unchanged", before.reason, before.adapter)
                 return _Visit(self, transaction, file, before, settled=offer.settled).outcome()
-        except (StoreError, sqlite3.OperationalError, sqlite3.InternalError):
-            # The fault of the store or its disk, not of the file.
-            raise
         except (BBQError, OSError) as error:
+            if blames_store(error):
+                raise
             return self._refused(transaction, name, before, stamp, error)
-        except Exception as error:  # noqa: BLE001 (an adapter is anybody's code)
+        except Exception as error:  # an adapter is anybody's code
+            if blames_store(error):
+                raise
             why = f"the adapter failed ({type(error).__name__}: {error})"
             failed = FormatError(why, name, remedy="tell its authors, or name another adapter")
             return self._refused(transaction, name, before, stamp, failed)
@@ -498,18 +499,7 @@ class _Visit:
 
     def _moved_away(self, before: SourceEntry) -> SourceEntry | None:
         """Where the old content lives on under another name, that name has its answers."""
-        heirs = entries(
-            self.transaction.db,
-            "WHERE kind = 'file' AND status = 'copy' AND sha256 = ? AND offset = ? LIMIT 1",
-            (before.sha256, before.offset),
-        )
-        if not heirs:
-            return before
-        db = self.transaction.db
-        db.execute("DELETE FROM ledger WHERE source = ?", (heirs[0].id,))
-        db.execute("DELETE FROM source WHERE id = ?", (heirs[0].id,))
-        db.execute("UPDATE source SET name = ? WHERE id = ?", (heirs[0].name, before.id))
-        return None
+        return None if self.transaction.give_to_copy(before) else before
 
     # -- reading
 
@@ -596,16 +586,7 @@ class _Visit:
 
     def _twin(self, digest: Digest) -> SourceEntry | None:
         """Another file that has been read with the same content."""
-        # Also the content that a log once had, if it has only grown since.
-        found = entries(
-            self.transaction.db,
-            "WHERE kind = 'file' AND status != 'copy' AND name != ? AND id IN ("
-            "SELECT source FROM ledger l WHERE sha256 = ? AND offset = ? AND NOT EXISTS ("
-            "SELECT 1 FROM ledger m WHERE m.source = l.source AND m.id > l.id AND m.start = 0 "
-            "AND m.status != 'refused')) LIMIT 1",
-            (self.file.name, digest.sha256, digest.size),
-        )
-        return found[0] if found else None
+        return self.transaction.same_content(self.file.name, digest.sha256, digest.size)
 
     def _copy(self, before: SourceEntry | None, twin: SourceEntry, digest: Digest) -> Outcome:
         reason = f"the same content as {twin.name}"

@@ -217,3 +217,15 @@ def note_removed(db: sqlite3.Connection, ids: Iterable[int]) -> None:
     (covered,) = db.execute(_COVERED).fetchone()
     dead = [(i,) for i in ids if i <= covered]
     db.executemany("INSERT OR IGNORE INTO removed VALUES (?)", dead)
+
+
+def merged(changes: list[Change]) -> Change:
+    """Several changes, in their order, as one; what came and went meanwhile is in neither part."""
+    if len(changes) == 1:
+        return changes[0]
+    added = joined(change.added for change in changes)
+    removed = np.concatenate([np.empty(0, np.int64), *(change.removed for change in changes)])
+    stays = ~np.isin(added["id"], removed)
+    before = np.sort(removed[~np.isin(removed, added["id"])])
+    kept = {name: column[stays] for name, column in added.items()}
+    return Change(kept, before, changes[-1].last_id)

@@ -2,31 +2,143 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from bbq_plugin.store.commits import GroupCommit, Request
 from bbq_plugin.store.read import SELECT_COMPARISONS, comparison
+from bbq_plugin.store.schema import connect
 from bbq_plugin.store.upsert import among
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Future
 
     from bbq_plugin.data.records import Comparison, TaskRef
-    from bbq_plugin.store import Store
+    from bbq_plugin.store.store import Store
     from bbq_plugin.store.transaction import Transaction
 
 __all__ = [
+    "Inbox",
+    "ReceivedEvent",
+    "RefusedEvents",
     "add_plans",
     "add_task",
     "add_task_answers",
     "comparisons_under",
     "forget_task",
     "has_set_aside",
+    "n_waiting",
     "plan_of",
+    "refuse_events",
+    "refused_events",
+    "remove_events",
+    "retry_refused",
+    "task_by_answer",
     "task_keys",
     "tasks_of",
+    "waiting_events",
 ]
+
+#: Refused events that are kept for another try; beyond, the oldest go.
+MOST_REFUSED = 10_000
+
+
+class ReceivedEvent(NamedTuple):
+    """An event that waits to be read."""
+
+    id: int
+    at: float
+    body: bytes
+
+
+class RefusedEvents(NamedTuple):
+    """Events that were refused for one reason, the last of them at this time."""
+
+    reason: str
+    n: int
+    at: float
+
+
+@dataclass(eq=False)
+class _Arrival(Request[None]):
+    body: bytes
+
+
+class Inbox:
+    """Takes events from any thread; `on_arrival` is called when some are on disk."""
+
+    def __init__(self, store: Store, on_arrival: Callable[[], None] = lambda: None) -> None:
+        self._store = store
+        self._commits = GroupCommit(
+            store, self._write, on_commit=lambda _: on_arrival(),
+            closed="the server is stopping; send the event again later", name="bbq-inbox",
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Write what has come, then end."""
+        self._commits.close()
+
+    def put(self, body: bytes) -> Future[None]:
+        """Take an event; the future is done when it is on disk."""
+        arrival = _Arrival(body)
+        self._commits.submit(arrival)
+        return arrival.done
+
+    def _write(self, transaction: Transaction, arrivals: Sequence[_Arrival]) -> list[None]:
+        now = self._store.clock()
+        transaction.db.executemany(
+            "INSERT INTO event (at, body) VALUES (?, ?)", [(now, one.body) for one in arrivals]
+        )
+        return [None] * len(arrivals)
+
+
+def waiting_events(store: Store, most: int) -> list[ReceivedEvent]:
+    """The oldest events that wait to be read."""
+    sql = "SELECT id, at, body FROM event WHERE reason IS NULL ORDER BY id LIMIT ?"
+    return [ReceivedEvent(*row) for row in store.rows(sql, (most,))]
+
+
+def remove_events(transaction: Transaction, ids: Iterable[int]) -> None:
+    """Forget events whose answers are in."""
+    transaction.db.executemany("DELETE FROM event WHERE id = ?", [(own,) for own in ids])
+
+
+def refuse_events(transaction: Transaction, reasons: Mapping[int, str]) -> None:
+    """Keep events apart that cannot be read, each with the reason."""
+    transaction.db.executemany(
+        "UPDATE event SET reason = ? WHERE id = ?", [(why, own) for own, why in reasons.items()]
+    )
+
+
+def retry_refused(store: Store) -> int:
+    """Let refused events wait again; how many there are."""
+    with store.transaction() as transaction:
+        transaction.db.execute(
+            "DELETE FROM event WHERE reason IS NOT NULL AND id NOT IN "
+            "(SELECT id FROM event WHERE reason IS NOT NULL ORDER BY id DESC LIMIT ?)",
+            (MOST_REFUSED,),
+        )
+        again = "UPDATE event SET reason = NULL WHERE reason IS NOT NULL"
+        return transaction.db.execute(again).rowcount
+
+
+def n_waiting(store: Store) -> int:
+    """How many events wait to be read."""
+    return int(store.rows("SELECT count(*) FROM event WHERE reason IS NULL")[0][0])
+
+
+def refused_events(store: Store) -> list[RefusedEvents]:
+    """The events that were refused, by reason, the newest reason first."""
+    found = store.rows(
+        "SELECT reason, count(*), max(at) FROM event WHERE reason IS NOT NULL "
+        "GROUP BY reason ORDER BY max(id) DESC"
+    )
+    return [RefusedEvents(*row) for row in found]
+
 
 # A cross join keeps its order: projects are few, and a plan that begins with the tasks goes
 # through all of them.
@@ -81,6 +193,22 @@ def tasks_of(transaction: Transaction, keys: Iterable[str]) -> set[str]:
     """The names of the tasks that events have told these answers to belong to."""
     found = among(transaction.db, "SELECT task FROM task_answer WHERE key", set(keys))
     return {task for (task,) in found}
+
+
+def task_by_answer(path: str, keys: Iterable[str]) -> dict[str, str | int]:
+    """The task of each answer: its name, as an event told it, or else its number in a pull."""
+    wanted = (msgspec.json.encode(list(keys)).decode(),)
+    with closing(connect(path, writable=False)) as db:
+        paged = db.execute(
+            "SELECT k.value, t.task FROM remote_task t, json_each(t.keys) k "
+            "WHERE k.value IN (SELECT value FROM json_each(?))",
+            wanted,
+        ).fetchall()
+        told = db.execute(
+            "SELECT key, task FROM task_answer WHERE key IN (SELECT value FROM json_each(?))",
+            wanted,
+        ).fetchall()
+    return dict(paged) | dict(told)
 
 
 # -- what is stored under the keys of answers

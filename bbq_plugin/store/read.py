@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from bbq_plugin.data.records import OUTCOMES, Comparison, Source
 from bbq_plugin.errors import DataError
 from bbq_plugin.store.columns import ColumnArrays
 from bbq_plugin.store.names import Names
+from bbq_plugin.store.schema import connect
 from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.store import Store
 
@@ -90,6 +92,13 @@ def comparison(row: tuple[Any, ...]) -> Comparison:
     return Comparison(
         key, rater, left, right, OUTCOMES[outcome], weight, slate, at, time_s, found, version
     )
+
+
+def records_of_rater(path: str, rater: str) -> list[Comparison]:
+    """Every comparison of one rater, by a connection of its own: a writer does not wait for it."""
+    with closing(connect(path, writable=False)) as db:
+        of_rater = "WHERE c.rater = (SELECT id FROM rater WHERE name = ?)"
+        return list(map(comparison, db.execute(f"{SELECT_COMPARISONS} {of_rater}", (rater,))))
 
 
 def comparisons_of(

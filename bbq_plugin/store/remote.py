@@ -262,6 +262,12 @@ class Memory:
         return iter(self.store.rows(sql, (self.id,)))
 
 
+def servers(store: Store) -> list[tuple[str, dict[str, Any]]]:
+    """The address of each project, and the options of the adapter that reads it."""
+    found = store.rows("SELECT url, options FROM remote ORDER BY id")
+    return [(url, msgspec.json.decode(options)) for url, options in found]
+
+
 def cancelled_by_push(store: Store) -> list[tuple[int, int, int]]:
     """Answers that were marked as cancelled from here: remote, project, and the tool's own id."""
     return store.rows(

@@ -315,6 +315,13 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
     connection.execute("COMMIT")
 
 
+def blames_store(error: Exception) -> bool:
+    """Whether the store or its disk is at fault, and not what was to be written."""
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    of_record = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+    return isinstance(error, (StoreError, sqlite3.Error)) and not isinstance(cause, of_record)
+
+
 def explained(error: sqlite3.Error, path: str) -> StoreError:
     """What SQLite says, with what can be done about it."""
     text = str(error)

@@ -78,6 +78,31 @@ class Transaction:
         """Write a source as it is now."""
         return save_entry(self.db, entry)
 
+    def same_content(self, name: str, sha256: str, size: int) -> SourceEntry | None:
+        """Another file that was read with this content, or has only grown since."""
+        found = entries(
+            self.db,
+            "WHERE kind = 'file' AND status != 'copy' AND name != ? AND id IN ("
+            "SELECT source FROM ledger l WHERE sha256 = ? AND offset = ? AND NOT EXISTS ("
+            "SELECT 1 FROM ledger m WHERE m.source = l.source AND m.id > l.id AND m.start = 0 "
+            "AND m.status != 'refused')) LIMIT 1",
+            (name, sha256, size),
+        )
+        return found[0] if found else None
+
+    def give_to_copy(self, file: SourceEntry) -> bool:
+        """Let a copy of a file have its name and its answers; whether there is one."""
+        copies = entries(
+            self.db,
+            "WHERE kind = 'file' AND status = 'copy' AND sha256 = ? AND offset = ? LIMIT 1",
+            (file.sha256, file.offset),
+        )
+        for copy in copies:
+            self.db.execute("DELETE FROM ledger WHERE source = ?", (copy.id,))
+            self.db.execute("DELETE FROM source WHERE id = ?", (copy.id,))
+            self.db.execute("UPDATE source SET name = ? WHERE id = ?", (copy.name, file.id))
+        return bool(copies)
+
     def record(
         self,
         source: int,
@@ -266,6 +291,18 @@ class Transaction:
                 self._bury(key, nextafter(max(version for _, version in found), inf))
         self._delete(gone)
         return len(gone), later
+
+    def newest(self, key: str) -> float | None:
+        """The version, or without one the time, of what counts under a key; None for nothing."""
+        newest: float | None
+        (newest,) = self.db.execute(
+            "SELECT max(coalesce(version, at)) FROM comparison WHERE key = ?", (key,)
+        ).fetchone()
+        return newest
+
+    def readmit(self, versions: Iterable[tuple[str, float]]) -> None:
+        """Let answers count again that were taken back, each by its key up to this version."""
+        self.db.executemany("DELETE FROM retracted WHERE key = ? AND version <= ?", versions)
 
     def _versions(self, key: str) -> list[tuple[int, float]]:
         """Ids and versions of what counts under a key."""

@@ -440,8 +440,8 @@ class Batched:
     def rows(self) -> list[StoredRow]:
         """They as rows of the table, without ids."""
         return [
-            StoredRow(0, key, 0, None, rater + 1 if rater >= 0 else None, left + 1, right + 1, outcome,
-                1.0, at, None, None, None, self.source)
+            StoredRow(0, key, 0, None, rater + 1 if rater >= 0 else None, left + 1, right + 1,
+                outcome, 1.0, at, None, None, None, self.source)
             for (rater, left, right, outcome), key, at in zip(
                 self.codes.T.tolist(), self.keys, self.at, strict=True
             )

@@ -22,6 +22,7 @@ __all__ = [
     "address",
     "apply",
     "by_hand",
+    "goals_of",
     "make_plan",
     "pull",
     "settings_of",
@@ -29,5 +30,4 @@ __all__ = [
     "standing",
     "tool",
     "undo",
-    "goals_of",
 ]

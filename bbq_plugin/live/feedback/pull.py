@@ -95,7 +95,4 @@ def _unbury(page: TaskPage, transaction: Transaction) -> None:
     again = {
         (record.slate or record.key) for record in page.records if isinstance(record, Comparison)
     }
-    transaction.db.executemany(
-        "DELETE FROM retracted WHERE key = ? AND version <= ?",
-        [(key, as_of[key]) for key in again if key in as_of],
-    )
+    transaction.readmit((key, as_of[key]) for key in again if key in as_of)

@@ -19,8 +19,8 @@ from bbq_plugin.live.server.guard import Guard, Rules
 from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.live.server.view import Moment, Thresholds, View, outlook
 from bbq_plugin.live.server.webhook import Webhook
-from bbq_plugin.live.server.worker import Inbox, Worker
-from bbq_plugin.store.events import plan_of
+from bbq_plugin.live.server.worker import Worker
+from bbq_plugin.store.events import Inbox, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -103,7 +103,7 @@ class Service:
         self.view = View(engine, thresholds, tell)
         self.inbox = Inbox(engine.store, on_arrival=self._wake)
         self.worker = Worker(
-            engine, self.inbox, event_reader(adapter, options), tool=adapter,
+            engine, event_reader(adapter, options), tool=adapter,
             given=lambda: cancelled_by_push(engine.store), on_fit=self._fitted,
             on_partial=self._pull_soon, tell=tell,
         )  # fmt: skip
@@ -135,7 +135,6 @@ class Service:
         if self.engine.store.counts().n_comparisons:
             self.engine.refresh()
             self._fitted()
-        self.inbox.start()
         self.worker.start()
         self.view.outlooks.start()
         if self.reconcile is not None:
@@ -149,7 +148,7 @@ class Service:
             self.reconcile.stop()
         if self.pushing is not None:
             self.pushing.stop()
-        self.inbox.stop()
+        self.inbox.close()
         self.worker.stop()
         self.view.outlooks.stop()
         self.view.record()

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from dataclasses import dataclass
 from math import ceil, exp, isnan
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
 
-import msgspec
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import bbq_plugin
-from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.live.server import shapes as charts
 from bbq_plugin.live.server.guard import COOKIE, headers_of
 from bbq_plugin.live.server.view import MATRIX
 from bbq_plugin.report.filters import environment
 from bbq_plugin.report.summary import answer
-from bbq_plugin.store.schema import connect
+from bbq_plugin.store import events
+from bbq_plugin.store.read import records_of_rater
 from bbq_plugin.text import level_text
 
 if TYPE_CHECKING:
@@ -75,12 +73,6 @@ class Paging:
 
 _KEY = re.compile(r"ls:(\d+):(\d+)(?::\d+)?")
 
-_ANSWERS = (
-    "SELECT c.key, a.name, b.name, c.outcome, c.at, c.time_s FROM comparison c "
-    "JOIN item a ON a.id = c.left JOIN item b ON b.id = c.right "
-    "WHERE c.rater = (SELECT id FROM rater WHERE name = ?)"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
@@ -106,53 +98,39 @@ def answers_of(
 ) -> tuple[list[RaterAnswer], int]:
     """Some of a rater's answers, the least expected first, and how many there are."""
     theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
-    db = connect(path, writable=False)
-    try:
-        rows = db.execute(_ANSWERS, (rater,)).fetchall()
-        found = sorted(
-            (_chance(theta, left, right, outcome), key, left, right, OUTCOMES[outcome], at, time_s)
-            for key, left, right, outcome, at, time_s in rows
+    found = sorted(
+        records_of_rater(path, rater),
+        key=lambda said: (_chance(theta, said.left, said.right, said.outcome), said.key),
+    )
+    shown = found[first : first + most]
+    tasks = _tasks(path, [said.key for said in shown]) if base_url else {}
+    answers = [
+        RaterAnswer(
+            said.left, said.right, said.outcome,
+            _chance(theta, said.left, said.right, said.outcome),
+            said.at, said.time_s, _link(said.key, base_url, tasks),
         )
-        shown = found[first : first + most]
-        tasks = _tasks(db, [row[1] for row in shown]) if base_url else {}
-    finally:
-        db.close()
-    said = [
-        RaterAnswer(left, right, outcome, chance, at, time_s, _link(key, base_url, tasks))
-        for chance, key, left, right, outcome, at, time_s in shown
-    ]
-    return said, len(found)
+        for said in shown
+    ]  # fmt: skip
+    return answers, len(found)
 
 
-def _chance(theta: Mapping[str, float], left: str, right: str, outcome: int) -> float:
+def _chance(theta: Mapping[str, float], left: str, right: str, outcome: str) -> float:
     """P(this answer) if a careful rater has to choose; of a tie, what it leaves to be expected."""
     gap = theta.get(left, 0.0) - theta.get(right, 0.0)
     p_left = 1 / (1 + exp(-max(-700.0, min(700.0, gap))))
-    if OUTCOMES[outcome] == "left":
+    if outcome == "left":
         return p_left
-    if OUTCOMES[outcome] == "right":
+    if outcome == "right":
         return 1 - p_left
     # A tie is half an answer to either side: the geometric mean of both, 1/2 where none is ahead.
     return float((p_left * (1 - p_left)) ** 0.5)
 
 
-def _tasks(db: sqlite3.Connection, keys: Iterable[str]) -> dict[str, str]:
-    """The task of each answer, as an event or a pull has told it."""
-    wanted = msgspec.json.encode(sorted({_annotation(key) for key in keys})).decode()
-    found = {
-        key: task.rpartition(":")[2]
-        for key, task in db.execute(
-            "SELECT key, task FROM task_answer WHERE key IN (SELECT value FROM json_each(?))",
-            (wanted,),
-        )
-    }
-    for key, task in db.execute(
-        "SELECT k.value, t.task FROM remote_task t, json_each(t.keys) k "
-        "WHERE k.value IN (SELECT value FROM json_each(?))",
-        (wanted,),
-    ):
-        found.setdefault(key, str(task))
-    return found
+def _tasks(path: str, keys: Iterable[str]) -> dict[str, str]:
+    """The number of the task of each answer, as an event or a pull has told it."""
+    found = events.task_by_answer(path, {_annotation(key) for key in keys})
+    return {key: str(task).rpartition(":")[2] for key, task in found.items()}
 
 
 def _annotation(key: str) -> str:
@@ -389,14 +367,7 @@ class Pages:
         store = self.view.engine.store
         entries = sorted(store.ledger(), key=lambda e: -e.at)
         paging = self._paging(request, len(entries), ROWS)
-        waiting, refused = store.rows(
-            "SELECT count(*) FILTER (WHERE reason IS NULL), "
-            "count(*) FILTER (WHERE reason IS NOT NULL) FROM event"
-        )[0]
-        reasons = store.rows(
-            "SELECT reason, count(*), max(at) FROM event WHERE reason IS NOT NULL "
-            "GROUP BY reason ORDER BY max(id) DESC LIMIT 20"
-        )
+        refused = events.refused_events(store)
         return self._page(
             request,
             "log.html.j2",
@@ -405,9 +376,9 @@ class Pages:
             paging=paging,
             received=dict(self.webhook.n_received),
             n_refused=self.webhook.n_refused,
-            waiting=waiting,
-            refused=refused,
-            reasons=reasons,
+            waiting=events.n_waiting(store),
+            refused=sum(kind.n for kind in refused),
+            reasons=refused[:NOTES],
         )
 
     # -- feedback

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from bbq_plugin.live.server.guard import Rules
-    from bbq_plugin.live.server.worker import Inbox
     from bbq_plugin.protocols import EventReader
+    from bbq_plugin.store.events import Inbox
 
 __all__ = ["MODEL_VERSION", "Webhook"]
 

@@ -1,16 +1,15 @@
-"""Events on their way into the store: on disk first, then worked off, then the fit follows."""
+"""Events that wait on disk are read into the store, then the fit follows."""
 
 from __future__ import annotations
 
-import queue
-import sqlite3
 import threading
 import time
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from bbq_plugin.errors import BBQError, DataError, StoreError
+from bbq_plugin.errors import BBQError, DataError
 from bbq_plugin.live.events import take
+from bbq_plugin.store import events
+from bbq_plugin.store.schema import blames_store
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
@@ -18,99 +17,9 @@ if TYPE_CHECKING:
 
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.protocols import EventReader, ParsedEvent
-    from bbq_plugin.store import Store
+    from bbq_plugin.store.events import ReceivedEvent
 
-__all__ = [
-    "Inbox",
-    "Letter",
-    "Worker",
-]
-
-# Events that go to disk together at most.
-_MOST_AT_ONCE = 512
-#: Refused events that are kept for another try; beyond, the oldest go.
-MOST_REFUSED = 10_000
-
-Letter = tuple[int, float, bytes]
-
-
-class Inbox:
-    """Takes events from any thread; `on_arrival` is called when some are on disk."""
-
-    def __init__(self, store: Store, on_arrival: Callable[[], None] = lambda: None) -> None:
-        self._store = store
-        self._on_arrival = on_arrival
-        self._queue: queue.SimpleQueue[tuple[bytes, Future[None]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="bbq-inbox", daemon=True)
-        self._closed = threading.Event()
-
-    def start(self) -> None:
-        """Begin to take events."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Write what has come, then end."""
-        self._closed.set()
-        self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def put(self, body: bytes) -> Future[None]:
-        """Take an event; the future is done when it is on disk."""
-        done: Future[None] = Future()
-        if self._closed.is_set():
-            done.set_exception(RuntimeError("the server is stopping"))
-        else:
-            self._queue.put((body, done))
-        return done
-
-    def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
-            some = [first]
-            last = False
-            while len(some) < _MOST_AT_ONCE and not self._queue.empty():
-                one = self._queue.get()
-                if one is None:
-                    last = True
-                    break
-                some.append(one)
-            self._write(some)
-            if last:
-                return
-
-    def _write(self, some: Sequence[tuple[bytes, Future[None]]]) -> None:
-        now = self._store.clock()
-        try:
-            with self._store.transaction() as transaction:
-                transaction.db.executemany(
-                    "INSERT INTO event (at, body) VALUES (?, ?)", [(now, body) for body, _ in some]
-                )
-        except Exception as error:  # noqa: BLE001 (the senders hear of it)
-            for _, done in some:
-                done.set_exception(error)
-            return
-        for _, done in some:
-            done.set_result(None)
-        self._on_arrival()
-
-    # -- the other side
-
-    def letters(self, most: int) -> list[Letter]:
-        """The oldest events that wait to be worked off."""
-        sql = "SELECT id, at, body FROM event WHERE reason IS NULL ORDER BY id LIMIT ?"
-        return [(own, at, body) for own, at, body in self._store.rows(sql, (most,))]
-
-    def retry(self) -> int:
-        """Give refused events another try; how many there are."""
-        with self._store.transaction() as transaction:
-            db = transaction.db
-            db.execute(
-                "DELETE FROM event WHERE reason IS NOT NULL AND id NOT IN "
-                "(SELECT id FROM event WHERE reason IS NOT NULL ORDER BY id DESC LIMIT ?)",
-                (MOST_REFUSED,),
-            )
-            return db.execute("UPDATE event SET reason = NULL WHERE reason IS NOT NULL").rowcount
-
+__all__ = ["Worker"]
 
 #: Events that are worked off in one transaction, which whoever sends the next ones waits for.
 _BATCH = 64
@@ -135,7 +44,6 @@ class Worker:
     def __init__(
         self,
         engine: Engine,
-        inbox: Inbox,
         reader: EventReader,
         *,
         tool: str = "label-studio",
@@ -146,7 +54,7 @@ class Worker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self.engine, self.inbox, self.reader, self.tool = engine, inbox, reader, tool
+        self.engine, self.reader, self.tool = engine, reader, tool
         self._given, self._on_fit, self._on_partial, self._tell = given, on_fit, on_partial, tell
         #: The project whose events are taken; None: those of all.
         self.project: str | None = None
@@ -159,7 +67,7 @@ class Worker:
 
     def start(self) -> None:
         """Begin, with events that an earlier run has left or refused."""
-        self.inbox.retry()
+        events.retry_refused(self.engine.store)
         self._wake.set()
         self._thread.start()
 
@@ -195,7 +103,7 @@ class Worker:
         self._problem = problem
         self._stop.wait(_LONGEST_PAUSE_S)
         try:
-            if self.inbox.letters(1):
+            if events.waiting_events(self.engine.store, 1):
                 self._wake.set()
         except BBQError:
             self._wake.set()
@@ -235,14 +143,14 @@ class Worker:
 
     def work(self) -> int:
         """Work off one batch; how many events it had."""
-        letters = self.inbox.letters(_BATCH)
-        if not letters:
+        waiting = events.waiting_events(self.engine.store, _BATCH)
+        if not waiting:
             return 0
-        news, refused = self._read(letters)
+        news, refused = self._read(waiting)
         try:
-            self._store([one for _, one in news], [own for own, *_ in letters], refused)
+            self._store([one for _, one in news], [event.id for event in waiting], refused)
         except Exception as error:
-            if _is_of_store(error):
+            if blames_store(error):
                 raise
             # One of them spoils the rest: each for itself.
             for own, one in news:
@@ -250,14 +158,14 @@ class Worker:
             self._store([], list(refused), refused)
         if any(one.partial for _, one in news):
             self._on_partial()
-        return len(letters)
+        return len(waiting)
 
     def _read(
-        self, letters: Sequence[Letter]
+        self, waiting: Sequence[ReceivedEvent]
     ) -> tuple[list[tuple[int, ParsedEvent]], dict[int, str]]:
         news, refused = [], {}
         given = self._given()
-        for own, _, body in letters:
+        for own, _, body in waiting:
             try:
                 one = self.reader(body, given)
                 self._check_project(one)
@@ -277,14 +185,15 @@ class Worker:
         try:
             self._store([news], [own], {})
         except Exception as error:
-            if _is_of_store(error):
+            if blames_store(error):
                 raise
             self._store([], [own], {own: _reason(error)})
 
     def _store(
-        self, news: Iterable[ParsedEvent], letters: Iterable[int], refused: dict[int, str]
+        self, news: Iterable[ParsedEvent], ids: Iterable[int], refused: dict[int, str]
     ) -> None:
         """Answers in and events out, in one transaction: each event counts once."""
+        reasons = {own: plain(reason)[:_LONGEST_REASON] for own, reason in refused.items()}
         store = self.engine.store
         with self.engine.writing():
             with store.transaction() as transaction:
@@ -294,24 +203,11 @@ class Worker:
                         transaction, self.reader, found, "webhook", self.tool, store.clock(),
                         adapter=self.tool, on_partial=self._on_partial,
                     )  # fmt: skip
-                db = transaction.db
-                db.executemany(
-                    "DELETE FROM event WHERE id = ?",
-                    [(own,) for own in letters if own not in refused],
-                )
-                db.executemany(
-                    "UPDATE event SET reason = ? WHERE id = ?",
-                    [(plain(reason)[:_LONGEST_REASON], own) for own, reason in refused.items()],
-                )
+                events.remove_events(transaction, [own for own in ids if own not in refused])
+                events.refuse_events(transaction, reasons)
             self.engine.apply(transaction.change)
-        for reason in dict.fromkeys(refused.values()):
-            self._tell(f"an event was refused and is kept: {plain(reason)[:_LONGEST_REASON]}")
-
-
-def _is_of_store(error: Exception) -> bool:
-    """Whether the store or its disk is at fault, and not the event that it was to take."""
-    of_event = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
-    return isinstance(error, StoreError) and not isinstance(error.__cause__, of_event)
+        for reason in dict.fromkeys(reasons.values()):
+            self._tell(f"an event was refused and is kept: {reason}")
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader
-from bbq_plugin.live.server.worker import Inbox, Worker
+from bbq_plugin.live.server.worker import Worker
+from bbq_plugin.store.events import Inbox, retry_refused
 from tests.live.server.payloads import body, event
 from tests.waiting import HANG_S, wait_until
 
@@ -32,7 +33,7 @@ def working(**options: Any) -> Iterator[tuple[Worker, Callable[[int, int], None]
     """A worker whose thread is not started, and what sends it events."""
     with Engine(priors="auto") as engine:
         inbox = Inbox(engine.store)
-        worker = Worker(engine, inbox, event_reader("label-studio"), **options)
+        worker = Worker(engine, event_reader("label-studio"), **options)
 
         def send(first: int, last: int) -> None:
             for n in range(first, last):
@@ -43,11 +44,10 @@ def working(**options: Any) -> Iterator[tuple[Worker, Callable[[int, int], None]
                 inbox.put(body(told)).result(HANG_S)
             worker.wake()
 
-        inbox.start()
         try:
             yield worker, send
         finally:
-            inbox.stop()
+            inbox.close()
             worker.stop()
 
 
@@ -105,6 +105,6 @@ def test_events_of_another_project_are_kept_with_the_reason_and_do_not_count() -
         (told,) = said
         assert "it is of project 1, and --project 2 was given" in told
         worker.project = "1"
-        assert worker.inbox.retry() == 3
+        assert retry_refused(worker.engine.store) == 3
         work_off(worker)
         assert worker.engine.store.counts().n_comparisons == 3
