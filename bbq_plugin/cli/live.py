@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -249,10 +248,12 @@ def _file_options(chosen: Settings) -> Mapping[str, Any]:
 
 def _known_server(engine: Engine) -> tuple[str | None, dict[str, Any]]:
     """Where the answers were pulled from, and how they are read, if that is one place and way."""
-    found = engine.store.rows("SELECT url, options FROM remote")
-    ways = {options for _, options in found}
-    url = found[0][0] if len({url for url, _ in found}) == 1 else None
-    return url, json.loads(ways.pop()) if len(ways) == 1 else {}
+    from bbq_plugin.store.remote import servers
+
+    found = servers(engine.store)
+    urls, options = [url for url, _ in found], [options for _, options in found]
+    url = urls[0] if len(set(urls)) == 1 else None
+    return url, options[0] if options and options.count(options[0]) == len(options) else {}
 
 
 def _address(url: str | None) -> str | None:
