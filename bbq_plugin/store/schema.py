@@ -1,227 +1,241 @@
-"""The tables, the version that they are at, and how a store is opened or refused."""
+"""The tables, the version that they are at, and how a store is opened or refused.
+
+Each table stands here as it is now, in the order in which they came: no migration has changed one
+yet. A new store runs all migrations, an older one those that it has not seen.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import columns
 from bbq_plugin.store.columns import slate_code
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+M001_ANSWERS = """
+CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE rater (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
 
-EVENTS = """
-    -- An event is here from its receipt until its answers are in; a refused one stays, with why.
-    CREATE TABLE event (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        at REAL NOT NULL,
-        body BLOB NOT NULL,
-        reason TEXT
-    ) STRICT;
-    CREATE INDEX event_open ON event (id) WHERE reason IS NULL;
+-- Where answers come from, as it is now; `ledger` has how it came to be so.
+CREATE TABLE source (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,                  -- file, call, hook, webhook, pull
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,                -- read, copy, waiting, refused
+    reason TEXT,
+    sha256 TEXT,                         -- of the first `offset` bytes
+    offset INTEGER NOT NULL DEFAULT 0,
+    lines INTEGER NOT NULL DEFAULT 0,    -- in these bytes
+    stamp TEXT,                          -- device, inode, size and time when last looked at
+    adapter TEXT,
+    why TEXT,
+    options TEXT,
+    n_rows INTEGER NOT NULL DEFAULT 0,
+    n_skipped INTEGER NOT NULL DEFAULT 0,
+    skipped TEXT NOT NULL DEFAULT '{}',  -- how many, by reason
+    notes TEXT NOT NULL DEFAULT '[]',
+    at REAL NOT NULL,
+    UNIQUE (kind, name)
+) STRICT;
+CREATE INDEX source_content ON source (sha256);
 
-    -- Which answer belongs to which task: a deleted task takes its answers along.
-    CREATE TABLE task_answer (
-        task TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (task, key)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX task_answer_key ON task_answer (key);
-    """
+-- One row for every time that something was read; never changed afterwards.
+CREATE TABLE ledger (
+    id INTEGER PRIMARY KEY,
+    source INTEGER NOT NULL REFERENCES source,
+    status TEXT NOT NULL,
+    reason TEXT,
+    sha256 TEXT,
+    start INTEGER NOT NULL,              -- from this byte
+    offset INTEGER NOT NULL,             -- up to this one
+    first_id INTEGER NOT NULL,           -- the comparisons that it brought are among these
+    last_id INTEGER NOT NULL,
+    n_rows INTEGER NOT NULL,
+    n_new INTEGER NOT NULL,
+    n_changed INTEGER NOT NULL,
+    n_retracted INTEGER NOT NULL,
+    n_skipped INTEGER NOT NULL,
+    at REAL NOT NULL
+) STRICT;
+CREATE INDEX ledger_source ON ledger (source);
+CREATE INDEX ledger_content ON ledger (sha256);
 
-TOLD_TASKS = """
-    -- Tasks that events have told of and no page of a pull: few, where answers are many. A pull
-    -- asks for them, since nobody else would notice that they were deleted.
-    CREATE TABLE told_task (
-        project INTEGER NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (project, task)
-    ) STRICT, WITHOUT ROWID;
-    INSERT INTO told_task
-    SELECT DISTINCT project, own FROM (
-        SELECT task, CAST(substr(task, 4) AS INTEGER) AS project,
-            CAST(substr(task, instr(task, ':task:') + 6) AS INTEGER) AS own
-        FROM task_answer
-    ) a
-    WHERE task = 'ls:' || project || ':task:' || own AND NOT EXISTS (
-        SELECT 1 FROM remote r CROSS JOIN remote_task t
-        WHERE r.project = a.project AND t.remote = r.id AND t.task = a.own
-    );
-    """
+-- An answer that changes gets a new id, so what is new since a moment has a higher one.
+CREATE TABLE comparison (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    twin INTEGER NOT NULL DEFAULT 0,     -- others under the same key, of a pair and no vote
+    slate TEXT,                          -- '' where it is the key itself
+    rater INTEGER,
+    left INTEGER NOT NULL,
+    right INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,            -- 0 left, 1 right, 2 tie, 3 both_bad
+    weight REAL NOT NULL DEFAULT 1.0,
+    at REAL,
+    time_s REAL,
+    version REAL,
+    tags TEXT,
+    source INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX comparison_key ON comparison (key, twin);
+CREATE INDEX comparison_slate ON comparison (slate) WHERE slate > '';
+CREATE INDEX comparison_twin ON comparison (key) WHERE twin > 0;
+-- Comparisons that another source brought, and this one said last.
+CREATE TABLE adopted (
+    source INTEGER NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (source, id)
+) STRICT, WITHOUT ROWID;
 
-EVENT_PLANS = """
-    -- How the answers of a project are read, as its first events told: `/predict` asks for it.
-    CREATE TABLE event_plan (project TEXT PRIMARY KEY, plan TEXT NOT NULL) STRICT, WITHOUT ROWID;
-    """
+-- What was taken back, so that an older record of it does not bring it back.
+CREATE TABLE retracted (
+    key TEXT NOT NULL, at REAL NOT NULL, version REAL NOT NULL, PRIMARY KEY (key, at)
+) STRICT, WITHOUT ROWID;
+-- Prefixes of keys of which a full export told everything, as of the newest change in it.
+CREATE TABLE whole (prefix TEXT PRIMARY KEY, as_of REAL NOT NULL, source INTEGER) STRICT;
 
+-- Comparisons again as columns, for a quick start; `removed` are those of them that are gone.
+CREATE TABLE chunk (
+    first_id INTEGER PRIMARY KEY, last_id INTEGER NOT NULL, n INTEGER NOT NULL,
+    data BLOB NOT NULL, crc INTEGER NOT NULL
+) STRICT;
+CREATE TABLE removed (id INTEGER PRIMARY KEY) STRICT;
 
-REMOTE = """
-    -- A project on a server; `state` is where its tool goes on reading.
-    CREATE TABLE remote (
-        id INTEGER PRIMARY KEY,
-        tool TEXT NOT NULL,
-        project INTEGER NOT NULL,
-        url TEXT NOT NULL,
-        options TEXT NOT NULL DEFAULT '{}',  -- of the adapter, as the user gave them
-        state TEXT NOT NULL DEFAULT '{}',
-        at REAL NOT NULL,
-        UNIQUE (tool, project)
-    ) STRICT;
+CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+INSERT INTO counter VALUES ('last_id', 0), ('n_comparisons', 0);
 
-    -- Its tasks as they were last read, so that what is gone is noticed.
-    CREATE TABLE remote_task (
-        remote INTEGER NOT NULL REFERENCES remote,
-        task INTEGER NOT NULL,
-        stamp TEXT NOT NULL,                 -- when it changed, as the server writes it
-        n_answers INTEGER NOT NULL,
-        n_cancelled INTEGER NOT NULL,
-        keys TEXT NOT NULL,                  -- of its answers
-        PRIMARY KEY (remote, task)
-    ) STRICT, WITHOUT ROWID;
+CREATE TABLE fit (id INTEGER PRIMARY KEY CHECK (id = 1), at REAL NOT NULL, data BLOB NOT NULL)
+STRICT;
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, n_comparisons INTEGER NOT NULL, how TEXT NOT NULL
+) STRICT;
+CREATE TABLE history_item (
+    history INTEGER NOT NULL REFERENCES history ON DELETE CASCADE,
+    item INTEGER NOT NULL, rating REAL NOT NULL, lower REAL, upper REAL, rank INTEGER NOT NULL,
+    PRIMARY KEY (history, item)
+) STRICT, WITHOUT ROWID;
+"""
 
-    -- Every write to it, put down before it is done.
-    CREATE TABLE journal (
-        id INTEGER PRIMARY KEY,
-        remote INTEGER NOT NULL REFERENCES remote,
-        kind TEXT NOT NULL,
-        target TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        before TEXT NOT NULL,                -- null: it was not there
-        after TEXT NOT NULL,
-        ref INTEGER,
-        state TEXT NOT NULL,                 -- begun, done, undoing, undone, void
-        at REAL NOT NULL,
-        settled_at REAL
-    ) STRICT;
-    CREATE INDEX journal_state ON journal (remote, state);
-    """
+M002_PROJECTS = """
+-- A project on a server; `state` is where its tool goes on reading.
+CREATE TABLE remote (
+    id INTEGER PRIMARY KEY,
+    tool TEXT NOT NULL,
+    project INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    options TEXT NOT NULL DEFAULT '{}',  -- of the adapter, as the user gave them
+    state TEXT NOT NULL DEFAULT '{}',
+    at REAL NOT NULL,
+    UNIQUE (tool, project)
+) STRICT;
 
-NOTES = """
-    -- What is to be known after a restart and has no table of its own, as JSON.
-    CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-    """
+-- Its tasks as they were last read, so that what is gone is noticed.
+CREATE TABLE remote_task (
+    remote INTEGER NOT NULL REFERENCES remote,
+    task INTEGER NOT NULL,
+    stamp TEXT NOT NULL,                 -- when it changed, as the server writes it
+    n_answers INTEGER NOT NULL,
+    n_cancelled INTEGER NOT NULL,
+    keys TEXT NOT NULL,                  -- of its answers
+    PRIMARY KEY (remote, task)
+) STRICT, WITHOUT ROWID;
 
+-- Every write to it, put down before it is done.
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY,
+    remote INTEGER NOT NULL REFERENCES remote,
+    kind TEXT NOT NULL,
+    target TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    before TEXT NOT NULL,                -- null: it was not there
+    after TEXT NOT NULL,
+    ref INTEGER,
+    state TEXT NOT NULL,                 -- begun, done, undoing, undone, void
+    at REAL NOT NULL,
+    settled_at REAL
+) STRICT;
+CREATE INDEX journal_state ON journal (remote, state);
+"""
+
+M003_EVENTS = """
+-- An event is here from its receipt until its answers are in; a refused one stays, with why.
+CREATE TABLE event (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL,
+    body BLOB NOT NULL,
+    reason TEXT
+) STRICT;
+CREATE INDEX event_open ON event (id) WHERE reason IS NULL;
+
+-- Which answer belongs to which task: a deleted task takes its answers along.
+CREATE TABLE task_answer (
+    task TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (task, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX task_answer_key ON task_answer (key);
+"""
+
+# Columns with more in them: `_migrate` writes them again from the rows.
+M004_COLUMNS = """
+DELETE FROM chunk;
+DELETE FROM removed;
+"""
+
+M005_EVENT_PLANS = """
+-- How the answers of a project are read, as its first events told: `/predict` asks for it.
+CREATE TABLE event_plan (project TEXT PRIMARY KEY, plan TEXT NOT NULL) STRICT, WITHOUT ROWID;
+"""
+
+M006_NOTES = """
+-- What is to be known after a restart and has no table of its own, as JSON.
+CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+"""
+
+M007_TOLD_TASKS = """
+-- Tasks that events have told of and no page of a pull: few, where answers are many. A pull
+-- asks for them, since nobody else would notice that they were deleted.
+CREATE TABLE told_task (
+    project INTEGER NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (project, task)
+) STRICT, WITHOUT ROWID;
+INSERT INTO told_task
+SELECT DISTINCT project, own FROM (
+    SELECT task, substr(task, 1, instr(task, ':')) AS tool,
+        CAST(substr(task, instr(task, ':') + 1) AS INTEGER) AS project,
+        CAST(substr(task, instr(task, ':task:') + 6) AS INTEGER) AS own
+    FROM task_answer
+) a
+WHERE task = tool || project || ':task:' || own AND NOT EXISTS (
+    SELECT 1 FROM remote r CROSS JOIN remote_task t
+    WHERE r.project = a.project AND t.remote = r.id AND t.task = a.own
+);
+
+-- The first stores of version 1 lack these.
+CREATE INDEX IF NOT EXISTS ledger_content ON ledger (sha256);
+CREATE INDEX IF NOT EXISTS comparison_twin ON comparison (key) WHERE twin > 0;
+CREATE TABLE IF NOT EXISTS adopted (
+    source INTEGER NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (source, id)
+) STRICT, WITHOUT ROWID;
+"""
+
+#: Each takes a store from its place in this list to the next version.
+MIGRATIONS = (
+    M001_ANSWERS,
+    M002_PROJECTS,
+    M003_EVENTS,
+    M004_COLUMNS,
+    M005_EVENT_PLANS,
+    M006_NOTES,
+    M007_TOLD_TASKS,
+)
+
+VERSION = len(MIGRATIONS)
+
+# The version since which the columns are as they are now. Before 4 they had no times and tags;
+# stores of 4 to 6 have one byte or four for the code of a slate, and do not say which.
+_COLUMNS_SINCE = 7
 
 MEMORY = ":memory:"
 
 #: "BBQ1": what `file` and other programs know a store by.
 APPLICATION_ID = 0x42425131
-
-#: Each step takes a store from its place in this list to the next version.
-MIGRATIONS: Sequence[str] = (
-    """
-    CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
-    CREATE TABLE rater (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
-
-    -- Where answers come from, as it is now; `read` below says how it came to be so.
-    CREATE TABLE source (
-        id INTEGER PRIMARY KEY,
-        kind TEXT NOT NULL,                  -- file, call, hook, webhook, pull
-        name TEXT NOT NULL,
-        status TEXT NOT NULL,                -- read, copy, waiting, refused
-        reason TEXT,
-        sha256 TEXT,                         -- of the first `offset` bytes
-        offset INTEGER NOT NULL DEFAULT 0,
-        lines INTEGER NOT NULL DEFAULT 0,    -- in these bytes
-        stamp TEXT,                          -- device, inode, size and time when last looked at
-        adapter TEXT,
-        why TEXT,
-        options TEXT,
-        n_rows INTEGER NOT NULL DEFAULT 0,
-        n_skipped INTEGER NOT NULL DEFAULT 0,
-        skipped TEXT NOT NULL DEFAULT '{}',  -- how many, by reason
-        notes TEXT NOT NULL DEFAULT '[]',
-        at REAL NOT NULL,
-        UNIQUE (kind, name)
-    ) STRICT;
-    CREATE INDEX source_content ON source (sha256);
-
-    -- One row for every time that something was read; never changed afterwards.
-    CREATE TABLE ledger (
-        id INTEGER PRIMARY KEY,
-        source INTEGER NOT NULL REFERENCES source,
-        status TEXT NOT NULL,
-        reason TEXT,
-        sha256 TEXT,
-        start INTEGER NOT NULL,              -- from this byte
-        offset INTEGER NOT NULL,             -- up to this one
-        first_id INTEGER NOT NULL,           -- the comparisons that it brought are among these
-        last_id INTEGER NOT NULL,
-        n_rows INTEGER NOT NULL,
-        n_new INTEGER NOT NULL,
-        n_changed INTEGER NOT NULL,
-        n_retracted INTEGER NOT NULL,
-        n_skipped INTEGER NOT NULL,
-        at REAL NOT NULL
-    ) STRICT;
-    CREATE INDEX ledger_source ON ledger (source);
-    CREATE INDEX ledger_content ON ledger (sha256);
-
-    -- An answer that changes gets a new id, so what is new since a moment has a higher one.
-    CREATE TABLE comparison (
-        id INTEGER PRIMARY KEY,
-        key TEXT NOT NULL,
-        twin INTEGER NOT NULL DEFAULT 0,     -- others under the same key, of a pair and no vote
-        slate TEXT,                          -- '' where it is the key itself
-        rater INTEGER,
-        left INTEGER NOT NULL,
-        right INTEGER NOT NULL,
-        outcome INTEGER NOT NULL,            -- 0 left, 1 right, 2 tie, 3 both_bad
-        weight REAL NOT NULL DEFAULT 1.0,
-        at REAL,
-        time_s REAL,
-        version REAL,
-        tags TEXT,
-        source INTEGER NOT NULL
-    ) STRICT;
-    CREATE UNIQUE INDEX comparison_key ON comparison (key, twin);
-    CREATE INDEX comparison_slate ON comparison (slate) WHERE slate > '';
-    CREATE INDEX comparison_twin ON comparison (key) WHERE twin > 0;
-    -- Comparisons that another source brought, and this one said last.
-    CREATE TABLE adopted (
-        source INTEGER NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (source, id)
-    ) STRICT, WITHOUT ROWID;
-
-    -- What was taken back, so that an older record of it does not bring it back.
-    CREATE TABLE retracted (
-        key TEXT NOT NULL, at REAL NOT NULL, version REAL NOT NULL, PRIMARY KEY (key, at)
-    ) STRICT, WITHOUT ROWID;
-    -- Prefixes of keys of which a full export told everything, as of the newest change in it.
-    CREATE TABLE whole (prefix TEXT PRIMARY KEY, as_of REAL NOT NULL, source INTEGER) STRICT;
-
-    -- Comparisons again as columns, for a quick start; `removed` are those of them that are gone.
-    CREATE TABLE chunk (
-        first_id INTEGER PRIMARY KEY, last_id INTEGER NOT NULL, n INTEGER NOT NULL,
-        data BLOB NOT NULL, crc INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE removed (id INTEGER PRIMARY KEY) STRICT;
-
-    CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-    INSERT INTO counter VALUES ('last_id', 0), ('n_comparisons', 0);
-
-    CREATE TABLE fit (id INTEGER PRIMARY KEY CHECK (id = 1), at REAL NOT NULL, data BLOB NOT NULL)
-    STRICT;
-    CREATE TABLE history (
-        id INTEGER PRIMARY KEY, at REAL NOT NULL, n_comparisons INTEGER NOT NULL, how TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE history_item (
-        history INTEGER NOT NULL REFERENCES history ON DELETE CASCADE,
-        item INTEGER NOT NULL, rating REAL NOT NULL, lower REAL, upper REAL, rank INTEGER NOT NULL,
-        PRIMARY KEY (history, item)
-    ) STRICT, WITHOUT ROWID;
-    """,
-    REMOTE,
-    EVENTS,
-    # Columns with more in them: written anew from the rows, which had all of it.
-    "DELETE FROM chunk; DELETE FROM removed;",
-    EVENT_PLANS,
-    NOTES,
-    TOLD_TASKS,
-)
-
-VERSION = len(MIGRATIONS)
-
-#: The version since which the columns are as they are now.
-_COLUMNS_SINCE = 4
 
 # Pages of the index of random keys that stay in memory; without them every insert into a
 # store of millions is a read from disk.
