@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from bbq_plugin.live.status import FitNote, Status
+    from bbq_plugin.live.status import Status
     from bbq_plugin.store import SourceEntry
+    from bbq_plugin.store.sources import FitNote
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport
     from bbq_plugin.analysis.stopping import Stopping
     from bbq_plugin.config import OutputSettings, Settings
+    from bbq_plugin.data.history import HistoryPoint
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.store import HistoryPoint
 
 __all__ = ["Written", "judged", "output_key", "write_outputs", "written"]
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 import bbq_plugin
 from bbq_plugin.store import Store, holder
 
@@ -17,27 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bbq_plugin.store import Counts, Holder, SourceEntry
+    from bbq_plugin.store.sources import FitNote
 
-__all__ = ["SCHEMA", "FitNote", "Status", "status_of"]
+__all__ = ["SCHEMA", "Status", "status_of"]
 
 SCHEMA = "bbq.status/1"
-
-
-class _SavedFit(msgspec.Struct):
-    """Of the saved fit what is shown; all of it is the engine's, which would load the model."""
-
-    how: str
-    n_comparisons: int
-
-
-@dataclass(frozen=True)
-class FitNote:
-    """When something was fitted, how, and of how many comparisons."""
-
-    at: float
-    #: incremental or full.
-    how: str
-    n_comparisons: int
 
 
 @dataclass(frozen=True)
@@ -85,20 +67,8 @@ class Status:
 def status_of(path: str | os.PathLike[str]) -> Status:
     """Look at a store, also while another process writes it."""
     name = os.fspath(path)
-    with Store(name, writable=False) as store:
-        # One moment for all of it, whatever is written meanwhile.
-        store.db.execute("BEGIN")
-        fits = [
-            FitNote(at, how, n)
-            for at, how, n in store.db.execute(
-                "SELECT at, how, n_comparisons FROM history WHERE id IN "
-                "(SELECT max(id) FROM history GROUP BY how)"
-            )
-        ]
-        saved = store.saved_fit()
-        if saved is not None:
-            kept = msgspec.json.decode(saved[1], type=_SavedFit)
-            fits.append(FitNote(saved[0], kept.how, kept.n_comparisons))
+    with Store(name, writable=False) as store, store.one_moment():
+        fits = store.fit_notes()
         return Status(
             store=name,
             counts=store.counts(),

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bbq_plugin.data.history import spread
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Leaderboard
     from bbq_plugin.analysis.leaderboard import Scale
-    from bbq_plugin.store import HistoryPoint
+    from bbq_plugin.data.history import HistoryPoint
 
-__all__ = ["history_dicts", "history_rows", "most_points", "spread", "thinned"]
+__all__ = ["history_dicts", "history_rows", "most_points", "thinned"]
 
 # In a document; the store has more.
 HISTORY_POINTS = 200
@@ -44,17 +46,6 @@ def thinned(points: Sequence[HistoryPoint], scale: Scale, most: int) -> list[His
     """
     kept = spread([point.n_comparisons for point in points], most)
     return [_on_scale(points[i], scale) for i in kept]
-
-
-def spread(counts: Sequence[int], most: int) -> list[int]:
-    """Indices of at most so many points, spread over their numbers of comparisons."""
-    if len(counts) <= most:
-        return list(range(len(counts)))
-    low, high = min(counts), max(counts)
-    steps = max(1, most - 2)
-    # The first and the last are always kept; the others are the newest of their steps.
-    newest = {int((n - low) / max(1, high - low) * (steps - 1)): i for i, n in enumerate(counts)}
-    return sorted({0, len(counts) - 1, *newest.values()})
 
 
 def most_points(n_items: int) -> int:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport, RaterRow, Stopping
     from bbq_plugin.analysis.uncertainty import Floats
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.history import HistoryPoint
     from bbq_plugin.model import Fit
-    from bbq_plugin.store import HistoryPoint
 
 __all__ = ["raters_section", "report_html"]
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.stopping import Stopping
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.history import HistoryPoint
     from bbq_plugin.model import Fit
-    from bbq_plugin.store import HistoryPoint
 
 SCHEMA = "bbq.report/1"
 

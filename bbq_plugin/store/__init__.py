@@ -5,14 +5,12 @@ from __future__ import annotations
 from bbq_plugin.store.columns import Change
 from bbq_plugin.store.lock import Holder, holder
 from bbq_plugin.store.read import read_store, read_store_by
-from bbq_plugin.store.sources import HistoryItem, HistoryPoint, SourceEntry
+from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.store import Counts, Store
 
 __all__ = [
     "Change",
     "Counts",
-    "HistoryItem",
-    "HistoryPoint",
     "Holder",
     "SourceEntry",
     "Store",

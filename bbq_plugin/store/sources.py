@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.report.history import spread
+from bbq_plugin.data.history import HistoryItem, HistoryPoint, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,24 +43,13 @@ class SourceEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryItem:
-    """An item at one moment of the history."""
-
-    rating: float
-    lower: float | None
-    upper: float | None
-    rank: int
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """The leaderboard at one moment."""
+class FitNote:
+    """When something was fitted, how, and of how many comparisons."""
 
     at: float
-    n_comparisons: int
     #: incremental or full.
     how: str
-    items: Mapping[str, HistoryItem]
+    n_comparisons: int
 
 
 _COLUMNS = tuple(one.name for one in fields(SourceEntry))
@@ -115,6 +104,17 @@ def history(db: sqlite3.Connection, most: int | None = None) -> list[HistoryPoin
     ):
         items.setdefault(moment, {})[name] = HistoryItem(*values)
     return [HistoryPoint(at, n, how, items.get(id_, {})) for id_, at, n, how in points]
+
+
+def fit_notes(db: sqlite3.Connection) -> list[FitNote]:
+    """The newest point of the history of each kind, and the fit that is kept."""
+    found = db.execute(
+        "SELECT at, how, n_comparisons FROM history WHERE id IN "
+        "(SELECT max(id) FROM history GROUP BY how) UNION ALL "
+        "SELECT at, json_extract(CAST(data AS TEXT), '$.how'), "
+        "json_extract(CAST(data AS TEXT), '$.n_comparisons') FROM fit"
+    )
+    return [FitNote(*row) for row in found]
 
 
 def add_history(

@@ -20,9 +20,10 @@ from bbq_plugin.store.upsert import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from bbq_plugin.data.history import HistoryPoint
     from bbq_plugin.data.records import Comparison, Skipped
     from bbq_plugin.store.columns import Change, ColumnArrays
-    from bbq_plugin.store.sources import HistoryPoint, SourceEntry
+    from bbq_plugin.store.sources import FitNote, SourceEntry
 
 __all__ = [
     "Store",
@@ -150,7 +151,7 @@ class Store:
             sources.add_history(self.db, at, n_comparisons, how, known)
 
     def save_fit(self, data: bytes) -> None:
-        """Keep the last fit."""
+        """Keep the last fit: JSON in which `how` and `n_comparisons` are told."""
         with self.transaction():
             self.db.execute("INSERT OR REPLACE INTO fit VALUES (1, ?, ?)", (self.clock(), data))
 
@@ -184,6 +185,11 @@ class Store:
         """The leaderboard at each refresh, oldest first; at most so many of them."""
         with self._mutex, self._explained():
             return sources.history(self.db, most)
+
+    def fit_notes(self) -> list[FitNote]:
+        """When, how and of how many comparisons the last fits were made."""
+        with self._mutex, self._explained():
+            return sources.fit_notes(self.db)
 
     def saved_fit(self) -> tuple[float, bytes] | None:
         """When the last fit was made, and what was kept of it."""
@@ -219,11 +225,16 @@ class Store:
 
     def check(self) -> list[str]:
         """What is wrong with it, in words; nothing if all is well."""
+        with self.one_moment():
+            return check.problems(self.db)
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Everything that is read inside is of one moment, whatever is written meanwhile."""
         with self._mutex, self._explained():
-            # One moment for all questions: a writer may go on meanwhile.
             self.db.execute("BEGIN")
             try:
-                return check.problems(self.db)
+                yield
             finally:
                 self.db.execute("ROLLBACK")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.history import HistoryItem, HistoryPoint
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.report.history import history_rows
 from bbq_plugin.report.html import report_html
-from bbq_plugin.store import HistoryItem, HistoryPoint
 
 if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Leaderboard, RaterReport
     from bbq_plugin.analysis.next_pairs import NextPairs
+    from bbq_plugin.data.history import HistoryPoint
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.model import Fit
-    from bbq_plugin.store import HistoryPoint
 
 __all__ = [
     "MATRIX",
