@@ -11,7 +11,6 @@ import msgspec
 
 import bbq_plugin
 from bbq_plugin.errors import FormatError
-from bbq_plugin.report.history import history_dicts, most_points, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,6 +93,9 @@ def report_dict(
         "warnings": all_warnings(fit, board, raters),
     }
     if history is not None:
+        # Not at the top: a document without a fit must not load numpy.
+        from bbq_plugin.report.history import history_dicts, most_points, thinned  # noqa: PLC0415
+
         kept = thinned(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)
     return document

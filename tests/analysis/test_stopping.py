@@ -180,14 +180,9 @@ def test_a_forecast_reads_as_a_sentence() -> None:
     row = Milestone("best", None, 0.5, False, inf, inf, 1200.0, inf)
     stop = Stopping(0.95, (row, replace(row, more=4000.0)), 1, 0, None, "", ())
     _, first, second, _ = stopping_lines(stop)
-    assert (
-        first
-        == "  the best item: out of reach at the current mix of pairs, 1,200 with pairs chosen by bbq"
-    )
-    assert (
-        second
-        == "  the best item: 4,000 at the current mix of pairs, 1,200 with pairs chosen by bbq"
-    )
+    chosen = "1,200 with pairs chosen by bbq"
+    assert first == f"  the best item: out of reach at the current mix of pairs, {chosen}"
+    assert second == f"  the best item: 4,000 at the current mix of pairs, {chosen}"
 
 
 def test_what_is_known_needs_nothing_more() -> None:
