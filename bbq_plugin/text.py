@@ -18,6 +18,13 @@ def plain(text: str) -> str:
     )
 
 
+def name_text(value: str | float) -> str:
+    """A name as text; whole numbers without the `.0` that a column with gaps gives them."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
 def counted(n: int, what: str) -> str:
     """Say how many: 1 rater, 2 raters."""
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
@@ -29,6 +36,12 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + (" …" if len(names) > most else "") or "none"
 
 
+def brief(value: object, most: int = 60) -> str:
+    """A value in a message, cut off where it is long."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def cell(value: object) -> object:
     """Guard a text cell of a CSV file against being taken for a formula.
 
@@ -38,6 +51,11 @@ def cell(value: object) -> object:
     if isinstance(value, str) and value.lstrip("'").startswith(_FORMULA_STARTS):
         return "'" + value
     return value
+
+
+def unguarded(text: str) -> str:
+    """The text of a cell that `cell` may have guarded."""
+    return text[1:] if text.startswith("'") and cell(text) != text else text
 
 
 #: Shown in place of a number that is not known.

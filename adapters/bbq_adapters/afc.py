@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from bbq_adapters.fields import (
+from bbq_adapters.row_reader import Row, RowPlace, look, rows
+from bbq_adapters.row_values import (
     RATER_FIELDS,
     is_name,
     item,
@@ -15,12 +16,11 @@ from bbq_adapters.fields import (
     number,
     rater,
     tags,
-    text,
 )
-from bbq_adapters.rows import Row, RowPlace, look, rows
 from bbq_plugin.data.rankings import Weights, break_choice, break_ranking
-from bbq_plugin.data.records import Comparison, Note, Outcome, Skipped
+from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Note, Outcome, Skipped
 from bbq_plugin.errors import FormatError, UsageError
+from bbq_plugin.text import brief, listed, name_text
 
 if TYPE_CHECKING:
     import io
@@ -73,7 +73,7 @@ def pairs(row: Row, layout: Layout, task: Task, place: RowPlace) -> list[Pair] |
         return Skipped(str(place), "not a comparison (no items in this row)", expected=True)
     shown = [item(row, column, place) for column in layout.items]
     if len(set(shown)) < len(shown):
-        return Skipped(str(place), "an item against itself", shown[0])
+        return Skipped(str(place), AGAINST_ITSELF, shown[0])
     if task == "rank-of-n":
         return _ranked(row, shown, layout, place)
     chosen = _chosen(row, shown, layout, task, place)
@@ -115,7 +115,7 @@ def _ranked(row: Row, shown: list[str], layout: Layout, place: RowPlace) -> list
         rank = number(value)
         if rank is None:
             raise place.error(
-                f"{column} is {str(value)[:60]!r}", value, "expected a rank, 1 for the best"
+                f"{column} is {brief(value)}", value, "expected a rank, 1 for the best"
             )
         levels.setdefault(rank, []).append(name)
     if not levels:
@@ -162,11 +162,17 @@ def _chosen(row: Row, shown: list[str], layout: Layout, task: Task, place: RowPl
     value = row.get(column)
     if _is_nothing(value):
         return None
-    said = str(value).lower() if isinstance(value, bool) else text(value) if is_name(value) else ""
+    said = (
+        str(value).lower()
+        if isinstance(value, bool)
+        else name_text(value)
+        if is_name(value)
+        else ""
+    )
     found = _meaning(said.strip(), shown, layout)
     if found is None:
         raise place.error(
-            f"{column} is {str(value)[:60]!r}", value, f"expected {_expected(shown, layout)}"
+            f"{column} is {brief(value)}", value, f"expected {_expected(shown, layout)}"
         )
     if found == len(shown) and task == "2afc-tie":
         return _TIE
@@ -238,7 +244,7 @@ class AfcAdapter:
     """Forced choices: pwcmp, jsPsych, PsychoPy, and plain tables of 2AFC, 3AFC and rankings."""
 
     name = "afc"
-    option_help = {  # noqa: RUF012 - read by the registry, written by nobody
+    option_help = {  # noqa: RUF012 - read by the registry, never written
         "task": "what people were asked to do",
         "items": "columns of the items shown, as they stood",
         "answer": "column of what was chosen",
@@ -319,7 +325,7 @@ def _layout(
             "cannot tell which columns hold the items",
             name,
             value=sorted(fields),
-            remedy=f"name them with items=COLUMN,COLUMN; there are: {', '.join(sorted(fields))}",
+            remedy=f"name them with items=COLUMN,COLUMN; there are: {listed(sorted(fields), 40)}",
         )
     usual = tuple(f"rank_{i}" for i in range(1, len(items) + 1))
     ranks = ranks or (usual if fields.issuperset(usual) else ())
@@ -331,7 +337,7 @@ def _layout(
             "cannot tell which column holds the answer",
             name,
             value=sorted(fields),
-            remedy=f"name it with answer=COLUMN; there are: {', '.join(sorted(fields))}",
+            remedy=f"name it with answer=COLUMN; there are: {listed(sorted(fields), 40)}",
         )
     zero_based = answer == "response" and "trial_index" in fields
     return Layout(

@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from bbq_adapters.fields import (
+from bbq_adapters.row_reader import BOM, LONGEST_ROW, Row, RowPlace, line_row, look, rows, too_long
+from bbq_adapters.row_values import (
     RATER_FIELDS,
     is_name,
     item,
     line_key,
     missing,
     number,
+    outcome,
     rater,
     seconds_since_1970,
     tags,
-    text,
 )
-from bbq_adapters.rows import BOM, LONGEST_ROW, Row, RowPlace, line_row, look, rows, too_long
 from bbq_plugin.data.records import (
+    AGAINST_ITSELF,
     GOLD,
     NO_ANSWER,
+    NO_WINNER,
     OUTCOMES,
     Batch,
     Comparison,
@@ -35,7 +37,7 @@ from bbq_plugin.data.records import (
     Outcome,
     Skipped,
 )
-from bbq_plugin.errors import did_you_mean
+from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
     import io
@@ -43,15 +45,9 @@ if TYPE_CHECKING:
 
     Slow = Callable[[Iterator[tuple[RowPlace, Row]]], Iterator[Comparison | Skipped | Note]]
 
-__all__ = [
-    "ArenaAdapter",
-]
-
 BothBad = Literal["tie", "drop"]
 
 Golden = Literal["use", "skip", "only"]
-
-NO_WINNER = "no winner recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,46 +125,6 @@ _PAIR: dict[str, Outcome] = {"model_1": "left", "model_2": "right", "tie": "tie"
 _HTML = re.compile(r"<[^>]*>|^#+\s*(Model [AB]:)?|[*_`\s]+$")
 
 
-def outcome(
-    row: Row, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
-) -> Outcome | Skipped:
-    """Who won, by one of the words or by the name of an item; never a guess."""
-    if field not in row:
-        raise missing(row, field, place)
-    value = row[field]
-    if value is None or value == "":
-        return Skipped(str(place), NO_WINNER)
-    if not is_name(value):
-        raise _unknown(value, field, words, left, right, place)
-    word = text(value)
-    said = words.get(word)
-    named: Outcome | None = "left" if word == left else "right" if word == right else None
-    if named is None:
-        if said is None:
-            raise _unknown(word, field, words, left, right, place)
-        return said
-    if said not in (None, named):
-        raise place.error(
-            f"{field} is {word!r}, which is both an outcome and the name of an item",
-            word,
-            "rename the item",
-        )
-    return named
-
-
-def _unknown(
-    word: object, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
-) -> Exception:
-    *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
-    listed = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
-    shown = repr(word)
-    return place.error(
-        f"{field} is {shown if len(shown) < 80 else shown[:80] + '…'}; expected {listed}",
-        word,
-        did_you_mean(word, (left, right, *words), "mend or drop the line", before=""),
-    )
-
-
 def _pair_reader(
     left: str, right: str, field: str, words: dict[str, Outcome]
 ) -> Callable[[Row, RowPlace, ArenaOptions], Votes]:
@@ -177,7 +133,7 @@ def _pair_reader(
     def votes(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa: ARG001 - one signature
         a, b = item(row, left, place), item(row, right, place)
         if a == b:
-            yield Skipped(str(place), "an item against itself", a)
+            yield Skipped(str(place), AGAINST_ITSELF, a)
             return
         said = outcome(row, field, words, a, b, place)
         yield said if isinstance(said, Skipped) else ArenaVote(a, b, said)
@@ -195,7 +151,7 @@ def _fastchat(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
     address = row.get("ip")
     voter = rater(row)
     if voter is None and is_name(address):
-        voter = hashed(text(address), options.salt)
+        voter = hashed(name_text(address), options.salt)
     yield ArenaVote(a, b, _FASTCHAT[kind], rater=voter, key=_conversations(row))
 
 
@@ -239,7 +195,7 @@ def _one_hot(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa
             raise place.error(f"{field} is {value!r}", value, "expected 0 or 1")
         flags.append(flag)
     if a == b:
-        yield Skipped(str(place), "an item against itself", a)
+        yield Skipped(str(place), AGAINST_ITSELF, a)
     elif not any(flags):
         yield Skipped(str(place), NO_WINNER)
     elif flags.count(1.0) > 1:
@@ -266,7 +222,7 @@ def _mt_bench_pair(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  
             return
         said.append(found)
     if a == b:
-        yield Skipped(str(place), "an item against itself", a)
+        yield Skipped(str(place), AGAINST_ITSELF, a)
         return
     # The games swap the sides, so the sides of the verdict on both mean nothing; two games that
     # disagree show a bias of position and no preference.
@@ -276,12 +232,12 @@ def _mt_bench_pair(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  
 def _arena_hard(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
     model = item(row, "model", place)
     base = row.get("baseline") or options.baseline
-    if not is_name(base) or not text(base).strip():
+    if not is_name(base) or not name_text(base).strip():
         raise place.error(
             "the row does not say which baseline the model was compared with",
             remedy="name it with the option baseline=NAME",
         )
-    baseline, games = text(base), row.get("games")
+    baseline, games = name_text(base), row.get("games")
     if not isinstance(games, list) or len(games) not in (1, 2):
         raise place.error("games is not a list of one or two games", remedy="mend or drop the line")
     for i, game in enumerate(games, 1):
@@ -291,10 +247,10 @@ def _arena_hard(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
             continue
         if not isinstance(score, str) or score not in _GAMES:
             raise place.error(
-                f"the score of game {i} is {str(score)[:60]!r}", score, "expected A>B, A>>B, A=B, …"
+                f"the score of game {i} is {brief(score)}", score, "expected A>B, A>>B, A=B, …"
             )
         if model == baseline:
-            yield Skipped(str(place), "an item against itself", model)
+            yield Skipped(str(place), AGAINST_ITSELF, model)
             continue
         said, is_strong = _GAMES[score]
         # In game 1 the baseline is A, in game 2 the sides are swapped.
@@ -308,7 +264,7 @@ def _alpaca(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa:
         raise missing(row, "preference", place)
     value = row["preference"]
     if a == b:
-        yield Skipped(str(place), "an item against itself", a)
+        yield Skipped(str(place), AGAINST_ITSELF, a)
         return
     if value is None or (isinstance(value, str) and value.lower() in ("", "nan", "none")):
         yield Skipped(str(place), NO_WINNER)
@@ -317,7 +273,7 @@ def _alpaca(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa:
     # AlpacaEval wrote 0 for a draw before it wrote 1.5.
     if found is None or not (found == 0 or 1 <= found <= 2):
         raise place.error(
-            f"preference is {str(value)[:60]!r}", value, "expected a number from 1 to 2 (1.5 ties)"
+            f"preference is {brief(value)}", value, "expected a number from 1 to 2 (1.5 ties)"
         )
     yield ArenaVote(a, b, "tie" if found in (0, 1.5) else "left" if found < 1.5 else "right")
 
@@ -401,7 +357,7 @@ _Name = str | int | float
 _Said = Literal["model_a", "model_b", "tie", "both_bad", "tie (bothbad)"]
 
 
-class _Unusual(Exception):  # noqa: N818 - nothing is wrong yet
+class _UnusualRow(Exception):  # noqa: N818 - nothing is wrong yet
     """This piece is for the reader of single rows."""
 
 
@@ -412,13 +368,13 @@ def batches(
     if not stream.peek(_BLANKS).removeprefix(BOM).lstrip().startswith(b"{"):
         yield from slow(rows(stream, name))
         return
-    fast: _Fast | None = None
+    decoder: _BatchDecoder | None = None
     for lines, piece in _pieces(stream, name):
-        fast = fast or _Fast.of(piece)
+        decoder = decoder or _BatchDecoder.of(piece)
         single = partial(_single, lines, piece, name, slow)
         try:
-            batch = fast.batch(lines, piece, single)
-        except (_Unusual, msgspec.DecodeError, ValueError, RecursionError):
+            batch = decoder.batch(lines, piece, single)
+        except (_UnusualRow, msgspec.DecodeError, ValueError, RecursionError):
             yield from single()
         else:
             yield batch
@@ -457,7 +413,7 @@ def _rows_of(line: int, piece: bytes, name: str) -> Iterator[tuple[RowPlace, Row
             yield place, line_row(text_, place)
 
 
-class _Fast:
+class _BatchDecoder:
     """Decodes only what the first line shows to be there, and notices what appears later."""
 
     def __init__(self, first: Row) -> None:
@@ -488,7 +444,7 @@ class _Fast:
         self.decode = msgspec.json.Decoder(vote).decode_lines
 
     @classmethod
-    def of(cls, piece: bytes) -> _Fast:
+    def of(cls, piece: bytes) -> _BatchDecoder:
         try:
             first = msgspec.json.decode(piece.lstrip().split(b"\n", 1)[0])
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -496,16 +452,16 @@ class _Fast:
         return cls(first if isinstance(first, dict) else {})
 
     def batch(self, lines: range, piece: bytes, single: Callable[[], Iterator[Any]]) -> Batch:
-        """The rows of a piece, or _Unusual."""
+        """The rows of a piece, or _UnusualRow."""
         votes: list[Any] = self.decode(piece)
         if len(votes) != len(lines):
-            raise _Unusual
+            raise _UnusualRow
         left, right = [v.model_a for v in votes], [v.model_b for v in votes]
         outcome = bytes([_CODES[v.winner] for v in votes])
         rater = [v.rater for v in votes] if self.rated else None
         if rater is not None and not all(rater):
             # Another field may name the rater of such a row.
-            raise _Unusual
+            raise _UnusualRow
         return Batch(
             lines,
             rater,
@@ -531,20 +487,20 @@ class _Fast:
         own = [v.own for v in votes]
         # 0 is a good key, and empty text is none.
         if not all(own) and (None in own or "" in own):
-            raise _Unusual
+            raise _UnusualRow
         if self.keyed in _OF_VOTES:
             return own
         parts: list[Sequence[Any]] = [own]
         if len(self.keyed) > 1:
             turn = [v.turn for v in votes]
             if self.turns is (None in turn):
-                raise _Unusual
+                raise _UnusualRow
             parts += [turn] if self.turns else []
         parts += [[""] * len(votes) if rater is None else rater, left, right]
         try:
             return list(map("/".join, zip(*parts, strict=True)))
         except TypeError:
-            words = ([text(value) for value in column] for column in parts)
+            words = ([name_text(value) for value in column] for column in parts)
             return list(map("/".join, zip(*words, strict=True)))
 
     def _moments(self, votes: list[Any]) -> Sequence[float | None] | None:
@@ -555,10 +511,10 @@ class _Fast:
             try:
                 return list(map(float, found))
             except OverflowError:
-                raise _Unusual from None
+                raise _UnusualRow from None
         known = [None if value is None else seconds_since_1970(value) for value in found]
         if self.timed == "tstamp" and known.count(None) != found.count(None):
-            raise _Unusual
+            raise _UnusualRow
         return known
 
 
@@ -586,7 +542,7 @@ class ArenaAdapter:
 
     name = "arena"
     lines_stand_alone = True
-    option_help = {  # noqa: RUF012 - read by the registry, written by nobody
+    option_help = {  # noqa: RUF012 - read by the registry, never written
         "both_bad": "what a vote 'both are bad' counts as",
         "golden": "CLIC: questions whose answer is known, used like others, left out, or alone",
         "strong": "Arena-Hard: weight of A>>B; its authors count it as 3 votes",
@@ -622,21 +578,13 @@ class ArenaAdapter:
         return _records(rows(stream, name), options)
 
     def read_batches(
-        self,
-        stream: io.BufferedReader,
-        name: str,
-        *,
-        both_bad: BothBad = "tie",
-        golden: Golden = "use",
-        strong: float = 1.0,
-        baseline: str | None = None,
-        salt: str = "",
+        self, stream: io.BufferedReader, name: str, **options: Any
     ) -> Iterator[Comparison | Skipped | Note | Batch]:
         """Yield the same votes without tags, JSON lines of the common shape as batches."""
-        options = ArenaOptions(both_bad, golden, strong, baseline, salt)
-        if both_bad == "drop":
-            return _records(rows(stream, name), options)
-        return batches(stream, name, lambda found: _records(found, options))
+        chosen = ArenaOptions(**options)
+        if chosen.both_bad == "drop":
+            return _records(rows(stream, name), chosen)
+        return batches(stream, name, lambda found: _records(found, chosen))
 
 
 def _records(
@@ -694,12 +642,12 @@ def _shape(row: Row) -> Shape:
 def _key(row: Row, shape: Shape, vote: ArenaVote, who: str | None, place: RowPlace) -> str:
     part = f"/{vote.part}" if vote.part else ""
     for field in ("key", "id") if shape.votes_have_ids else ("key",):
-        if is_name(own := row.get(field)) and text(own):
-            return text(own) + part
+        if is_name(own := row.get(field)) and name_text(own):
+            return name_text(own) + part
     if vote.key is not None:
         return vote.key
     for fields in (("id",), ("uid",), ("question_id", "turn")):
-        found = [text(row[f]) for f in fields if is_name(row.get(f))]
+        found = [name_text(row[f]) for f in fields if is_name(row.get(f))]
         if found and is_name(row.get(fields[0])):
             return "/".join([*found, who or "", vote.left, vote.right])
     return line_key(place) + part
@@ -712,6 +660,6 @@ def _moment(row: Row, place: RowPlace) -> float | None:
     found = seconds_since_1970(value)
     if found is None:
         raise place.error(
-            f"tstamp is {str(value)[:60]!r}", value, "expected seconds since 1970, or nothing"
+            f"tstamp is {brief(value)}", value, "expected seconds since 1970, or nothing"
         )
     return found

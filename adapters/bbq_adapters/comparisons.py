@@ -8,18 +8,21 @@ name comes back as it was. JSON and Parquet hold the names as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bbq_adapters.rows import RowPlace, look, rows
-from bbq_plugin.data.records import Comparison, Skipped
+from bbq_adapters.row_reader import look, rows
+from bbq_adapters.row_values import item, weight
+from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Skipped
+from bbq_plugin.text import unguarded
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
+    from bbq_adapters.row_reader import Row, RowPlace
+
 _NEEDED = {"winner", "loser"}
 _KNOWN = {"rater", "winner", "loser", "weight"}
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _PEEKED = 64
 
 
@@ -38,45 +41,22 @@ class ComparisonsAdapter:
         """Yield one record a row."""
         guarded = look(stream.peek(_PEEKED)).kind == "table"
         for place, row in rows(stream, name):
-            winner, loser = (_name(row, field, place, guarded=guarded) for field in _FIELDS)
+            winner, loser = (
+                _name(row, field, place, guarded=guarded) for field in ("winner", "loser")
+            )
             if winner == loser:
-                yield Skipped(str(place), "an item against itself", winner)
+                yield Skipped(str(place), AGAINST_ITSELF, winner)
                 continue
             rater = None if row.get("rater") in (None, "") else row["rater"]
             if rater is not None:
                 rater = _name(row, "rater", place, guarded=guarded)
             # The side is not known, and a record that is part of a slate has none.
             key = str(place)
-            yield Comparison(key, rater, winner, loser, "left", _weight(row, place), slate=key)
+            yield Comparison(
+                key, rater, winner, loser, "left", weight(row, "weight", place), slate=key
+            )
 
 
-_FIELDS = ("winner", "loser")
-
-
-def _name(row: dict[str, Any], field: str, place: RowPlace, *, guarded: bool) -> str:
-    value = row.get(field)
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value == "":
-        raise place.error(
-            f"{field} is {value!r}",
-            value,
-            "every row names the item that won and the one that lost",
-        )
-    text = str(value)
-    if guarded and text.startswith("'") and text.lstrip("'").startswith(_FORMULA_STARTS):
-        return text[1:]
-    return text
-
-
-def _weight(row: dict[str, Any], place: RowPlace) -> float:
-    value = row.get("weight")
-    if value is None or value == "":
-        return 1.0
-    try:
-        weight = float(value)
-    except (TypeError, ValueError):
-        weight = float("nan")
-    if isinstance(value, bool) or not 0 < weight < float("inf"):
-        raise place.error(
-            f"weight is {value!r}", value, "a weight is a finite number above 0, or left out for 1"
-        )
-    return weight
+def _name(row: Row, field: str, place: RowPlace, *, guarded: bool) -> str:
+    name = item(row, field, place)
+    return unguarded(name) if guarded else name

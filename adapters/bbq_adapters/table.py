@@ -22,21 +22,29 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_adapters.arena import outcome
-from bbq_adapters.fields import (
+from bbq_adapters.row_reader import Row, RowPlace, look, rows
+from bbq_adapters.row_values import (
     is_name,
     item,
     known_columns,
     line_key,
     number,
+    outcome,
     rater,
     seconds_since_1970,
     tags,
-    text,
+    weight,
 )
-from bbq_adapters.rows import Row, RowPlace, look, rows
-from bbq_plugin.data.records import OUTCOMES, Comparison, Outcome, Skipped
-from bbq_plugin.errors import UsageError
+from bbq_plugin.data.records import (
+    AGAINST_ITSELF,
+    NO_WINNER,
+    OUTCOMES,
+    Comparison,
+    Outcome,
+    Skipped,
+)
+from bbq_plugin.errors import UsageError, did_you_mean
+from bbq_plugin.text import listed, name_text
 
 if TYPE_CHECKING:
     import io
@@ -52,7 +60,7 @@ _USUAL = {
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """Which column is what."""
 
     left: str | None = None
@@ -77,7 +85,7 @@ class TableAdapter:
 
     name = "table"
     lines_stand_alone = True
-    option_help = {  # noqa: RUF012 - read by the registry, written by nobody
+    option_help = {  # noqa: RUF012 - read by the registry, never written
         "left": "column of the item on the left",
         "right": "column of the item on the right",
         "winner": "column that says who won; with loser, the item that won",
@@ -117,7 +125,7 @@ class TableAdapter:
         mapping: str | None = None,
     ) -> Iterator[Comparison | Skipped]:
         """Yield one record a row."""
-        columns = Columns() if mapping is None else _from_toml(mapping)
+        columns = TableColumns() if mapping is None else _from_toml(mapping)
         given: dict[str, Any] = {
             "left": left, "right": right, "winner": winner, "loser": loser, "rater": rater,
             "weight": weight, "time": time, "key": key, "at": at, "tags": tags, "values": values,
@@ -127,7 +135,7 @@ class TableAdapter:
         return _records(rows(stream, name), columns)
 
 
-def _from_toml(path: str) -> Columns:
+def _from_toml(path: str) -> TableColumns:
     try:
         with Path(path).open("rb") as file:
             found = tomllib.load(file)
@@ -135,20 +143,20 @@ def _from_toml(path: str) -> Columns:
         raise UsageError(f"the mapping {path} cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"the mapping {path} is not valid TOML ({error})") from error
-    known = Columns.__dataclass_fields__
+    known = TableColumns.__dataclass_fields__
     for what, column in found.items():
         if what not in known:
-            raise UsageError(f"{path}: there is no {what!r}; known: {', '.join(known)}")
+            meant = did_you_mean(what, known)
+            raise UsageError(f"{path}: there is no {what!r}; known: {', '.join(known)}{meant}")
         good: tuple[type, ...] = {"tags": (list,), "values": (dict,)}.get(what, (str,))
         if not isinstance(column, good):
             raise UsageError(f"{path}: {what} is {column!r}; expected {good[0].__name__}")
-    return Columns(**found)
+    return TableColumns(**found)
 
 
-def _completed(columns: Columns, row: Row) -> Columns:
+def _completed(columns: TableColumns, row: Row) -> TableColumns:
     """What was not said is taken from columns that are called so."""
     named = columns.named()
-    fields = list(row)
     known_columns([*named.values(), *(columns.tags or ())], row)
     usual: dict[str, Any] = {
         what: name for what, name in _USUAL.items() if name in row and what not in named
@@ -161,7 +169,7 @@ def _completed(columns: Columns, row: Row) -> Columns:
     if found.winner is None or not (found.loser or (found.left and found.right)):
         raise UsageError(
             "say which columns hold the two items and who won: left=, right= and winner=, or "
-            f"winner= and loser=; the file has: {', '.join(map(str, fields[:40]))}"
+            f"winner= and loser=; the file has: {listed(map(str, row), 40)}"
         )
     for said in columns.values.values():
         if said not in (*OUTCOMES, _SKIP):
@@ -172,7 +180,7 @@ def _completed(columns: Columns, row: Row) -> Columns:
 
 
 def _records(
-    found: Iterator[tuple[RowPlace, Row]], columns: Columns
+    found: Iterator[tuple[RowPlace, Row]], columns: TableColumns
 ) -> Iterator[Comparison | Skipped]:
     first = next(found, None)
     if first is None:
@@ -186,7 +194,7 @@ def _records(
             continue
         left, right, outcome = said
         own = row.get(columns.key) if columns.key else None
-        key = text(own) if is_name(own) and text(own) else line_key(place)
+        key = name_text(own) if is_name(own) and name_text(own) else line_key(place)
         kept = row if columns.tags is None else {c: row.get(c) for c in columns.tags}
         yield Comparison(
             key,
@@ -194,8 +202,8 @@ def _records(
             left,
             right,
             outcome,
-            _weight(row, columns, place),
-            # A winner and a loser stood on sides that nobody wrote down.
+            weight(row, columns.weight, place),
+            # A winner and a loser stood on sides that were not recorded.
             slate=None if columns.left and columns.right else key,
             at=seconds_since_1970(row.get(columns.at)) if columns.at else None,
             time_s=_time(row, columns),
@@ -203,11 +211,11 @@ def _records(
         )
 
 
-def _answer(row: Row, columns: Columns, place: RowPlace) -> tuple[str, str, Outcome] | Skipped:
+def _answer(row: Row, columns: TableColumns, place: RowPlace) -> tuple[str, str, Outcome] | Skipped:
     winner = columns.winner or ""
     if not (columns.left and columns.right):
         if row.get(winner) is None:
-            return Skipped(str(place), "no winner recorded")
+            return Skipped(str(place), NO_WINNER)
         left, right = item(row, winner, place), item(row, columns.loser or "", place)
         said: str | Skipped = "left"
     else:
@@ -221,26 +229,12 @@ def _answer(row: Row, columns: Columns, place: RowPlace) -> tuple[str, str, Outc
             row = {**row, winner: str(row[winner]).lower()}
         said = outcome(row, winner, words, left, right, place) if left != right else ""
     if left == right:
-        return Skipped(str(place), "an item against itself", left)
+        return Skipped(str(place), AGAINST_ITSELF, left)
     if said == _SKIP:
         return Skipped(str(place), "skipped by the values of winner", expected=True)
     return said if isinstance(said, Skipped) else (left, right, cast("Outcome", said))
 
 
-def _weight(row: Row, columns: Columns, place: RowPlace) -> float:
-    value = row.get(columns.weight) if columns.weight else None
-    if value is None:
-        return 1.0
-    found = number(value)
-    if found is None or found <= 0:
-        raise place.error(
-            f"{columns.weight} is {str(value)[:60]!r}",
-            value,
-            "a weight is a number above 0, or left out for 1",
-        )
-    return found
-
-
-def _time(row: Row, columns: Columns) -> float | None:
+def _time(row: Row, columns: TableColumns) -> float | None:
     found = number(row.get(columns.time)) if columns.time else None
     return found if found is not None and found >= 0 else None

@@ -15,7 +15,17 @@ import numpy as np
 
 from bbq_plugin.data.coding import RaterCodes, RawCodes, as_text, coded
 from bbq_plugin.data.dedupe import Retractions, key_hashes, newest
-from bbq_plugin.data.records import NO_ANSWER, Batch, Comparison, FullExport, Note, Skipped, Source
+from bbq_plugin.data.records import (
+    AGAINST_ITSELF,
+    NO_ANSWER,
+    NO_WINNER,
+    Batch,
+    Comparison,
+    FullExport,
+    Note,
+    Skipped,
+    Source,
+)
 from bbq_plugin.errors import DataError, FormatError, UsageError, did_you_mean
 from bbq_plugin.text import listed
 
@@ -30,9 +40,7 @@ if TYPE_CHECKING:
 
 #: Why a row was left out.
 UNRATED = "no rater in this row, while others have one"
-AGAINST_ITSELF = "an item against itself"
 MERGED = "one item after renaming"
-NO_WINNER = "no winner recorded"
 
 # Indices into OUTCOMES; what is not below TIE is a tie of some kind.
 LEFT, RIGHT, TIE, BOTH_BAD = range(4)

@@ -10,6 +10,7 @@ import numpy as np
 
 from bbq_plugin.data.records import GOLD, OUTCOMES, SHOWN_ORDER
 from bbq_plugin.errors import DataError
+from bbq_plugin.text import name_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,13 +105,9 @@ class RaterCodes(RawCodes):
 
 
 def as_text(raw: object, kind: str = "name") -> str:
-    """A name as text; whole numbers without the `.0` that a column with gaps gives them."""
-    if isinstance(raw, str):
-        return raw
-    if isinstance(raw, float) and raw.is_integer():
-        return str(int(raw))
-    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
-        return str(raw)
+    """A name as text, or a refusal of what cannot be one."""
+    if isinstance(raw, (str, int, float)) and not isinstance(raw, bool):
+        return name_text(raw)
     raise DataError(f"{kind} is {raw!r}, not a name; give text or a number")
 
 

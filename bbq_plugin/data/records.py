@@ -20,6 +20,10 @@ TRUTH = "truth"
 #: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
 SHOWN_ORDER = "shown_order"
 
+#: Why a row was left out, where several readers say so.
+AGAINST_ITSELF = "an item against itself"
+NO_WINNER = "no winner recorded"
+
 
 class Comparison(msgspec.Struct, frozen=True, gc=False):
     """One answer as it was shown: who saw which two items where, and what they said.

@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.builder import AGAINST_ITSELF, NO_WINNER, FileLog
+from bbq_plugin.data.builder import FileLog
 from bbq_plugin.data.coding import as_text, coded, told_by
-from bbq_plugin.data.records import GOLD, NO_ANSWER, SHOWN_ORDER, Batch, Comparison, Skipped
+from bbq_plugin.data.records import (
+    AGAINST_ITSELF,
+    GOLD,
+    NO_ANSWER,
+    NO_WINNER,
+    SHOWN_ORDER,
+    Batch,
+    Comparison,
+    Skipped,
+)
 from bbq_plugin.errors import DataError
 from bbq_plugin.store.columns import slate_code
 

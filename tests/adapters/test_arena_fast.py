@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from bbq_adapters import arena as arena_fast
+from bbq_adapters import arena
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,7 +77,7 @@ SLOW = Slow()
 def test_batches_say_the_same_as_rows(rows: list[dict[str, Any]]) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         # Pieces of a line or two, so that ordinary and odd ones follow each other.
-        patch.setattr(arena_fast, "_PIECE", 150)
+        patch.setattr(arena, "_PIECE", 150)
         path = Path(folder) / "votes.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         quick, slow = result(path, adapters()["arena"]), result(path, SLOW)

@@ -1,4 +1,4 @@
-"""What adapters do with the values of a row: names, numbers, times, raters and tags."""
+"""The values of a row: items, winners, raters, weights, times and tags."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
+from bbq_plugin.data.records import NO_WINNER, Skipped
 from bbq_plugin.errors import UsageError, did_you_mean
-from bbq_plugin.text import listed
+from bbq_plugin.text import brief, listed, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from bbq_adapters.rows import Row, RowPlace
+    from bbq_adapters.row_reader import Row, RowPlace
+    from bbq_plugin.data.records import Outcome
 
 #: Fields that name the rater, the surer ones first.
 RATER_FIELDS = (
@@ -42,24 +44,17 @@ def is_name(value: object) -> TypeGuard[str | int | float]:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
-def text(value: str | float) -> str:
-    """A name as text; pandas writes whole numbers of a column with gaps as 12.0."""
-    if isinstance(value, str):
-        return value
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def item(row: Row, field: str, place: RowPlace) -> str:
     """The item that a field names."""
     value = row.get(field)
     if value is None and field not in row:
         raise missing(row, field, place)
-    if value is None or not is_name(value) or not text(value).strip():
+    if value is None or not is_name(value) or not name_text(value).strip():
         problem = "an item has an empty name" if value is None or is_name(value) else "is no name"
         raise place.error(
-            f"{problem}: {field} is {_short(value)}", value, "name the item or drop the row"
+            f"{problem}: {field} is {brief(value)}", value, "name the item or drop the row"
         )
-    return text(value)
+    return name_text(value)
 
 
 def missing(row: Row, field: str, place: RowPlace) -> Exception:
@@ -78,9 +73,9 @@ def rater(row: Row, fields: Iterable[str] = RATER_FIELDS) -> str | None:
         value = row.get(field)
         # MT-Bench's judge may be a list such as ["gpt-4", "pair-v2"]: together they are one rater.
         if isinstance(value, list) and value and all(map(is_name, value)):
-            return ", ".join(map(text, value))
-        if is_name(value) and text(value).strip():
-            return text(value)
+            return ", ".join(map(name_text, value))
+        if is_name(value) and name_text(value).strip():
+            return name_text(value)
     return None
 
 
@@ -93,6 +88,21 @@ def number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if isfinite(found) else None
+
+
+def weight(row: Row, field: str | None, place: RowPlace) -> float:
+    """The weight that a field gives: 1 without one."""
+    value = row.get(field) if field else None
+    if value is None or value == "":
+        return 1.0
+    found = number(value)
+    if found is None or found <= 0:
+        raise place.error(
+            f"{field} is {brief(value)}",
+            value,
+            "a weight is a finite number above 0, or left out for 1",
+        )
+    return found
 
 
 def seconds_since_1970(value: object) -> float | None:
@@ -115,7 +125,7 @@ def tags(row: Row, used: Collection[str]) -> dict[str, str] | None:
     for field, value in row.items():
         if field in used or value is None or isinstance(value, (list, dict)):
             continue
-        tag = str(value).lower() if isinstance(value, bool) else text(value)
+        tag = str(value).lower() if isinstance(value, bool) else name_text(value)
         if 0 < len(tag) <= _LONGEST_TAG and "\n" not in tag:
             found[field] = tag
     return found or None
@@ -142,6 +152,40 @@ def known_columns(wanted: Iterable[str], row: Row) -> None:
             )
 
 
-def _short(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
+def outcome(
+    row: Row, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
+) -> Outcome | Skipped:
+    """Who won, by one of the words or by the name of an item; never a guess."""
+    if field not in row:
+        raise missing(row, field, place)
+    value = row[field]
+    if value is None or value == "":
+        return Skipped(str(place), NO_WINNER)
+    if not is_name(value):
+        raise _unknown(value, field, words, left, right, place)
+    word = name_text(value)
+    said = words.get(word)
+    named: Outcome | None = "left" if word == left else "right" if word == right else None
+    if named is None:
+        if said is None:
+            raise _unknown(word, field, words, left, right, place)
+        return said
+    if said not in (None, named):
+        raise place.error(
+            f"{field} is {word!r}, which is both an outcome and the name of an item",
+            word,
+            "rename the item",
+        )
+    return named
+
+
+def _unknown(
+    word: object, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
+) -> Exception:
+    *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
+    expected = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
+    return place.error(
+        f"{field} is {brief(word, 80)}; expected {expected}",
+        word,
+        did_you_mean(word, (left, right, *words), "mend or drop the line", before=""),
+    )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from bbq_plugin.errors import FormatError
+from bbq_plugin.text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,13 +154,8 @@ def _object(row: object, place: RowPlace) -> Row:
     if isinstance(row, dict):
         return row
     raise place.error(
-        f"is {_short(row)}, not an object with fields", row, "every row is an object such as {…}"
+        f"is {brief(row)}, not an object with fields", row, "every row is an object such as {…}"
     )
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _not_utf8(place: RowPlace, error: UnicodeDecodeError) -> FormatError:
@@ -168,7 +164,7 @@ def _not_utf8(place: RowPlace, error: UnicodeDecodeError) -> FormatError:
 
 def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
     """The objects of a JSON array, however long, or of several (JATOS writes one a participant)."""
-    text, number = _Text(stream, name), 0
+    text, number = _JsonText(stream, name), 0
     while text.peek():
         text.take("[", "an array starts with [")
         while text.peek() != "]":
@@ -180,7 +176,7 @@ def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace
         text.take("]", "an array ends with ]")
 
 
-class _Text:
+class _JsonText:
     """A cursor over JSON text of any length."""
 
     def __init__(self, stream: io.BufferedReader, name: str) -> None:
