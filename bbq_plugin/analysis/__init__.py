@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bbq_plugin.analysis.analysis import Analysis, Limits
 from bbq_plugin.analysis.compare import Difference, compare
 from bbq_plugin.analysis.leaderboard import ItemRow, Leaderboard, leaderboard
 from bbq_plugin.analysis.next_pairs import NextPairs, PairRow, next_pairs, prediction_scores
@@ -11,10 +12,12 @@ from bbq_plugin.analysis.stopping import HeadToHead, Stopping, stopping
 from bbq_plugin.analysis.uncertainty import Uncertainty, uncertainty
 
 __all__ = [
+    "Analysis",
     "Difference",
     "HeadToHead",
     "ItemRow",
     "Leaderboard",
+    "Limits",
     "NextPairs",
     "PairRow",
     "RaterReport",

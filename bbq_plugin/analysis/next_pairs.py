@@ -10,7 +10,7 @@ covariance that the answers before it are expected to leave, and nobody is asked
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import cycle, islice
@@ -30,6 +30,8 @@ __all__ = [
     "NextPairs",
     "PairRow",
     "average_quality",
+    "information_of",
+    "judged_elsewhere",
     "next_pairs",
     "prediction_scores",
 ]
@@ -153,6 +155,26 @@ def average_quality(fit: Fit) -> float:
     t = fit.data.triples
     n = np.bincount(t.rater(), t.weight, t.n_raters)
     return float(np.clip(np.average(fit.quality, weights=n), 0.0, 1.0))
+
+
+def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
+    """What one answer on some items tells about the ranking, in bits; of several, the best pair."""
+    code = {name: i for i, name in enumerate(fit.items)}
+    quality = max(average_quality(fit), LEAST_QUALITY)
+    design = Design(fit.laplace.mean, fit.laplace.covariance, quality)
+    pairs = zip(design.first.tolist(), design.second.tolist(), strict=True)
+    known: dict[tuple[int, int], float] = dict(
+        zip(pairs, design.gain(quality).tolist(), strict=True)
+    )
+
+    def of(items: Sequence[str]) -> float | None:
+        codes = sorted({code[name] for name in items if name in code})
+        if len(codes) < len(set(items)) or len(codes) < 2:
+            return None
+        # Of very many pairs only the best are worked out.
+        return max(known.get((i, j), 0.0) for n, i in enumerate(codes) for j in codes[n + 1 :])
+
+    return of
 
 
 class _Batch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,25 +29,12 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from bbq_plugin.analysis import Leaderboard, RaterReport, Stopping
+    from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.model import Fit
     from bbq_plugin.report.json import Origin
 
 # More raters than this on a screen are noise; the JSON report has all of them.
 RATERS_SHOWN = 15
-
-
-@dataclass(frozen=True)
-class Result:
-    """One fit with what was made of it."""
-
-    data: Comparisons
-    fit: Fit
-    board: Leaderboard
-    raters: RaterReport
-    stop: Stopping
-    origin: Origin
 
 
 @click.command(cls=Command)
@@ -101,12 +87,9 @@ def fit(
     fitting.check_intervals(options["model"], options["intervals"])
     groups = {"": source.read()} if by is None else source.read_by(by)
     origin = source.origin()
-    results = {
-        value: _fit_and_judge(data, origin, source.seed, **options)
-        for value, data in groups.items()
-    }
+    results = {value: _analysed(source, data, **options) for value, data in groups.items()}
     if by is None:
-        _print_one(results[""], chosen, output)
+        _print_one(results[""], chosen, output, origin)
     else:
         _print_groups(by, results, chosen, output, origin)
     if charts is not None:
@@ -114,10 +97,9 @@ def fit(
             _write_charts(charts / file_part(value) if value else charts, result)
 
 
-def _fit_and_judge(
+def _analysed(
+    source: Input,
     data: Comparisons,
-    origin: Origin,
-    seed: int,
     *,
     model: Any,
     solver: Any,
@@ -126,66 +108,73 @@ def _fit_and_judge(
     level: float,
     scale: Any,
     top_k: int,
-) -> Result:
+) -> Analysis:
     fitted = fitting.fitted(data, model, priors, solver)
+    excluded, _ = fitting.excluded_before(source, data, None)
     with working("Computing intervals"):
-        from bbq_plugin.analysis import leaderboard, rater_report, stopping
+        from bbq_plugin.analysis import Analysis, Limits
 
-        board = leaderboard(fitted, intervals=intervals, level=level, scale=scale, seed=seed)
-        raters = rater_report(fitted, level=level)
+        limits = Limits(level, intervals=intervals, scale=scale, top_k=top_k, seed=source.seed)
+        result = Analysis(fitted, limits, excluded)
+        # Here, where the user is told what takes the time.
+        _ = result.leaderboard, result.raters
     with working("Looking ahead"):
-        stop = stopping(fitted, board, top_k=top_k, seed=seed)
-    return Result(data, fitted, board, raters, stop, origin)
+        _ = result.stopping
+    return result
 
 
-def _print_one(result: Result, chosen: str, output: Path | None) -> None:
+def _print_one(result: Analysis, chosen: str, output: Path | None, origin: Origin) -> None:
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import report_json
 
     if chosen == "json":
-        emit(report_json(_document(result)), output)
+        emit(report_json(_document(result, origin)), output)
     elif chosen == "csv":
-        emit(rows_csv(result.board), output)
+        emit(rows_csv(result.leaderboard), output)
     elif chosen == "html":
-        emit(report_page(result), output)
+        emit(report_page(result, origin), output)
     else:
-        show(_tables(result, width_of(output)), output)
+        show(_tables(result, origin, width_of(output)), output)
 
 
 def _print_groups(
-    tag: str, results: dict[str, Result], chosen: str, output: Path | None, origin: Origin
+    tag: str, results: dict[str, Analysis], chosen: str, output: Path | None, origin: Origin
 ) -> None:
     from bbq_plugin.report.csv import grouped_csv
     from bbq_plugin.report.json import groups_dict, report_json
 
     if chosen == "json":
-        documents = {value: _document(result) for value, result in results.items()}
+        documents = {value: _document(result, origin) for value, result in results.items()}
         emit(report_json(groups_dict(tag, documents, origin)), output)
     elif chosen == "csv":
-        emit(grouped_csv({v: result.board for v, result in results.items()}), output)
+        boards = {value: result.leaderboard for value, result in results.items()}
+        emit(grouped_csv(boards), output)
     elif chosen == "html" and output is not None:
         for value, result in results.items():
             page = output.with_stem(f"{output.stem}-{file_part(value)}")
-            emit(report_page(result, f"{tag}: {value}"), page)
+            emit(report_page(result, origin, f"{tag}: {value}"), page)
             tell(f"{tag} = {value} is in {page}")
     else:
         parts = (
             part
             for value, result in results.items()
-            for part in _tables(result, width_of(output), f"{tag}: {value}")
+            for part in _tables(result, origin, width_of(output), f"{tag}: {value}")
         )
         show(parts, output)
 
 
-def _document(result: Result) -> dict[str, Any]:
+def _document(result: Analysis, origin: Origin) -> dict[str, Any]:
     from bbq_plugin.report.json import report_dict
 
+    fit = result.fit
     return report_dict(
-        result.data, result.fit, result.board, result.raters, result.origin, stop=result.stop
+        fit.data, fit, result.leaderboard, result.raters, origin, stop=result.stopping
     )
 
 
-def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[RenderableType]:
+def _tables(
+    result: Analysis, origin: Origin, width: int, heading: str | None = None
+) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from bbq_plugin.report.json import all_warnings
@@ -195,16 +184,16 @@ def _tables(result: Result, width: int, heading: str | None = None) -> Iterator[
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
-    tables: list[RenderableType] = [leaderboard_table(result.board, width=width)]
-    tables += stopping_lines(result.stop)
+    board, raters = result.leaderboard, result.raters
+    tables: list[RenderableType] = [leaderboard_table(board, width=width)]
+    tables += stopping_lines(result.stopping)
     if result.fit.rated:
-        tables.append(raters_table(result.raters, RATERS_SHOWN, width=width))
-        tables += reason_lines(result.raters, RATERS_SHOWN, width=width)
-    warnings = all_warnings(result.fit, result.board, result.raters)
-    yield from framed(result.fit, result.origin, warnings, tables)
+        tables.append(raters_table(raters, RATERS_SHOWN, width=width))
+        tables += reason_lines(raters, RATERS_SHOWN, width=width)
+    yield from framed(result.fit, origin, all_warnings(result.fit, board, raters), tables)
 
 
-def report_page(result: Result, title: str | None = None) -> str:
+def report_page(result: Analysis, origin: Origin, title: str | None = None) -> str:
     """The report as one HTML file."""
     try:
         from bbq_plugin.report.html import report_html
@@ -212,24 +201,24 @@ def report_page(result: Result, title: str | None = None) -> str:
         raise _missing("the HTML report", error) from error
     with working("Drawing"):
         return report_html(
-            result.data,
+            result.fit.data,
             result.fit,
-            result.board,
+            result.leaderboard,
             result.raters,
             title=title,
-            stop=result.stop,
-            command=result.origin.command,
+            stop=result.stopping,
+            command=origin.command,
         )
 
 
-def _write_charts(folder: Path, result: Result) -> None:
+def _write_charts(folder: Path, result: Analysis) -> None:
     try:
         from bbq_plugin.report.charts import write_charts
     except ImportError as error:
         raise _missing("drawing charts", error) from error
     folder.mkdir(parents=True, exist_ok=True)
     with working("Drawing"):
-        write_charts(folder, result.data, result.fit, result.board, result.raters)
+        write_charts(folder, result.fit.data, result.fit, result.leaderboard, result.raters)
     tell(f"the charts are in {folder}")
 
 

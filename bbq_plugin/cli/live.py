@@ -156,13 +156,13 @@ def serve(
     store, project = chosen.path("store"), chosen.feedback.project
     _check_serving(chosen, reconcile_s)
     _check_installed()
+    from bbq_plugin.analysis import Limits
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.secrets import read_secret
     from bbq_plugin.live.server.app import Service
     from bbq_plugin.live.server.connection import Connection
     from bbq_plugin.live.server.guard import Rules
     from bbq_plugin.live.server.running import listening, run
-    from bbq_plugin.live.server.view import Thresholds
 
     warn_of_readers(webhook_secret_file, page_token_file)
     rules = Rules(
@@ -182,9 +182,7 @@ def serve(
             engine,
             rules,
             options=options or known_options,
-            thresholds=Thresholds(
-                chosen.model.level, chosen.raters.false_rate, chosen.raters.least
-            ),
+            limits=Limits(chosen.model.level, chosen.raters.false_rate, chosen.raters.least),
             base_url=_address(url or os.environ.get("LABEL_STUDIO_URL") or known_url),
             tell=tell,
         )

@@ -192,8 +192,8 @@ least_option = click.option(
 before_option = click.option(
     "--before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An earlier JSON report; who was excluded there comes back only when little is left "
-    "against them.",
+    help="An earlier JSON report; a rater excluded there comes back only when little is left "
+    "against them. Default with --store: the raters that the store has as excluded.",
 )
 
 intervals_option = click.option(
@@ -249,9 +249,18 @@ def check_intervals(model: str, intervals: str) -> None:
 
 
 def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tuple[set[str], str]:
-    """Whom an earlier report excluded, as they are called here, and a warning if some are not."""
+    """Who was excluded before, by their names here, and a warning if some are not in the data.
+
+    An earlier report says so, or without one the store that is read.
+    """
     if before is None:
-        return set(), ""
+        if source.store is None:
+            return set(), ""
+        from bbq_plugin.live.excluded import excluded_in
+        from bbq_plugin.store import Store
+
+        with Store(source.store, writable=False) as store:
+            return source.known_as(excluded_in(store)), ""
     from bbq_plugin.report.json import excluded_names
 
     named = excluded_names(before.read_bytes(), str(before))

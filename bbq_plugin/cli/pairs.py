@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.model import Fit
 
 
 @click.command(cls=Command)
@@ -128,31 +127,25 @@ def pairs(
     data = source.read()
     available = _available(source, data, raters, everyone=all_raters)
     fit = fitting.fitted(data, model, priors)
-    excluded: tuple[str, ...] | None = None
-    notes: list[str] = []
-    if available is not None and data.has_raters:
-        known, gone = fitting.excluded_before(source, data, before)
-        excluded, notes = _excluded(fit, known, false_rate, least)
-        notes += [gone] if gone else []
+    excluded, gone = fitting.excluded_before(source, data, before)
     with working("Choosing"):
-        from bbq_plugin.analysis import next_pairs
+        from bbq_plugin.analysis import Analysis, Limits
 
-        found = next_pairs(
-            fit,
+        limits = Limits(false_rate=false_rate, least=least, seed=source.seed)
+        found = Analysis(fit, limits, excluded).pairs(
             n,
             goal=goal or ("ranking" if top_k is None else "top-k"),
             top_k=top_k,
             among=among or None,
             raters=available,
-            exclude=excluded,
-            seed=source.seed,
         )
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import distinct, pairs_dict, report_json
     from bbq_plugin.report.tables import pairs_table
 
     origin = source.origin()
-    found.warnings = (*notes, *found.warnings)
+    if gone:
+        found.warnings = (gone, *found.warnings)
     warnings = distinct(data.warnings, fit.warnings, found.warnings)
     if chosen == "json":
         emit(report_json(pairs_dict(data, fit, found, origin)), output)
@@ -176,20 +169,6 @@ def pairs(
     else:
         tables = [pairs_table(found, width=width_of(output))]
         show(framed(fit, origin, warnings, tables), output)
-
-
-def _excluded(
-    fit: Fit, before: set[str], false_rate: float, least: int
-) -> tuple[tuple[str, ...], list[str]]:
-    """Whom 'bbq raters' with the same options excludes, and by what, if not by this fit."""
-    with working("Judging"):
-        from bbq_plugin.analysis import rater_report
-        from bbq_plugin.analysis.next_pairs import judged_elsewhere
-        from bbq_plugin.analysis.raters import judging_fit
-
-        judge = judging_fit(fit)
-        found = rater_report(judge, false_rate=false_rate, least=least, before=before)
-    return found.excluded, [] if judge is fit else [judged_elsewhere(fit)]
 
 
 def _available(

@@ -365,7 +365,7 @@ def push(
     """
     from bbq_plugin.data.actions import FeedbackPlan
     from bbq_plugin.live import feedback as remote
-    from bbq_plugin.live.excluded import Excluded
+    from bbq_plugin.live.excluded import excluded_in, keep_excluded
 
     if applied and undone:
         raise UsageError("--apply and --undo were both given; say one of them")
@@ -384,12 +384,11 @@ def push(
                 remote.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was cut off the last time; --apply looks what became of it first")
-            excluded = Excluded(store)
-            goals = _goals(server, chosen, only, excluded.names, **asked)
+            goals = _goals(server, chosen, only, excluded_in(store), **asked)
             with working("Planning"):
                 plan = remote.make_plan(project, memory, goals)
             if applied:
-                excluded.keep(goals.excluded)
+                keep_excluded(store, goals.excluded)
                 memory.hold(on=False)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []
@@ -427,20 +426,17 @@ def _goals(
         raise UnsupportedError("the answers in the store name no raters, so none can be judged")
     fit = fitting.fitted_with(data, chosen.model.model, chosen.model.fit_priors())
     with working("Judging"):
-        from bbq_plugin.analysis import rater_report
+        from bbq_plugin.analysis import Analysis
+        from bbq_plugin.live.outputs import limits_of
 
-        report = rater_report(
-            fit,
-            chosen.model.level,
-            false_rate=chosen.raters.false_rate,
-            least=chosen.raters.least,
-            before=before,
-        )
+        analysis = Analysis(fit, limits_of(chosen), before)
+        # Here, where the user is told what takes the time.
+        _ = analysis.raters
     kinds: frozenset[str] = frozenset(ACTION_KINDS)
     if only:
         kinds = kinds_of(only) | ({"cancel"} if cancel else set())
     return remote.goals_of(
-        fit, report, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
+        analysis, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
     )
 
 

@@ -77,16 +77,11 @@ def raters(
     excluded, gone = fitting.excluded_before(source, data, before)
     fit = fitting.fitted(data, model, priors)
     with working("Judging"):
-        from bbq_plugin.analysis import rater_report
+        from bbq_plugin.analysis import Analysis, Limits
 
-        found = rater_report(
-            fit,
-            level,
-            false_rate=false_rate,
-            least=least,
-            threshold=threshold,
-            before=excluded,
-        )
+        limits = Limits(level, false_rate, least, threshold, seed=source.seed)
+        result = Analysis(fit, limits, excluded)
+        found = result.raters
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import distinct, raters_dict, report_json, verdict_counts
     from bbq_plugin.report.tables import raters_table, reason_lines, verdict_lines, way_back_lines
@@ -101,12 +96,9 @@ def raters(
         emit(rows_csv(found), output)
         tell(*found.warnings, what="Warning")
     elif chosen == "html":
-        from bbq_plugin.analysis import leaderboard, stopping
-        from bbq_plugin.cli.fit import Result, report_page
+        from bbq_plugin.cli.fit import report_page
 
-        board = leaderboard(fit, level=level, seed=source.seed)
-        stop = stopping(fit, board, seed=source.seed)
-        emit(report_page(Result(data, fit, board, found, stop, origin), "Raters"), output)
+        emit(report_page(result, origin, "Raters"), output)
     else:
         width = width_of(output)
         counts = verdict_counts(found)

@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 from rich.text import Text
 
-from bbq_plugin.analysis import leaderboard, rater_report
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.errors import BBQError
+from bbq_plugin.live.excluded import excluded_in
 from bbq_plugin.model import fit
 from bbq_plugin.report.tables import leaderboard_table, raters_table
 from bbq_plugin.simulation import simulate, write_study, write_truth
-from bbq_plugin.store import read_store
+from bbq_plugin.store import Store, read_store
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
@@ -236,8 +237,10 @@ class _Shown:
 
 
 def _conclude(console: Console, store: Path, study: Study) -> None:
-    fitted = fit(read_store(store), priors="auto")
-    board, raters = leaderboard(fitted), rater_report(fitted)
+    with Store(store, writable=False) as opened:
+        excluded = excluded_in(opened)
+    analysis = Analysis(fit(read_store(store), priors="auto"), previously_excluded=excluded)
+    board, raters = analysis.leaderboard, analysis.raters
     check = check_against_truth(board, raters, study.truth)
     console.print(leaderboard_table(board, check.rating))
     console.print(raters_table(raters, RATERS_SHOWN, kinds=check.kind, reasons=False))

@@ -10,13 +10,14 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-from bbq_plugin.analysis import next_pairs
+from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, reader_of
-from bbq_plugin.live.updates import State, Thresholds, Update, update_between
+from bbq_plugin.live.excluded import excluded_in, keep_verdicts
+from bbq_plugin.live.updates import Update, update_between
 from bbq_plugin.live.votes import (
     AnyRequest,
     Retraction,
@@ -102,7 +103,8 @@ class Hook:
         self._adapter = None if adapter is None else chosen_adapter(adapter, b"", "")[0]
         self._reader = None if self._adapter is None else reader_of(self._adapter, options)
         self._refresh_every_s = refresh_every_s
-        self._thresholds = Thresholds(level, false_rate, least, rating_change)
+        self._limits = Limits(level, false_rate, least)
+        self._rating_change = rating_change
         self._clock = clock
         self._pid = os.getpid()
         self._engine = Engine(store, model=model, priors=priors, clock=clock)
@@ -111,7 +113,7 @@ class Hook:
         #: Whatever the threads tell each other is below, and changed under this lock.
         self._news = threading.Condition()
         self._callbacks: list[Callable[[Update], object]] = []
-        self._state = State(None, self._thresholds)
+        self._analysis: Analysis | None = None
         self._changes: list[Change] = []
         #: Comparisons that the engine knows of.
         self._n_stored = self._engine.store.counts().n_comparisons
@@ -229,33 +231,26 @@ class Hook:
     @property
     def fit(self) -> Fit:
         """The last fit; votes of the last moment may not be in it (see `flush`)."""
-        fit = self._known().fit
-        if fit is None:
-            raise DataError("there are no comparisons yet; vote first")
-        return fit
+        return self._last().fit
 
     def leaderboard(self) -> Leaderboard:
         """The leaderboard of the last fit."""
-        return self._fitted().leaderboard
+        return self._last().leaderboard
 
     def raters(self) -> RaterReport:
         """The raters of the last fit, with verdicts."""
-        return self._fitted().raters
+        return self._last().raters
 
     def next_pairs(self, n: int = 50, *, among: Sequence[str] | None = None) -> NextPairs:
         """What to compare next, by the last fit."""
-        return next_pairs(self.fit, n, among=among)
+        return self._last().pairs(n, among=among)
 
-    def _fitted(self) -> State:
-        state = self._known()
-        if state.fit is None:
-            raise DataError("there are no comparisons yet; vote first")
-        return state
-
-    def _known(self) -> State:
-        if self._state.fit is None and inside.get() is not self:
+    def _last(self) -> Analysis:
+        if self._analysis is None and inside.get() is not self:
             self.flush()
-        return self._state
+        if self._analysis is None:
+            raise DataError("there are no comparisons yet; vote first")
+        return self._analysis
 
     def flush(self) -> None:
         """Wait until every vote so far is in the fit and the callbacks were called."""
@@ -284,6 +279,7 @@ class Hook:
         self._worker.join()
         if first:
             try:
+                self._keep_verdicts()
                 self._engine.close()
             finally:
                 # Also where the last fit could not be kept.
@@ -347,14 +343,18 @@ class Hook:
             change = merged(changes)
             self._engine.apply(change)
             self._n_stored += change.n_added - int(change.removed.size)
-        before = self._state
-        fit = None
+        before, now = self._analysis, None
+        self._keep_verdicts()
         if self._n_stored:
             self._engine.refresh()
-            fit = self._engine.fit
-        self._state = State(fit, self._thresholds)
+            now = Analysis(self._engine.fit, self._limits, excluded_in(self._engine.store))
+        self._analysis = now
         if heard:
-            self._tell(update_between(before, self._state, self._thresholds.rating_change))
+            self._tell(update_between(before, now, self._rating_change))
+
+    def _keep_verdicts(self) -> None:
+        if self._analysis is not None:
+            keep_verdicts(self._engine.store, self._analysis)
 
     def _tell(self, update: Update) -> None:
         with self._news:

@@ -1,6 +1,6 @@
 """What the daemon writes after a refresh: the files of `bbq fit`, and the history beside them.
 
-Every file is whole at any instant: whoever reads one sees the last or the new one. The files are
+Every file is complete at any instant: a reader sees the last one or the new one. The files are
 replaced one after the other, so for a moment they may be of two refreshes; each says in itself of
 how many comparisons it is.
 """
@@ -10,64 +10,53 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_plugin.analysis import leaderboard, rater_report, stopping
+from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.live.excluded import excluded_in, keep_excluded
 from bbq_plugin.model import Fit
 from bbq_plugin.report.atomic import remove_leftovers, write_atomically
 from bbq_plugin.report.csv import rows_csv
 from bbq_plugin.report.history import history_rows, most_points
 from bbq_plugin.report.json import Origin, report_dict, report_json
-from bbq_plugin.report.pseudonyms import pseudonym_key, pseudonymised
+from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from bbq_plugin.analysis import Leaderboard, RaterReport
-    from bbq_plugin.analysis.stopping import Stopping
     from bbq_plugin.config import OutputSettings, Settings
     from bbq_plugin.data.history import HistoryPoint
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.store import Store
 
-__all__ = ["Written", "judged", "output_key", "write_outputs", "written"]
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A fit with what was made of it, under the names that may be shown."""
-
-    fit: Fit
-    board: Leaderboard
-    raters: RaterReport
-    stop: Stopping
+__all__ = ["Outputs", "Written", "analysed", "limits_of", "output_key"]
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, and what is to be said about what was not."""
+    """The files that were written, and notes about those that were not."""
 
     files: tuple[Path, ...]
     notes: tuple[str, ...]
-    judged: Judged
 
 
-def write_outputs(
-    engine: Engine,
-    settings: Settings,
-    at: float,
-    *,
-    how: str = "full",
-    origin: Origin | None = None,
-) -> Written:
-    """Put the leaderboard of now on record, and write all outputs.
+def limits_of(settings: Settings) -> Limits:
+    """The limits that a configuration states."""
+    model, raters = settings.model, settings.raters
+    return Limits(
+        level=model.level,
+        false_rate=raters.false_rate,
+        least=raters.least,
+        intervals=cast("Any", model.intervals),
+        scale=cast("Any", model.scale),
+        seed=model.seed,
+    )
 
-    ``at`` is the time in seconds since 1970, ``how`` what `Engine.refresh` said.
-    """
-    found = judged(engine.fit, settings)
-    n = found.fit.data.n_comparisons
-    engine.store.add_history(at, n, how, history_rows(found.board))
-    history = engine.store.history(most_points(len(found.board)))
-    return written(found, history, settings, origin)
+
+def analysed(engine: Engine, settings: Settings) -> Analysis:
+    """Analyse the engine's fit, after the exclusions that the store remembers."""
+    store = engine.store
+    return Analysis(engine.fit, limits_of(settings), excluded_in(store), at=store.clock())
 
 
 def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:
@@ -81,82 +70,75 @@ def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:
     return pseudonym_key(wanted.pseudonym_key_file, lasting=True)
 
 
-def judged(fit: Fit, settings: Settings) -> Judged:
-    """The leaderboard and the raters of a fit, as the settings want them."""
-    key, _ = output_key(settings)
-    if key is not None:
-        # Not replace(): a fit that follows the store makes some of its fields when asked.
-        known = {one.name: getattr(fit, one.name) for one in fields(Fit)}
-        fit = Fit(**known | {"data": pseudonymised(fit.data, key)})
-    model = settings.model
-    board = leaderboard(
-        fit,
-        intervals=cast("Any", model.intervals),
-        level=model.level,
-        scale=cast("Any", model.scale),
-        seed=model.seed,
-    )
-    thresholds = settings.raters
-    raters = rater_report(
-        fit, model.level, false_rate=thresholds.false_rate, least=thresholds.least
-    )
-    return Judged(fit, board, raters, stopping(fit, board, seed=model.seed))
+class Outputs:
+    """The files of one analysis, under the names that may be shown."""
+
+    def __init__(self, store: Store, analysis: Analysis, settings: Settings) -> None:
+        self._store, self._analysis, self._settings = store, analysis, settings
+        key, _ = output_key(settings)
+        self._shown = analysis if key is None else _pseudonymous(analysis, key)
+
+    def record(self, how: str) -> None:
+        """Add the leaderboard to the store's history; ``how`` is what `Engine.refresh` said."""
+        n, rows = self._analysis.fit.data.n_comparisons, history_rows(self._shown.leaderboard)
+        self._store.add_history(self._analysis.at, n, how, rows)
+
+    def write(self, origin: Origin | None = None) -> Written:
+        """Put down in the store who is excluded, and write the files that the settings name."""
+        names = zip(self._analysis.fit.raters, self._shown.raters, strict=True)
+        keep_excluded(self._store, [name for name, row in names if row.verdict == "exclude"])
+        origin = origin or Origin(seed=self._settings.model.seed)
+        history = self._store.history(most_points(len(self._shown.leaderboard)))
+        folder, wanted = self._settings.path("out"), self._settings.outputs.write
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder, frozenset(wanted))
+        files, notes = [], []
+        for name in wanted:
+            try:
+                text = _MAKERS[name](self._shown, history, origin)
+            except (ImportError, UnsupportedError) as missing:
+                notes.append(f"{name} is left out: {missing}")
+                continue
+            write_atomically(folder / name, text)
+            files.append(folder / name)
+        return Written(tuple(files), tuple(notes))
 
 
-def written(
-    found: Judged,
-    history: Sequence[HistoryPoint],
-    settings: Settings,
-    origin: Origin | None = None,
-) -> Written:
-    """Write the files that the settings name, each whole."""
-    origin = origin or Origin(seed=settings.model.seed)
-    folder = settings.path("out")
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(folder, frozenset(settings.outputs.write))
-    files, notes = [], []
-    for name in settings.outputs.write:
-        try:
-            text = _MAKERS[name](found, history, origin)
-        except (ImportError, UnsupportedError) as missing:
-            notes.append(f"{name} is left out: {missing}")
-            continue
-        write_atomically(folder / name, text)
-        files.append(folder / name)
-    return Written(tuple(files), tuple(notes), found)
+def _pseudonymous(analysis: Analysis, key: bytes) -> Analysis:
+    # Not replace(): a fit that follows the store makes some of its fields when asked.
+    known = {one.name: getattr(analysis.fit, one.name) for one in fields(Fit)}
+    fit = Fit(**known | {"data": pseudonymised(analysis.fit.data, key)})
+    before = {pseudonym(name, key) for name in analysis.previously_excluded}
+    return Analysis(fit, analysis.limits, before, at=analysis.at)
 
 
-def _document(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:
-    fit = found.fit
+def _document(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:
     return report_json(
-        report_dict(fit.data, fit, found.board, found.raters, origin, history, stop=found.stop)
-    )
+        report_dict(
+            found.fit.data, found.fit, found.leaderboard, found.raters, origin, history,
+            stop=found.stopping,
+        )
+    )  # fmt: skip
 
 
-def _page(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:
+def _page(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:
     from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
 
-    fit = found.fit
     return report_html(
-        fit.data,
-        fit,
-        found.board,
-        found.raters,
-        command=origin.command,
-        history=history,
-        stop=found.stop,
-    )
+        found.fit.data, found.fit, found.leaderboard, found.raters, command=origin.command,
+        history=history, stop=found.stopping,
+    )  # fmt: skip
 
 
-def _leaderboard(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
-    return rows_csv(found.board)
+def _leaderboard(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
+    return rows_csv(found.leaderboard)
 
 
-def _raters(found: Judged, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
+def _raters(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
     return rows_csv(found.raters)
 
 
-_MAKERS: dict[str, Callable[[Judged, Sequence[HistoryPoint], Origin], str]] = {
+_MAKERS: dict[str, Callable[[Analysis, Sequence[HistoryPoint], Origin], str]] = {
     "report.json": _document,
     "leaderboard.csv": _leaderboard,
     "raters.csv": _raters,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbq_plugin.analysis import rater_report
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.excluded import Excluded
+from bbq_plugin.live.excluded import excluded_in, keep_verdicts
 from bbq_plugin.live.server.view import View
 from bbq_plugin.live.watch.log import Log
 from bbq_plugin.live.watch.pushing import Pushing
@@ -57,8 +57,8 @@ def on_the_page(store: Path, n_good: int) -> frozenset[str]:
         engine.refresh(full=True)
         view = View(engine)
         view.publish()
-        assert view.moment is not None
-        found = frozenset(row.rater for row in view.moment.raters if row.verdict == "exclude")
+        assert view.analysis is not None
+        found = frozenset(row.rater for row in view.analysis.raters if row.verdict == "exclude")
         view.record()
         return found
 
@@ -73,10 +73,10 @@ def in_the_daemon(store: Path, n_good: int) -> frozenset[str]:
         engine.add(answers(n_good))
         engine.refresh(full=True)
         pushing = Pushing(load(None, {}, {}), engine.store, nobody, Log(io.StringIO(), "text"))
-        pushing.offer(engine.fit)
+        pushing.offer(Analysis(engine.fit, previously_excluded=excluded_in(engine.store)))
         with pytest.raises(RemoteError, match="no server"):
             pushing.now()
-        return Excluded(engine.store).names
+        return excluded_in(engine.store)
 
 
 @pytest.mark.parametrize("run", [on_the_page, in_the_daemon])
@@ -98,6 +98,7 @@ def test_a_server_that_is_killed_has_the_verdicts_that_were_acted_on(tmp_path: P
         engine.refresh(full=True)
         view = View(engine)
         view.publish()
-        assert view.moment is not None
-        view.excluded.keep(rater_report(view.moment.fit).excluded)
+        assert view.analysis is not None
+        assert view.analysis.raters.excluded == ("late",)
+        keep_verdicts(engine.store, view.analysis)
     assert on_the_page(store, BETWEEN) == {"late"}

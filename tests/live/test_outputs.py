@@ -15,7 +15,7 @@ import bbq_plugin as bbq
 from bbq_plugin.config import Settings, load
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.outputs import output_key, write_outputs
+from bbq_plugin.live.outputs import Outputs, Written, analysed, output_key
 from bbq_plugin.report.json import Origin
 from bbq_plugin.report.pseudonyms import pseudonym
 from tests.report.studies import HOSTILE
@@ -46,6 +46,17 @@ def settings(tmp_path: Path, **given: Any) -> Settings:
     return load(None, {}, {"out": tmp_path / "out" / "now", "intervals": "laplace", **given})
 
 
+def write_outputs(
+    engine: Engine, chosen: Settings, at: float, how: str = "full", origin: Origin | None = None
+) -> Written:
+    """What the daemon does after a refresh."""
+    analysis = analysed(engine, chosen)
+    analysis.at = at
+    outputs = Outputs(engine.store, analysis, chosen)
+    outputs.record(how)
+    return outputs.write(origin)
+
+
 def document(tmp_path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((tmp_path / "out" / "now" / "report.json").read_text())
     return found
@@ -73,7 +84,7 @@ def test_all_outputs_are_written_and_tell_the_same(engine: Engine, tmp_path: Pat
 def test_the_history_grows_with_each_refresh_and_is_drawn(engine: Engine, tmp_path: Path) -> None:
     chosen = settings(tmp_path)
     write_outputs(engine, chosen, 1.7e9, how="full")
-    assert "How it came about" not in (tmp_path / "out" / "now" / "report.html").read_text()
+    assert 'id="history"' not in (tmp_path / "out" / "now" / "report.html").read_text()
     more = bbq.simulate(items=5, raters=6, comparisons=100, seed=2)
     engine.add([_named(record, f"again-{i}") for i, record in enumerate(more.comparisons())])
     how = engine.refresh()
@@ -82,7 +93,7 @@ def test_the_history_grows_with_each_refresh_and_is_drawn(engine: Engine, tmp_pa
     assert [point["n_comparisons"] for point in report["history"]] == [400, 500]
     last = {row["item"]: row["rating"] for row in report["history"][-1]["items"]}
     assert last == pytest.approx({row["item"]: row["rating"] for row in report["items"]})
-    assert "How it came about" in (tmp_path / "out" / "now" / "report.html").read_text()
+    assert 'id="history"' in (tmp_path / "out" / "now" / "report.html").read_text()
 
 
 def test_a_long_history_is_read_from_the_store_in_part_and_keeps_its_ends(engine: Engine) -> None:
@@ -176,9 +187,10 @@ sys.modules[sys.argv[3]] = None
 from pathlib import Path
 from bbq_plugin.config import load
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.outputs import write_outputs
+from bbq_plugin.live.outputs import Outputs, analysed
 with Engine(sys.argv[1]) as engine:
-    done = write_outputs(engine, load(None, {}, {"out": Path(sys.argv[2])}), 1.7e9)
+    settings = load(None, {}, {"out": Path(sys.argv[2])})
+    done = Outputs(engine.store, analysed(engine, settings), settings).write()
 print(done.notes)
 """
 

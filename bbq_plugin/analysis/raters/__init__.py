@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from bbq_plugin.analysis.raters.report import RaterReport, RaterRow, judging_fit, rater_report
-from bbq_plugin.analysis.raters.rules import FALSE_RATE, LEAST, Verdict
+from bbq_plugin.analysis.raters.report import (
+    RaterReport,
+    RaterRow,
+    gives_verdicts,
+    judging_fit,
+    rater_report,
+)
+from bbq_plugin.analysis.raters.rules import FALSE_RATE, LEAST, THRESHOLD, Verdict
 
 __all__ = [
     "FALSE_RATE",
     "LEAST",
+    "THRESHOLD",
     "RaterReport",
     "RaterRow",
     "Verdict",
+    "gives_verdicts",
     "judging_fit",
     "rater_report",
 ]

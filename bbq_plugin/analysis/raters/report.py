@@ -34,6 +34,7 @@ __all__ = [
     "RaterReport",
     "RaterRow",
     "effects",
+    "gives_verdicts",
     "judging_fit",
     "rater_report",
 ]
@@ -213,7 +214,7 @@ def rater_report(
         if not 0 < value < 1:
             raise UsageError(f"{name}={value!r}: expected a number between 0 and 1 such as 0.05")
     rules = Rules(false_rate, least, threshold)
-    if not fit.raters or fit.model not in JUDGED:
+    if not gives_verdicts(fit):
         return _without_verdicts(fit, rules)
     evidence = evidence_of(fit, level, threshold)
     population = evidence.kinds.population
@@ -235,9 +236,14 @@ def rater_report(
     )
 
 
+def gives_verdicts(fit: Fit) -> bool:
+    """Whether raters can be judged by this fit."""
+    return bool(fit.raters) and fit.model in JUDGED
+
+
 def judging_fit(fit: Fit) -> Fit:
     """The fit that raters are judged by: this one, or bbq's of the same data if it cannot."""
-    if fit.model in JUDGED or not fit.raters:
+    if gives_verdicts(fit) or not fit.raters:
         return fit
     if isinstance(fit.priors, Priors) and not fit.priors.estimated:
         return fitted(fit.data, priors=fit.priors)

@@ -6,8 +6,8 @@ server hear of it, so that a failure half way leaves nothing that is not on reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,9 +15,8 @@ from bbq_plugin.data.actions import ACTION_KINDS, ActionResult, FeedbackPlan
 from bbq_plugin.protocols import FeedbackGoals
 
 if TYPE_CHECKING:
-    from bbq_plugin.analysis import RaterReport
+    from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.data.actions import Action, JournalEntry
-    from bbq_plugin.model import Fit
     from bbq_plugin.protocols import Project
     from bbq_plugin.store.remote import Memory
 
@@ -27,8 +26,7 @@ _AT_ONCE = 25
 
 
 def goals_of(
-    fit: Fit,
-    report: RaterReport,
+    analysis: Analysis,
     *,
     kinds: frozenset[str] = frozenset(ACTION_KINDS),
     cancel: bool = False,
@@ -36,10 +34,11 @@ def goals_of(
     n_informative: int = 50,
 ) -> FeedbackGoals:
     """What the verdicts on raters and the uncertainty about items ask for."""
+    raters = analysis.raters
     return FeedbackGoals(
-        excluded={row.rater: _reason(row) for row in report if row.verdict == "exclude"},
-        watched={row.rater: _reason(row) for row in report if row.verdict == "watch"},
-        information_bits=information_of(fit),
+        excluded={row.rater: _reason(row) for row in raters if row.verdict == "exclude"},
+        watched={row.rater: _reason(row) for row in raters if row.verdict == "watch"},
+        information_bits=analysis.information_bits,
         kinds=kinds,
         cancel=cancel,
         sampling=sampling,
@@ -47,34 +46,8 @@ def goals_of(
     )
 
 
-def _reason(row: Any) -> str:
+def _reason(row: RaterRow) -> str:
     return row.reasons[0] if row.reasons else f"verdict {row.verdict}"
-
-
-def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
-    """What one answer on a pair tells about the ranking, in bits; of more items the best pair."""
-    from bbq_plugin.analysis.design import Design  # noqa: PLC0415 (scipy: only for a plan)
-    from bbq_plugin.analysis.next_pairs import LEAST_QUALITY, average_quality  # noqa: PLC0415
-
-    code = {name: i for i, name in enumerate(fit.items)}
-    known: dict[tuple[int, int], float] = {}
-
-    def work_out() -> None:
-        quality = max(average_quality(fit), LEAST_QUALITY)
-        design = Design(fit.laplace.mean, fit.laplace.covariance, quality)
-        pairs = zip(design.first.tolist(), design.second.tolist(), strict=True)
-        known.update(zip(pairs, design.gain(quality).tolist(), strict=True))
-
-    def of(items: Sequence[str]) -> float | None:
-        codes = sorted({code[name] for name in items if name in code})
-        if len(codes) < len(set(items)) or len(codes) < 2:
-            return None
-        if not known:
-            work_out()
-        # Of very many pairs only the best are worked out.
-        return max(known.get((i, j), 0.0) for n, i in enumerate(codes) for j in codes[n + 1 :])
-
-    return of
 
 
 def make_plan(project: Project, memory: Memory, goals: FeedbackGoals) -> FeedbackPlan:

@@ -12,12 +12,13 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, event_reader
 from bbq_plugin.live.server.guard import Guard, Rules
 from bbq_plugin.live.server.pages import Pages
-from bbq_plugin.live.server.view import Moment, Thresholds, View, outlook
+from bbq_plugin.live.server.view import View, outlook
 from bbq_plugin.live.server.webhook import Webhook
 from bbq_plugin.live.server.worker import Worker
 from bbq_plugin.store.events import Inbox, plan_of
@@ -56,11 +57,11 @@ def warm_up(engine: Engine) -> None:
             other.refresh()
         other.retract(known[0].key)
         other.refresh()
-        moment = Moment(other.fit, 0.0, Thresholds())
-        for part in (moment.better, moment.raters, moment.pairs, moment.n_groups):
+        analysis = Analysis(other.fit)
+        for part in (analysis.better, analysis.raters, analysis.pairs(), analysis.n_groups):
             del part
-        outlook(moment)
-        moment.information_bits(_ITEMS[:2])
+        outlook(analysis)
+        analysis.information_bits(_ITEMS[:2])
 
 
 def _answers() -> Iterator[Comparison]:
@@ -90,7 +91,7 @@ class Service:
         *,
         adapter: str = "label-studio",
         options: Mapping[str, Any] | None = None,
-        thresholds: Thresholds = Thresholds(),  # noqa: B008 (a frozen value)
+        limits: Limits = Limits(),  # noqa: B008 (a frozen value)
         base_url: str | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -100,7 +101,7 @@ class Service:
         self.feedback: Feedback | None = None
         self.pushing: Rounds | None = None
         self.base_url = base_url
-        self.view = View(engine, thresholds, tell)
+        self.view = View(engine, limits, tell)
         self.inbox = Inbox(engine.store, on_arrival=self._wake)
         self.worker = Worker(
             engine, event_reader(adapter, options), tool=adapter,
@@ -167,8 +168,8 @@ class Service:
 
     def scores(self, project: str, tasks: Sequence[dict[str, Any]]) -> list[float | None]:
         """How little one more answer to these tasks would tell: 1 minus the bits of it."""
-        moment = self.view.moment
-        if moment is None:
+        analysis = self.view.analysis
+        if analysis is None:
             return [None] * len(tasks)
         reader = self.worker.reader
         found = [reader.items(project, data) for data in tasks]
@@ -176,7 +177,7 @@ class Service:
             # Since the start no event has told how the project names its items.
             reader.remember(project, plan)
             found = [reader.items(project, data) for data in tasks]
-        bits = [None if items is None else moment.information_bits(items) for items in found]
+        bits = [None if items is None else analysis.information_bits(items) for items in found]
         return [None if one is None else max(0.0, 1.0 - one) for one in bits]
 
 

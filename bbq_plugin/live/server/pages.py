@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from bbq_plugin.analysis import RaterRow
+    from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.live.server.guard import Rules
     from bbq_plugin.live.server.plans import Feedback
-    from bbq_plugin.live.server.view import Moment, View
+    from bbq_plugin.live.server.view import View
     from bbq_plugin.live.server.webhook import Webhook
     from bbq_plugin.model import Fit
 
@@ -149,6 +149,8 @@ def _link(key: str, base_url: str | None, tasks: Mapping[str, str]) -> str | Non
     )
 
 
+#: Pairs that are named as worth comparing next.
+PAIRS = 12
 ROWS = 50
 
 ANSWERS = 25
@@ -218,14 +220,14 @@ class Pages:
             can_write=self._can_write(request),
             has_login=self.rules.page_token is not None,
             version=bbq_plugin.__version__,
-            # One moment for all of a page: it may be another one meanwhile.
-            **{"moment": self._moment(), **shown},
+            # One analysis for all of a page: there may be a newer one meanwhile.
+            **{"analysis": self._analysis(), **shown},
         )
         return Response(html, status, media_type="text/html")
 
-    def _moment(self) -> Moment | None:
-        """The last fit, unless all answers were taken back since."""
-        return self.view.moment if self.view.engine.store.counts().n_comparisons else None
+    def _analysis(self) -> Analysis | None:
+        """The last one, unless all answers were taken back since."""
+        return self.view.analysis if self.view.engine.store.counts().n_comparisons else None
 
     def _can_write(self, request: Request) -> bool:
         return self.rules.logged_in(headers_of(request.scope["headers"]))
@@ -241,10 +243,10 @@ class Pages:
 
     def board(self, request: Request) -> Response:
         """The leaderboard and its history."""
-        moment = self._moment()
-        if moment is None:
-            return self._page(request, "board.html.j2", moment=None, board=None)
-        board = moment.board
+        analysis = self._analysis()
+        if analysis is None:
+            return self._page(request, "board.html.j2", analysis=None, board=None)
+        board = analysis.leaderboard
         paging = self._paging(request, len(board), ROWS)
         drawn = charts.bars(board)
         best = [row.item for row in board[: charts.LINES]]
@@ -253,11 +255,11 @@ class Pages:
         return self._page(
             request,
             "board.html.j2",
-            moment=moment,
+            analysis=analysis,
             board=board,
             rows=list(zip(board, drawn.bars, strict=True))[paging.first : paging.last],
             paging=paging,
-            answer=answer(board, moment.n_groups, moment.better),
+            answer=answer(board, analysis.n_groups, analysis.better),
             level=level_text(board.level),
             drawn=drawn,
             lines=charts.history(points, best),
@@ -270,10 +272,10 @@ class Pages:
 
     def raters(self, request: Request) -> Response:
         """All raters: a chart, and a table in parts."""
-        moment = self._moment()
-        if moment is None:
-            return self._page(request, "raters.html.j2", moment=None, raters=None)
-        report = moment.raters
+        analysis = self._analysis()
+        if analysis is None:
+            return self._page(request, "raters.html.j2", analysis=None, raters=None)
+        report = analysis.raters
         sort = request.query_params.get("sort", "verdict")
         sort = sort if sort in SORTS else "verdict"
         down = request.query_params.get("down") == "1"
@@ -289,7 +291,7 @@ class Pages:
         return self._page(
             request,
             "raters.html.j2",
-            moment=moment,
+            analysis=analysis,
             raters=report,
             rows=rows[paging.first : paging.last],
             paging=paging,
@@ -302,38 +304,38 @@ class Pages:
             },
             dots=charts.scatter(report),
             narrow_dots=charts.scatter(report, narrow=True),
-            level=level_text(moment.thresholds.level),
+            level=level_text(analysis.limits.level),
         )
 
     def rater(self, request: Request) -> Response:
         """One rater: the verdict, and their answers."""
-        moment = self._moment()
+        analysis = self._analysis()
         name = request.query_params.get("name", "")
-        row = None if moment is None else _row(moment, name)
-        if moment is None or row is None:
+        row = None if analysis is None else _row(analysis, name)
+        if analysis is None or row is None:
             return self._page(request, "rater.html.j2", 404, row=None, name=name)
         given = self._paging(request, 10**9, ANSWERS, "name")
         said, n = answers_of(
-            self.view.engine.store.path, name, moment.fit,
+            self.view.engine.store.path, name, analysis.fit,
             first=given.first, most=ANSWERS, base_url=self.base_url,
         )  # fmt: skip
         return self._page(
             request,
             "rater.html.j2",
-            moment=moment,
+            analysis=analysis,
             row=row,
             name=name,
             said=said,
             paging=self._paging(request, n, ANSWERS, "name"),
-            level=level_text(moment.thresholds.level),
+            level=level_text(analysis.limits.level),
         )
 
     def pairs(self, request: Request) -> Response:
         """Who is better than whom, and what is still open."""
-        moment = self._moment()
-        if moment is None or moment.better is None:
-            return self._page(request, "pairs.html.j2", moment=moment, cells=None, pairs=None)
-        board, better = moment.board, moment.better
+        analysis = self._analysis()
+        if analysis is None or analysis.better is None:
+            return self._page(request, "pairs.html.j2", analysis=analysis, cells=None, pairs=None)
+        board, better = analysis.leaderboard, analysis.better
         shown = min(MATRIX, len(board))
         open_ = (1 - board.level) / 2
         outlook = self.view.outlooks.last()
@@ -351,10 +353,10 @@ class Pages:
         return self._page(
             request,
             "pairs.html.j2",
-            moment=moment,
+            analysis=analysis,
             board=board,
             cells=cells,
-            pairs=moment.pairs,
+            pairs=analysis.pairs(PAIRS) if len(board) > 1 else None,
             n_open=n_open,
             n_pairs=len(board) * (len(board) - 1) // 2,
             counted=bool(upper),
@@ -444,8 +446,8 @@ async def _field(request: Request, name: str) -> str:
     return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0]
 
 
-def _row(moment: Moment, name: str) -> RaterRow | None:
-    return next((row for row in moment.raters if row.rater == name), None)
+def _row(analysis: Analysis, name: str) -> RaterRow | None:
+    return next((row for row in analysis.raters if row.rater == name), None)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bbq_plugin.errors import BBQError
+from bbq_plugin.live.excluded import keep_verdicts
 from bbq_plugin.live.feedback import Standing, act, by_hand, goals_of, make_plan, settle, undo
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.actions import Action, ActionResult, FeedbackPlan, Policy
     from bbq_plugin.live.feedback import Memory, Round
-    from bbq_plugin.live.server.view import Moment, View
+    from bbq_plugin.live.server.view import View
     from bbq_plugin.protocols import FeedbackGoals, Project
 
 __all__ = [
@@ -101,9 +103,9 @@ class Feedback:
 
         def work(project: Project, memory: Memory) -> None:
             # Not before it is our turn: a pull that was under way has brought more.
-            moment = self._view.moment
-            if moment is not None:
-                found.append(act(project, memory, self._goals(moment), policy, stopping))
+            analysis = self._view.analysis
+            if analysis is not None:
+                found.append(act(project, memory, self._goals(analysis), policy, stopping))
 
         def acted(state: PlanState) -> PlanState:
             self._use(work)
@@ -150,11 +152,11 @@ class Feedback:
         self._set(replace(after, busy=False))
 
     def _planned(self, state: PlanState) -> PlanState:
-        moment = self._view.moment
-        if moment is None:
+        analysis = self._view.analysis
+        if analysis is None:
             return replace(state, problem="there are no answers yet")
         found: list[FeedbackPlan] = []
-        goals = self._goals(moment)
+        goals = self._goals(analysis)
 
         def work(project: Project, memory: Memory) -> None:
             settle(project, memory)
@@ -167,10 +169,10 @@ class Feedback:
         return replace(state, plan=plan, mark=_mark(plan), at=self._view.engine.store.clock())
 
     def _applied(self, state: PlanState) -> PlanState:
-        plan, moment = state.plan, self._view.moment
-        if plan is None or moment is None:
+        plan, analysis = state.plan, self._view.analysis
+        if plan is None or analysis is None:
             return state
-        goals = self._goals(moment)
+        goals = self._goals(analysis)
         done: list[ActionResult] = []
         self._use(lambda project, memory: done.extend(by_hand(project, memory, goals, plan)))
         return _ended(state, n_done=sum(one.left is None for one in done), done=done)
@@ -182,9 +184,9 @@ class Feedback:
         self._use(lambda project, memory: done.extend(undo(project, memory)))
         return _ended(state, n_undone=sum(one.left is None for one in done), done=done)
 
-    def _goals(self, moment: Moment) -> FeedbackGoals:
-        found = goals_of(moment.fit, moment.raters)
-        self._view.excluded.keep(found.excluded)
+    def _goals(self, analysis: Analysis) -> FeedbackGoals:
+        found = goals_of(analysis)
+        keep_verdicts(self._view.engine.store, analysis)
         return found
 
     def _set(self, state: PlanState) -> None:

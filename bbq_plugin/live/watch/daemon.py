@@ -14,10 +14,9 @@ from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import ReadSoFar
-from bbq_plugin.live.outputs import judged, output_key, written
+from bbq_plugin.live.outputs import Outputs, analysed, output_key
 from bbq_plugin.live.watch.arrivals import Bell, Notices, NotWatched, Waits
 from bbq_plugin.live.watch.notifier import Polling, chosen
-from bbq_plugin.report.history import history_rows, most_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from bbq_plugin.config import Settings
     from bbq_plugin.live.ingest import Exports, Offer, Outcome
-    from bbq_plugin.live.outputs import Judged
     from bbq_plugin.live.watch.log import Log, LogFormat
     from bbq_plugin.live.watch.notifier import Choice, Notifier
     from bbq_plugin.live.watch.pushing import Pushing, Reach
@@ -117,12 +115,6 @@ class Parts:
         from bbq_plugin.live.watch.pushing import Pushing  # noqa: PLC0415 (only if wanted)
 
         return Pushing(settings, engine.store, self.reach, log)
-
-    def add_history(self, engine: Engine, found: Judged, how: str) -> None:
-        """Put the leaderboard of this moment into the store."""
-        store = engine.store
-        rows = history_rows(found.board)
-        store.add_history(store.clock(), found.fit.data.n_comparisons, how, rows)
 
 
 def reading_of(settings: Settings) -> ReadSoFar:
@@ -365,12 +357,12 @@ class Daemon:
                 return
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()
-            found = judged(self._engine.fit, self.settings)
-            if self._has_news(found):
-                self._parts.add_history(self._engine, found, how)
+            analysis = analysed(self._engine, self.settings)
+            outputs = Outputs(self._engine.store, analysis, self.settings)
+            if self._has_news(analysis.fit.data.n_comparisons):
+                outputs.record(how)
             self._news = False
-            history = self._engine.store.history(most_points(len(found.board)))
-            done = written(found, history, self.settings)
+            done = outputs.write()
         except PASSING as error:
             if self._once:
                 raise
@@ -383,10 +375,10 @@ class Daemon:
             self._log("results_failed", reason=str(error))
             self._stale, self._exact = False, True
             return
-        self._stale, self._exact = False, found.fit.converged
+        self._stale, self._exact = False, analysis.fit.converged
         self._retry_s, self._not_before_s = _FIRST_RETRY_S, self._clock()
         if self._pushing is not None:
-            self._pushing.offer(self._engine.fit)
+            self._pushing.offer(analysis)
         self._log(
             "refreshed",
             how=how,
@@ -406,12 +398,12 @@ class Daemon:
         if gone:
             self._log("results_removed", files=", ".join(gone), reason="no answer is left")
 
-    def _has_news(self, found: Judged) -> bool:
+    def _has_news(self, n_comparisons: int) -> bool:
         if self._news is not None:
             return self._news
         # The last process may have been killed between storing a batch and telling of it.
         points = self._engine.store.history(2)
-        return not points or points[-1].n_comparisons != found.fit.data.n_comparisons
+        return not points or points[-1].n_comparisons != n_comparisons
 
     def _failed(self, event: str, error: Exception, **fields: int) -> None:
         self._log(event, reason=str(error), retry_s=self._retry_s, **fields)

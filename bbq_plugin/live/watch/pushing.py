@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from bbq_plugin.analysis import rater_report
-from bbq_plugin.live.excluded import Excluded
+from bbq_plugin.live.excluded import keep_verdicts
 from bbq_plugin.live.feedback import OpenProject, Rounds, act, goals_of
 from bbq_plugin.report.tables import counts_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bbq_plugin.analysis import Analysis
     from bbq_plugin.config import Settings
     from bbq_plugin.live.feedback import Memory, Round
     from bbq_plugin.live.feedback.connection import Opened
     from bbq_plugin.live.watch.log import Log
-    from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import FeedbackGoals, Project
+    from bbq_plugin.protocols import Project
     from bbq_plugin.store import Store
 
     #: Reaches the project of these settings, and what the store knows of it; tells of retries.
@@ -28,10 +27,10 @@ __all__ = ["Pushing"]
 
 
 class Pushing:
-    """Takes the newest fit from the daemon, and plans and acts in a thread of its own."""
+    """Takes the newest analysis from the daemon, and plans and acts in a thread of its own."""
 
     def __init__(self, settings: Settings, store: Store, reach: Reach, log: Log) -> None:
-        self._settings, self._log = settings, log
+        self._settings, self._store, self._log = settings, store, log
         wanted = settings.feedback
         self._policy = wanted.policy()
         self._line = OpenProject(
@@ -40,18 +39,17 @@ class Pushing:
         )
         self._rounds = Rounds(self._act, wanted.push_every_s, self._failed)
         self._lock = threading.Lock()
-        self._fit: Fit | None = None
-        self._excluded = Excluded(store)
+        self._analysis: Analysis | None = None
         self._told = ""
 
     def start(self) -> None:
-        """Begin to wait for a fit."""
+        """Begin to wait for an analysis."""
         self._rounds.start()
 
-    def offer(self, fit: Fit) -> None:
-        """Take over a fit, under the names that the labelling project knows."""
+    def offer(self, analysis: Analysis) -> None:
+        """Take over an analysis, under the names that the labelling project knows."""
         with self._lock:
-            self._fit = fit
+            self._analysis = analysis
         self._rounds.soon()
 
     def now(self) -> None:
@@ -65,10 +63,11 @@ class Pushing:
 
     def _act(self) -> bool:
         with self._lock:
-            fit = self._fit
-        if fit is None:
+            analysis = self._analysis
+        if analysis is None:
             return False
-        goals = self._goals(fit)
+        goals = goals_of(analysis)
+        keep_verdicts(self._store, analysis)
         found: list[Round] = []
 
         def work(project: Project, memory: Memory) -> None:
@@ -77,19 +76,6 @@ class Pushing:
         self._line.use(work)
         self._tell(found[0])
         return found[0].short
-
-    def _goals(self, fit: Fit) -> FeedbackGoals:
-        limits = self._settings.raters
-        report = rater_report(
-            fit,
-            self._settings.model.level,
-            false_rate=limits.false_rate,
-            least=limits.least,
-            before=self._excluded.names,
-        )
-        goals = goals_of(fit, report)
-        self._excluded.keep(goals.excluded)
-        return goals
 
     def _tell(self, done: Round) -> None:
         if done.told() == self._told and not done.done:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis import stopping
+from bbq_plugin.analysis import Analysis, Limits, stopping
 from bbq_plugin.analysis.stopping import MIXTURE
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server.view import Moment, Outlooks, Thresholds, outlook
+from bbq_plugin.live.server.view import Outlooks, outlook
 from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event
@@ -37,8 +37,7 @@ def votes(n: int, seed: int = 1, share: float = 0.5) -> Iterator[Comparison]:
 
 def e_value(engine: Engine) -> float:
     """What the page would say at this moment of the votes between the two."""
-    moment = Moment(engine.fit, 0.0, Thresholds())
-    (pair,) = outlook(moment).section.pairs
+    (pair,) = outlook(Analysis(engine.fit)).section.pairs
     return pair.e_value
 
 
@@ -151,15 +150,15 @@ def test_the_section_follows_the_answers_without_anybody_waiting(tmp_path: Path)
 def test_a_failure_behind_the_page_is_said_once_and_leaves_the_rest() -> None:
     with Engine() as engine:
         engine.add(votes(10))
-        moment = Moment(engine.fit, 0.0, Thresholds(level=2.0))
+        analysis = Analysis(engine.fit, Limits(level=2.0))
         told: list[str] = []
         news = threading.Event()
-        outlooks = Outlooks(lambda: moment, news.set, told.append)
+        outlooks = Outlooks(lambda: analysis, news.set, told.append)
         outlooks.start()
         try:
             assert outlooks.last() is None
             assert news.wait(HANG_S)
-            # The moment is not tried again.
+            # The analysis is not tried again.
             assert outlooks.last() is None
         finally:
             outlooks.stop()

@@ -47,8 +47,8 @@ engine.retract([str(n) for n in range(600, 610)])
 engine.refresh()
 view.publish()
 view.record()
-moment = view.moment
-moment.board, moment.better, moment.raters, moment.pairs, moment.n_groups
+found = view.analysis
+found.leaderboard, found.better, found.raters, found.pairs(), found.n_groups
 print(json.dumps([len(before), sorted(compiled() - before)]))
 """
 

@@ -1,0 +1,198 @@
+"""One analysis of a fit: the leaderboard, the raters, what to compare next, when to stop.
+
+Every reader of these (the command line, the daemon's files, the page, a push, the hook) asks an
+`Analysis`. Two readers with the same fit, the same limits and the same list of raters who were
+excluded before get the same verdicts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from bbq_plugin.analysis.leaderboard import Leaderboard, Scale, leaderboard
+from bbq_plugin.analysis.next_pairs import (
+    Goal,
+    NextPairs,
+    information_of,
+    judged_elsewhere,
+    next_pairs,
+)
+from bbq_plugin.analysis.raters import (
+    FALSE_RATE,
+    LEAST,
+    THRESHOLD,
+    RaterReport,
+    gives_verdicts,
+    judging_fit,
+    rater_report,
+)
+from bbq_plugin.analysis.stopping import TOP_K, Stopping, stopping
+from bbq_plugin.analysis.uncertainty import Floats, Intervals
+from bbq_plugin.model import Fit
+from bbq_plugin.model.fit import LARGEST_COVARIANCE
+from bbq_plugin.model.kernels import likelihood as kernels
+
+__all__ = [
+    "Analysis",
+    "Limits",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the results of a fit depend on besides the fit.
+
+    ``level`` is that of all intervals. ``false_rate``, ``least`` and ``threshold`` are those of
+    `rater_report`, ``intervals`` and ``scale`` those of `leaderboard`. ``top_k`` is the number of
+    best items whose forecast is made.
+    """
+
+    level: float = 0.95
+    false_rate: float = FALSE_RATE
+    least: int = LEAST
+    threshold: float = THRESHOLD
+    intervals: Intervals = "auto"
+    scale: Scale = "elo"
+    top_k: int | None = TOP_K
+    seed: int = 0
+
+
+class Analysis:
+    """What follows from a fit. Each part is computed once, when it is first asked for.
+
+    ``previously_excluded`` are raters whom an earlier analysis excluded: they come back only when
+    little is left against them. ``at`` is when the answers were as they are here, in seconds since
+    1970. Any thread may ask.
+    """
+
+    def __init__(
+        self,
+        fit: Fit,
+        limits: Limits = Limits(),  # noqa: B008 (a frozen value)
+        previously_excluded: Collection[str] = (),
+        *,
+        at: float = 0.0,
+    ) -> None:
+        self.fit, self.limits, self.at = fit, limits, at
+        self.previously_excluded = frozenset(previously_excluded)
+        self._lock = threading.Lock()
+        self._locks: dict[Hashable, threading.Lock] = {}
+        self._parts: dict[Hashable, Any] = {}
+
+    def _once(self, name: Hashable, make: Callable[[], T]) -> T:
+        # Each part has its own lock: the leaderboard does not wait for the verdicts.
+        with self._lock:
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
+            if name not in self._parts:
+                self._parts[name] = make()
+            return cast("T", self._parts[name])
+
+    # -- items
+
+    @property
+    def leaderboard(self) -> Leaderboard:
+        """The items, the best first."""
+        limits = self.limits
+        return self._once(
+            "leaderboard",
+            lambda: leaderboard(
+                self.fit, limits.intervals, limits.level, limits.scale, seed=limits.seed
+            ),
+        )
+
+    @property
+    def better(self) -> Floats | None:
+        """P(row i is better than row j) in the leaderboard's order; None of too many items."""
+        if len(self.fit.items) > LARGEST_COVARIANCE:
+            return None
+        return self._once("better", lambda: self.leaderboard.better)
+
+    @property
+    def n_groups(self) -> int:
+        """Into how many groups the items fall that were never compared with each other."""
+        t = self.fit.data.triples
+        return self._once(
+            "groups", lambda: int(np.unique(kernels.groups(t.winner, t.loser, t.n_items)).size)
+        )
+
+    @property
+    def stopping(self) -> Stopping:
+        """What is settled, and how many comparisons are still needed."""
+        limits = self.limits
+        return self._once(
+            "stopping",
+            lambda: stopping(self.fit, self.leaderboard, top_k=limits.top_k, seed=limits.seed),
+        )
+
+    # -- raters
+
+    @property
+    def raters(self) -> RaterReport:
+        """The raters with verdicts, if the model gives any."""
+        limits = self.limits
+        return self._once(
+            "raters",
+            lambda: rater_report(
+                self.fit,
+                limits.level,
+                false_rate=limits.false_rate,
+                least=limits.least,
+                threshold=limits.threshold,
+                before=self.previously_excluded,
+            ),
+        )
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are verdicts already, so that it costs nothing to ask for them."""
+        return "raters" in self._parts and gives_verdicts(self.fit)
+
+    @property
+    def judge(self) -> Analysis:
+        """The analysis that says whom to exclude: this one, or bbq's where the model cannot."""
+        fit = self._once("judge", lambda: judging_fit(self.fit))
+        if fit is self.fit:
+            return self
+        return self._once(
+            "judge's", lambda: Analysis(fit, self.limits, self.previously_excluded, at=self.at)
+        )
+
+    # -- what to compare next
+
+    def pairs(
+        self,
+        n: int = 50,
+        *,
+        goal: Goal = "ranking",
+        top_k: int | None = None,
+        among: Sequence[str] | None = None,
+        raters: Sequence[str] | None = None,
+    ) -> NextPairs:
+        """What to compare next, as in `next_pairs`; no rater is asked who is excluded here."""
+
+        def make() -> NextPairs:
+            exclude = None if raters is None else self.judge.raters.excluded
+            found = next_pairs(
+                self.fit, n, goal=goal, top_k=top_k, among=among, raters=raters, exclude=exclude,
+                seed=self.limits.seed,
+            )  # fmt: skip
+            if raters is not None and self.judge is not self:
+                found.warnings = (judged_elsewhere(self.fit), *found.warnings)
+            return found
+
+        listed = (None if names is None else tuple(names) for names in (among, raters))
+        return self._once(("pairs", n, goal, top_k, *listed), make)
+
+    def information_bits(self, items: Sequence[str]) -> float | None:
+        """What one more answer on these items would tell; None if one of them is not known."""
+        if not 1 < len(self.fit.items) <= LARGEST_COVARIANCE:
+            return None
+        return self._once("information", lambda: information_of(self.fit))(items)
