@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,3 +93,13 @@ def test_adapters_see_the_vocabulary_and_nothing_else(path: Path) -> None:
 
 def test_the_folder_of_the_adapters_is_not_a_package() -> None:
     assert not (ROOT / "adapters" / "__init__.py").exists()
+
+
+def test_the_sql_of_the_store_stands_in_the_store_alone() -> None:
+    statement = re.compile(
+        r"""["'](SELECT|INSERT|UPDATE|DELETE|CREATE)\b|\.execute(many|script)?\(|\bsqlite3\b|\.db\."""
+    )
+    for path in (*sources("bbq_plugin"), *sources("adapters")):
+        if path.parent != ROOT / "bbq_plugin" / "store":
+            found = statement.search(path.read_text(encoding="utf-8"))
+            assert found is None, f"{path} has {found and found[0]!r}: give the store a function"
