@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.store import Store
 from tests.live.folders import Folder
 
 if TYPE_CHECKING:
@@ -32,9 +31,3 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     yield made
     assert made.store.check() == []
     made.store.close()
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store(":memory:") as opened:
-        yield opened

@@ -27,7 +27,7 @@ from bbq_plugin.live.events import event_reader, take
 from bbq_plugin.live.ingest import Offer, ReadSoFar
 from bbq_plugin.store import Store
 from bbq_plugin.store.read import records_of
-from tests.live.stores import report, run
+from tests.store.stores import report, run
 from tests.waiting import HANG_S
 
 LEAD, TIRED, CARELESS = 100, 7, 8

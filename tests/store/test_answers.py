@@ -12,7 +12,7 @@ from bbq_plugin.data.records import Comparison, FullExport, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store import Store, columns
 from bbq_plugin.store.read import records_of
-from tests.live.answers import answer, held, ranking
+from tests.store.answers import answer, held, ranking
 
 # -- which record of an answer counts
 

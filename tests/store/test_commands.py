@@ -13,7 +13,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import Offer
-from tests.live.stores import filled, report, run, study
+from tests.store.stores import filled, report, run, study
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import Store, columns, holder, read_store, sources
 from bbq_plugin.store.schema import VERSION
 from bbq_plugin.store.transaction import SourceLog
-from tests.live.answers import answer, ranking
+from tests.store.answers import answer, ranking
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.report.history import history_rows
 from bbq_plugin.store import SourceEntry
-from tests.live.stores import HOSTILE_NAME, filled, report, run
+from tests.store.stores import HOSTILE_NAME, filled, report, run
 
 if TYPE_CHECKING:
     from pathlib import Path
