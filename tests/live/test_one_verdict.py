@@ -19,8 +19,8 @@ from bbq_plugin.cli.projects import Server
 from bbq_plugin.data.actions import FeedbackPlan
 from bbq_plugin.live.engine import Engine
 from tests.live.server.serving import serving
-from tests.live.stores import report, run
 from tests.live.test_excluded import BETWEEN, RECOVERED, SURELY_BAD, answers
+from tests.store.stores import report, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
