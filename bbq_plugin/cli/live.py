@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bbq_plugin.cli.settings import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.watch.log import LogFormat
+    from bbq_plugin.live.log import LogFormat
     from bbq_plugin.model.fit import Model
 
 
@@ -49,8 +49,8 @@ def watch(
     chosen = configured.load()
     for name in ("folder", "store", "out"):
         chosen.path(name)
-    from bbq_plugin.live.watch import Daemon, Log
-    from bbq_plugin.live.watch.daemon import Parts
+    from bbq_plugin.live.log import Log
+    from bbq_plugin.live.watch.daemon import Daemon
 
     warned: set[str] = set()
 
@@ -65,8 +65,11 @@ def watch(
     if chosen.feedback.push:
         server(chosen).place()
     log = Log(sys.stderr, cast("LogFormat", chosen.log_format))
-    parts = Parts(reach=lambda now, store, notice: server(now).open(store, notice=notice))
-    Daemon(chosen, configured.load, log, parts=parts).run(once=once)
+    daemon = Daemon(
+        chosen, configured.load, log,
+        reach=lambda now, store, notice: server(now).open(store, notice=notice),
+    )  # fmt: skip
+    daemon.run(once=once)
 
 
 # Longer than a start takes on a machine that has seen one.
@@ -158,11 +161,11 @@ def serve(
     _check_installed()
     from bbq_plugin.analysis import Limits
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.log import Log
     from bbq_plugin.live.secrets import read_secret
-    from bbq_plugin.live.server.app import Service
-    from bbq_plugin.live.server.connection import Connection
+    from bbq_plugin.live.server.app import Service, listening, run
     from bbq_plugin.live.server.guard import Rules
-    from bbq_plugin.live.server.running import listening, run
+    from bbq_plugin.live.server.project import ServedProject
 
     warn_of_readers(webhook_secret_file, page_token_file)
     rules = Rules(
@@ -184,25 +187,21 @@ def serve(
             options=options or known_options,
             limits=Limits(chosen.model.level, chosen.raters.false_rate, chosen.raters.least),
             base_url=_address(url or os.environ.get("LABEL_STUDIO_URL") or known_url),
-            tell=tell,
+            log=Log(sys.stderr),
         )
         if project is not None:
             feedback = chosen.feedback
             server = Server(project, store, url, token_file, configured.file, 30.0, moved=False)
             if feedback.push:
                 server.place()
-            connection = Connection(
-                engine,
+            service.project = ServedProject(
+                service, project,
                 lambda notice: server.open(engine.store, options, notice=notice),
-                tell,
-            )
-            stack.callback(connection.close)
-            connection.join(
-                service, project, tell,
                 reconcile_s=reconcile_s,
                 policy=feedback.policy() if feedback.push else None,
                 push_s=feedback.push_every_s,
             )  # fmt: skip
+            stack.callback(service.project.close)
         if rules.secret is None and not insecure_webhook:
             tell(
                 "no secret is set, so no event is taken: give --webhook-secret-file or "

@@ -17,6 +17,7 @@ from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, reader_of
 from bbq_plugin.live.excluded import excluded_in, keep_verdicts
+from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.live.updates import Update, update_between
 from bbq_plugin.live.votes import (
     AnyRequest,
@@ -117,12 +118,12 @@ class Hook:
         self._changes: list[Change] = []
         #: Comparisons that the engine knows of.
         self._n_stored = self._engine.store.counts().n_comparisons
-        #: How many changes there were, how many are fitted, and up to which somebody waits.
-        self._n_changes, self._n_fitted, self._n_wanted = int(self._n_stored > 0), 0, 0
+        #: How many changes there were, up to which of them a fit was started, and done.
+        self._n_changes, self._n_started, self._n_fitted = int(self._n_stored > 0), 0, 0
         self._failure: Exception | None = None
-        self._closing = False
-        self._worker = threading.Thread(target=self._follow, name="bbq-hook-fit", daemon=True)
-        self._worker.start()
+        self._closed = False
+        self._fitting = Job("hook-fit", self._follow, self._not_fitted)
+        self._fitting.start(due=self._n_stored > 0)
         self._commits: GroupCommit[AnyRequest] = GroupCommit(
             self._engine.store,
             lambda transaction, requests: write_requests(transaction, requests, clock()),
@@ -262,9 +263,9 @@ class Hook:
                 self._failure = None
                 self._n_changes += 1
             target = self._n_changes
-            self._n_wanted = max(self._n_wanted, target)
-            self._news.notify_all()
-            self._news.wait_for(lambda: self._n_fitted >= target or not self._worker.is_alive())
+            if self._n_started < target:
+                self._fitting.wake(urgent=True)
+            self._news.wait_for(lambda: self._n_fitted >= target or not self._fitting.is_alive())
             if self._failure is not None:
                 raise self._failure
 
@@ -273,10 +274,10 @@ class Hook:
         self.check_not_inside("close")
         self._check_process()
         self._commits.close()
+        self._fitting.stop(finish=True)
         with self._news:
-            first, self._closing = not self._closing, True
+            first, self._closed = not self._closed, True
             self._news.notify_all()
-        self._worker.join()
         if first:
             try:
                 self._keep_verdicts()
@@ -304,36 +305,30 @@ class Hook:
         with self._news:
             self._changes.append(change)
             self._n_changes += 1
+            self._fitting.wake()
+
+    def _follow(self) -> Next:
+        inside.set(self)
+        with self._news:
+            self._n_started = self._n_changes
+        if self._n_fitted < self._n_started:
+            self._refit()
+            self._done(None)
+        return self._rest()
+
+    def _not_fitted(self, error: Exception) -> Next:
+        _log.error("the votes are stored, but could not be fitted", exc_info=error)
+        self._done(error)
+        return self._rest()
+
+    def _done(self, failure: Exception | None) -> None:
+        with self._news:
+            self._n_fitted, self._failure = self._n_started, failure
             self._news.notify_all()
 
-    def _follow(self) -> None:
-        inside.set(self)
-        not_before = 0.0
-        while (target := self._next_change(not_before)) is not None:
-            begin = time.monotonic()
-            failure = None
-            try:
-                self._refit()
-            except Exception as error:  # noqa: BLE001 (flush() raises it)
-                _log.exception("the votes are stored, but could not be fitted")
-                failure = error
-            end = time.monotonic()
-            not_before = max(begin + self._refresh_every_s, end + (end - begin))
-            with self._news:
-                self._n_fitted, self._failure = target, failure
-                self._news.notify_all()
-
-    def _next_change(self, not_before: float) -> int | None:
-        """Wait until there is something to fit; up to which change, or None at the end."""
-        with self._news:
-            while True:
-                behind = self._n_fitted < self._n_changes
-                rest_s = not_before - time.monotonic()
-                if behind and (rest_s <= 0 or self._closing or self._n_fitted < self._n_wanted):
-                    return self._n_changes
-                if self._closing:
-                    return None
-                self._news.wait(rest_s if behind else None)
+    def _rest(self) -> Next:
+        spent_s = self._fitting.spent_s
+        return Next(max(self._refresh_every_s - spent_s, spent_s))
 
     def _refit(self) -> None:
         with self._news:

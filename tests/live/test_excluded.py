@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,16 +13,16 @@ from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.excluded import excluded_in, keep_verdicts
+from bbq_plugin.live.feedback.rounds import Pusher
+from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.view import View
-from bbq_plugin.live.watch.log import Log
-from bbq_plugin.live.watch.pushing import Pushing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.feedback.connection import Opened
+    from bbq_plugin.live.feedback.rounds import Opened
     from bbq_plugin.store import Store
 
 # So many good answers of somebody who has guessed 40 times before.
@@ -72,10 +71,10 @@ def in_the_daemon(store: Path, n_good: int) -> frozenset[str]:
     with Engine(store) as engine:
         engine.add(answers(n_good))
         engine.refresh(full=True)
-        pushing = Pushing(load(None, {}, {}), engine.store, nobody, Log(io.StringIO(), "text"))
-        pushing.offer(Analysis(engine.fit, previously_excluded=excluded_in(engine.store)))
+        pusher = Pusher(load(None, {}, {}), engine.store, nobody, Problems())
+        pusher.offer(Analysis(engine.fit, previously_excluded=excluded_in(engine.store)))
         with pytest.raises(RemoteError, match="no server"):
-            pushing.now()
+            pusher.now()
         return excluded_in(engine.store)
 
 

@@ -1,35 +1,40 @@
-"""Feedback with nobody at hand: a plan after each refresh, and of it what a policy allows."""
+"""Feedback in the background: a plan after each refresh, and of it what a policy allows."""
 
 from __future__ import annotations
 
 import threading
-import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bbq_plugin.data.actions import FeedbackPlan
-from bbq_plugin.errors import BBQError
-from bbq_plugin.live.feedback.push import apply, make_plan, settle
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.live.excluded import keep_verdicts
+from bbq_plugin.live.feedback.push import apply, goals_of, make_plan, settle
+from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.report.tables import counts_line
-from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
+    from bbq_plugin.analysis import Analysis
+    from bbq_plugin.config import Settings
     from bbq_plugin.data.actions import ActionResult, Policy
+    from bbq_plugin.live.log import Problems
     from bbq_plugin.protocols import FeedbackGoals, Project
+    from bbq_plugin.store import Store
     from bbq_plugin.store.remote import Memory
 
-__all__ = [
-    "Round",
-    "Rounds",
-    "act",
-]
+    Opened = AbstractContextManager[tuple[Project, Memory]]
+    #: Opens the project of these settings, with what the store knows of it; hears of retries.
+    Reach = Callable[[Settings, Store, Callable[[str], None]], Opened]
+
+__all__ = ["OpenProject", "Pusher", "Round", "Rounds", "act"]
 
 HELD = (
-    "everything was put back by hand, so nothing is carried out without asking until somebody "
-    "carries out a plan by hand again"
+    "all changes were undone by hand, so nothing is written automatically until a plan is applied "
+    "by hand again"
 )
 
 # What the budget had no room for is looked at again so much later, even if nothing else happens.
@@ -37,12 +42,56 @@ _LATER_S = 900.0
 # A plan reads the whole project: a quarter of the time at most its server is asked for that.
 _REST = 3.0
 
-_LONGEST_STOP_S = 5.0
+_STOP_S = 5.0
+
+
+class OpenProject:
+    """A project that stays open while a program runs; opened when it is first needed.
+
+    `open_` gets whom to tell of requests that are tried again. The server's outage is one problem,
+    however often and for whatever purpose the project is needed meanwhile.
+    """
+
+    def __init__(
+        self, open_: Callable[[Callable[[str], None]], Opened], problems: Problems
+    ) -> None:
+        self._open, self._problems = open_, problems
+        self._stack = ExitStack()
+        self._opened: tuple[Project, Memory] | None = None
+        # One request at a time: a pull and a plan would see each other's half.
+        self._lock = threading.RLock()
+        self._purpose = ""
+        #: The purposes that failed the last time: reading may work when writing does not.
+        self._failing: set[str] = set()
+
+    def use(self, work: Callable[[Project, Memory], None], purpose: str = "feedback") -> None:
+        """Do something with the project."""
+        with self._lock:
+            self._purpose = purpose
+            try:
+                if self._opened is None:
+                    self._opened = self._stack.enter_context(self._open(self._retried))
+                work(*self._opened)
+            except RemoteError as error:
+                self._retried(str(error))
+                raise
+            if purpose in self._failing:
+                self._failing.remove(purpose)
+                self._problems.over("server")
+
+    def _retried(self, reason: str) -> None:
+        if "server" not in self._problems and self._purpose not in self._failing:
+            self._problems.report("server", reason)
+        self._failing.add(self._purpose)
+
+    def close(self) -> None:
+        """Let the project go."""
+        self._stack.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was done, and the plan that is left for somebody to look at."""
+    """What was applied, and the plan that is left for a person to look at."""
 
     plan: FeedbackPlan
     done: tuple[ActionResult, ...] = ()
@@ -51,17 +100,17 @@ class Round:
 
     @property
     def n_done(self) -> int:
-        """How many actions were carried out."""
+        """How many actions were applied."""
         return sum(one.left is None for one in self.done)
 
-    def told(self) -> str:
-        """Say it in a line."""
-        left = counts_line(self.plan.actions)
-        if self.n_done == 0:
-            held = f" ({HELD})" if HELD in self.plan.notes else ""
-            return f"planned, not written: {left}{held}"
-        done = counts_line(one.action for one in self.done if one.left is None)
-        return f"{self.n_done:,} actions were carried out ({done}); planned, not written: {left}"
+    def fields(self) -> dict[str, str | None]:
+        """The fields of its event in the log."""
+        applied = [one.action for one in self.done if one.left is None]
+        return {
+            "done": counts_line(applied) if applied else None,
+            "planned": counts_line(self.plan.actions),
+            "note": "; ".join(self.plan.notes) or None,
+        }
 
 
 def act(
@@ -71,7 +120,7 @@ def act(
     policy: Policy,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Round:
-    """Plan, and carry out what the policy allows, each write on record before it is done."""
+    """Plan, and apply what the policy allows, each write on record before it is done."""
     settle(project, memory)
     plan = make_plan(project, memory, goals)
     if policy.kinds and memory.held:
@@ -94,61 +143,96 @@ def act(
 
 
 class Rounds:
-    """A thread that acts soon after it is asked to, at most every so often.
+    """Acts in the background soon after it is asked to, at most every so often.
 
-    `act` says whether there is more to do later, though nobody asks. What goes wrong is told once
-    through `failed`, and tried again.
+    `act` gets what says whether to stop after the action in hand, and returns None if it could not
+    act now and is to be called again. What it raises is a problem, and is tried again.
     """
 
     def __init__(
-        self, act: Callable[[], bool], every_s: float, failed: Callable[[str], None]
+        self,
+        act: Callable[[Callable[[], bool]], Round | None],
+        every_s: float,
+        problems: Problems,
     ) -> None:
-        self._act, self._every_s, self._failed = act, every_s, failed
-        self._stop = threading.Event()
-        self._asked = threading.Event()
-        self._problem: str | None = None
-        self._thread = threading.Thread(target=self._run, name="bbq-push", daemon=True)
+        self._act, self._every_s, self._problems = act, every_s, problems
+        self._job = Job("push", self._work, self._failed)
+        self._last: dict[str, str | None] = {}
 
     def start(self) -> None:
         """Begin to wait."""
-        self._thread.start()
+        self._job.start()
 
     def soon(self) -> None:
         """Say that there are new verdicts."""
-        self._asked.set()
-
-    def stopping(self) -> bool:
-        """Say whether writing has to end after the action in hand."""
-        return self._stop.is_set()
+        self._job.wake()
 
     def stop(self) -> None:
         """End after the action in hand; a request that hangs is not waited for."""
-        self._stop.set()
-        self._asked.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=_LONGEST_STOP_S)
+        self._job.stop(_STOP_S)
 
-    def _run(self) -> None:
-        again_s: float | None = None
-        while True:
-            self._asked.wait(again_s)
-            if self._stop.is_set():
-                return
-            self._asked.clear()
-            begun = time.monotonic()
-            try:
-                again_s = max(_LATER_S, self._every_s) if self._act() else None
-                self._problem = None
-            except Exception as error:  # noqa: BLE001 (whatever it is, the rest goes on)
-                again_s = 0.0
-                self._tell(error)
-            rest_s = _REST * (time.monotonic() - begun)
-            if self._stop.wait(max(self._every_s, rest_s)):
-                return
+    def now(self) -> Round | None:
+        """Act at once, in the caller's thread."""
+        done = self._act(self._job.stopping)
+        if done is not None and (done.fields() != self._last or done.done):
+            self._last = done.fields()
+            self._problems.log("feedback", **self._last)
+        return done
 
-    def _tell(self, error: Exception) -> None:
-        known = isinstance(error, BBQError)
-        problem = plain(str(error)) if known else f"{type(error).__name__}: {plain(str(error))}"
-        if problem != self._problem and not self._stop.is_set():
-            self._failed(problem)
-        self._problem = problem
+    def _work(self) -> Next:
+        done = self.now()
+        self._problems.over("feedback")
+        if done is None:
+            return self._rest(again_s=0.0)
+        return self._rest(again_s=max(_LATER_S, self._every_s) if done.short else None)
+
+    def _failed(self, error: Exception) -> Next:
+        if not self._job.stopping():
+            self._problems.report("feedback", error, retry_s=self._every_s)
+        return self._rest(again_s=0.0)
+
+    def _rest(self, again_s: float | None) -> Next:
+        return Next(max(self._every_s, _REST * self._job.spent_s), again_s)
+
+
+class Pusher:
+    """The daemon's feedback: the verdicts of the newest analysis, on their way to the project."""
+
+    def __init__(self, settings: Settings, store: Store, reach: Reach, problems: Problems) -> None:
+        self._store = store
+        self._policy = settings.feedback.policy()
+        self._project = OpenProject(lambda notice: reach(settings, store, notice), problems)
+        self._rounds = Rounds(self._act, settings.feedback.push_every_s, problems)
+        self._analysis: Analysis | None = None
+
+    def start(self) -> None:
+        """Begin to wait for an analysis."""
+        self._rounds.start()
+
+    def offer(self, analysis: Analysis) -> None:
+        """Take over an analysis, under the names that the labelling project knows."""
+        self._analysis = analysis
+        self._rounds.soon()
+
+    def now(self) -> None:
+        """Act at once, for a daemon that is about to leave."""
+        self._rounds.now()
+
+    def stop(self) -> None:
+        """End after the action in hand."""
+        self._rounds.stop()
+        self._project.close()
+
+    def _act(self, stopping: Callable[[], bool]) -> Round | None:
+        analysis = self._analysis
+        if analysis is None:
+            return None
+        goals = goals_of(analysis)
+        keep_verdicts(self._store, analysis)
+        found: list[Round] = []
+        self._project.use(
+            lambda project, memory: found.append(
+                act(project, memory, goals, self._policy, stopping)
+            )
+        )
+        return found[0]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.live.server.guard import Rules
-    from bbq_plugin.live.server.plans import Feedback
+    from bbq_plugin.live.server.project import Feedback
     from bbq_plugin.live.server.view import View
     from bbq_plugin.live.server.webhook import Webhook
     from bbq_plugin.model import Fit

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.stopping import told_apart
 from bbq_plugin.live.excluded import excluded_in, keep_verdicts
+from bbq_plugin.live.log import Problems
+from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
 from bbq_plugin.report.summary import StopSection, stop_section
 
@@ -33,8 +35,6 @@ __all__ = [
 MATRIX = 16
 # A share of the time at most: whoever sends or looks needs the rest.
 _SHARE = 0.2
-
-_LONGEST_WAIT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -60,67 +60,46 @@ def outlook(analysis: Analysis) -> Outlook:
 
 
 class Outlooks:
-    """A thread that makes an outlook of the newest analysis when a page asks for it."""
+    """Makes an outlook of the newest analysis, in the background, when a page asks for it."""
 
     def __init__(
         self,
         newest: Callable[[], Analysis | None],
         on_news: Callable[[], None],
-        tell: Callable[[str], None] = lambda _: None,
+        problems: Problems,
     ) -> None:
-        self._newest, self._on_news, self._tell = newest, on_news, tell
+        self._newest, self._on_news, self._problems = newest, on_news, problems
         self._last: Outlook | None = None
         # The analysis it is of, which may go: it holds all answers.
         self._of: weakref.ref[Analysis] | None = None
-        self._problem: str | None = None
-        self._wanted = threading.Event()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bbq-outlook", daemon=True)
+        self.job = Job("outlook", self._make, self._failed)
 
     def last(self) -> Outlook | None:
         """The last one there is; a newer one will follow, if there is something new."""
         if not self._is_of(self._newest()):
-            self._wanted.set()
+            self.job.wake()
         return self._last
 
     def _is_of(self, analysis: Analysis | None) -> bool:
         return analysis is None or (self._of is not None and self._of() is analysis)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, after what is under way."""
-        self._stop.set()
-        self._wanted.set()
-        if self._thread.is_alive():
-            self._thread.join(_LONGEST_WAIT_S)
-
-    def _run(self) -> None:
-        while True:
-            self._wanted.wait()
-            self._wanted.clear()
-            if self._stop.is_set():
-                return
-            begun = time.monotonic()
-            self._make()
-            spent = time.monotonic() - begun
-            self._stop.wait(spent * (1 / _SHARE - 1))
-
-    def _make(self) -> None:
+    def _make(self) -> Next:
         analysis = self._newest()
         if analysis is None or self._is_of(analysis):
-            return
-        try:
-            self._last = outlook(analysis)
-        except Exception as error:  # noqa: BLE001 (the leaderboard is there without it)
-            problem = f"{type(error).__name__}: {error}"
-            if problem != self._problem:
-                self._tell(f"when to stop could not be worked out: {problem}")
-            self._problem = problem
+            return Next()
+        # Of one that fails as well: it is not tried again.
         self._of = weakref.ref(analysis)
+        self._last = outlook(analysis)
+        self._problems.over("outlook")
+        return self._rest()
+
+    def _failed(self, error: Exception) -> Next:
+        self._problems.report("outlook", error)
+        return self._rest()
+
+    def _rest(self) -> Next:
         self._on_news()
+        return Next(self.job.spent_s * (1 / _SHARE - 1))
 
 
 # While answers come, the leaderboard is put on record no more often than this.
@@ -134,12 +113,12 @@ class View:
         self,
         engine: Engine,
         limits: Limits = Limits(),  # noqa: B008 (a frozen value)
-        tell: Callable[[str], None] = lambda _: None,
+        problems: Problems | None = None,
     ) -> None:
         self.engine, self.limits = engine, limits
         self.analysis: Analysis | None = None
         #: When to stop.
-        self.outlooks = Outlooks(lambda: self.analysis, self.touch, tell)
+        self.outlooks = Outlooks(lambda: self.analysis, self.touch, problems or Problems())
         #: Goes up with everything that the page may show anew; no number of an earlier start.
         self.number = time.time_ns() // 1_000_000
         self._counting = threading.Lock()

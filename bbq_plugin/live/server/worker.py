@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import BBQError, DataError
 from bbq_plugin.live.events import take
+from bbq_plugin.live.log import Problems, reason_of
+from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.store import events
 from bbq_plugin.store.schema import blames_store
 from bbq_plugin.text import plain
@@ -50,76 +51,44 @@ class Worker:
         given: Callable[[], Collection[tuple[int, int]]] = frozenset,
         on_fit: Callable[[], None] = lambda: None,
         on_partial: Callable[[], None] = lambda: None,
-        tell: Callable[[str], None] = lambda _: None,
+        problems: Problems | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self.engine, self.reader, self.tool = engine, reader, tool
-        self._given, self._on_fit, self._on_partial, self._tell = given, on_fit, on_partial, tell
+        self._given, self._on_fit, self._on_partial = given, on_fit, on_partial
+        self._problems = problems or Problems()
         #: The project whose events are taken; None: those of all.
         self.project: str | None = None
-        self._problem: str | None = None
-        #: When the priors may be estimated anew, on that clock.
+        #: When the priors may be estimated again, on that clock.
         self._estimate_from = 0.0
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bbq-worker", daemon=True)
+        self.job = Job("worker", self._turn, self._failed, clock=clock)
 
     def start(self) -> None:
         """Begin, with events that an earlier run has left or refused."""
         events.retry_refused(self.engine.store)
-        self._wake.set()
-        self._thread.start()
+        self.job.start(due=True)
 
-    def wake(self) -> None:
-        """Say that there is something to do."""
-        self._wake.set()
-
-    def stop(self) -> None:
-        """End after the batch under way; what is left waits on disk."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._wake.wait(self._until_estimate_s())
-            self._wake.clear()
-            if self._stop.is_set():
-                return
-            try:
-                self._turn()
-                self._problem = None
-            except Exception as error:  # noqa: BLE001 (whatever it is, events go on coming)
-                self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        """Say so once; what waits on disk is tried again after a pause."""
-        known = isinstance(error, BBQError)
-        problem = plain(str(error)) if known else f"{type(error).__name__}: {plain(str(error))}"
-        if problem != self._problem:
-            self._tell(f"events could not be worked off: {problem}")
-        self._problem = problem
-        self._stop.wait(_LONGEST_PAUSE_S)
+    def _failed(self, error: Exception) -> Next:
+        """What waits on disk is tried again after a pause."""
+        self._problems.report("events", error)
         try:
-            if events.waiting_events(self.engine.store, 1):
-                self._wake.set()
+            waiting = bool(events.waiting_events(self.engine.store, 1))
         except BBQError:
-            self._wake.set()
+            waiting = True
+        return Next(_LONGEST_PAUSE_S, 0.0 if waiting else self._until_estimate_s())
 
-    def _turn(self) -> None:
+    def _turn(self) -> Next:
         begun = self._clock()
-        while not self._stop.is_set():
-            if not self.work():
-                break
-            if self._clock() - begun > _REFRESH_S:
-                self._wake.set()
-                break
+        more = False
+        while not self.job.stopping() and not more and self.work():
+            more = self._clock() - begun > _REFRESH_S
         self.follow()
+        self._problems.over("events")
         # A quarter of the time at most: whoever sends or looks needs the rest.
         spent = self._clock() - begun
-        self._stop.wait(min(max(_REFRESH_S - spent, 3 * spent), _LONGEST_PAUSE_S))
+        rest_s = min(max(_REFRESH_S - spent, 3 * spent), _LONGEST_PAUSE_S)
+        return Next(rest_s, 0.0 if more else self._until_estimate_s())
 
     def follow(self) -> None:
         """Let the fit follow the answers, if there are any; the priors not as often."""
@@ -171,7 +140,7 @@ class Worker:
                 self._check_project(one)
                 news.append((own, one))
             except Exception as error:  # noqa: BLE001 (no event may hold up the others)
-                refused[own] = _reason(error)
+                refused[own] = reason_of(error)
         return news, refused
 
     def _check_project(self, news: ParsedEvent) -> None:
@@ -187,7 +156,7 @@ class Worker:
         except Exception as error:
             if blames_store(error):
                 raise
-            self._store([], [own], {own: _reason(error)})
+            self._store([], [own], {own: reason_of(error)})
 
     def _store(
         self, news: Iterable[ParsedEvent], ids: Iterable[int], refused: dict[int, str]
@@ -207,8 +176,4 @@ class Worker:
                 events.refuse_events(transaction, reasons)
             self.engine.apply(transaction.change)
         for reason in dict.fromkeys(reasons.values()):
-            self._tell(f"an event was refused and is kept: {reason}")
-
-
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, BBQError) else f"{type(error).__name__}: {error}"
+            self._problems.log("event_refused", reason=reason)

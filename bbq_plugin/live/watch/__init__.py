@@ -1,6 +1,1 @@
-"""The daemon: a folder is watched, what arrives is read, and the results are written anew."""
-
-from bbq_plugin.live.watch.daemon import Daemon
-from bbq_plugin.live.watch.log import Log
-
-__all__ = ["Daemon", "Log"]
+"""The daemon: it watches a folder, reads what arrives and rewrites the results."""

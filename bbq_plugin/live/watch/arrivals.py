@@ -11,13 +11,13 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.log import Problems
 from bbq_plugin.live.watch.notifier import Polling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from bbq_plugin.live.watch.log import Field
     from bbq_plugin.live.watch.notifier import Hint, Notifier
 
 # What programs call a file that they are still writing.
@@ -160,7 +160,7 @@ _MANY_HINTS = 1000
 _SCAN_SHARE = 0.1
 
 
-class Stop(Protocol):
+class StopEvent(Protocol):
     """Anything that knows whether to stop, such as `threading.Event`."""
 
     def is_set(self) -> bool:
@@ -177,25 +177,25 @@ class Waits:
     rescan_s: float = 30.0
 
 
-class Bell:
-    """Wakes whoever waits. `ring` may be called by other threads and by signal handlers."""
+class Wakeup:
+    """Ends a wait; `set` may be called by other threads and by signal handlers."""
 
     def __init__(self) -> None:
         # `put` of this queue alone is safe in a signal handler; an Event's lock is not.
-        self._rung: SimpleQueue[None] = SimpleQueue()
+        self._calls: SimpleQueue[None] = SimpleQueue()
 
-    def ring(self) -> None:
-        """Wake the one who waits, now or as soon as they wait."""
-        self._rung.put(None)
+    def set(self) -> None:
+        """End the wait in progress, or the next one."""
+        self._calls.put(None)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for a ring; say whether there was one. Rings that came together count as one."""
+        """Wait; whether `set` was called. Several calls end one wait."""
         try:
-            self._rung.get(timeout=max(timeout_s, 0.0))
+            self._calls.get(timeout=max(timeout_s, 0.0))
         except Empty:
             return False
-        while not self._rung.empty():
-            self._rung.get()
+        while not self._calls.empty():
+            self._calls.get()
         return True
 
 
@@ -215,7 +215,7 @@ class _Pending:
         return min(self.changed_s + waits.settle_s, self.waiting_s + waits.max_delay_s)
 
 
-class Notices:
+class Arrivals:
     """Watches one folder and gathers what has arrived into batches."""
 
     def __init__(
@@ -227,19 +227,19 @@ class Notices:
         left_out: NotWatched | None = None,
         recursive: bool = True,
         fall_back: bool = True,
-        log: Callable[..., None] | None = None,
+        problems: Problems | None = None,
         clock: Callable[[], float] = time.monotonic,
-        bell: Bell | None = None,
+        wakeup: Wakeup | None = None,
     ) -> None:
         """`fall_back`: where the system's events cannot be had, look by ourselves instead."""
         self.folder = folder
         self.waits = waits
         self.left_out = NotWatched() if left_out is None else left_out
-        self.bell = Bell() if bell is None else bell
+        self.wakeup = wakeup or Wakeup()
         self._notifier = notifier
         self._recursive = recursive
         self._fall_back = fall_back
-        self._log = log or _silent
+        self._problems = problems or Problems()
         self._clock = clock
         self._top = os.path.join(os.fspath(folder), "")  # noqa: PTH118 (Path drops the slash)
         self._lock = threading.Lock()
@@ -248,7 +248,6 @@ class Notices:
         self._offered: dict[str, Stamp] = {}
         self._faults: dict[str, str] = {}
         self._folder_id: tuple[int, int] | None = None
-        self._gone = False
         self._restart = True
         self._last_change_s = self._next_scan_s = clock()
 
@@ -260,11 +259,11 @@ class Notices:
             first = not self._hints
             self._hints[path] = what
         if first:
-            self.bell.ring()
+            self.wakeup.set()
 
     # -- what happens in the daemon's thread
 
-    def wait(self, stop: Stop, until_s: float | None = None) -> list[Offer]:
+    def wait(self, stop: StopEvent, until_s: float | None = None) -> list[Offer]:
         """Wait for the next batch, at most until this moment of the clock; stopped: no batch."""
         while not stop.is_set():
             offers = self.gather()
@@ -272,8 +271,8 @@ class Notices:
             if offers or (until_s is not None and now_s >= until_s):
                 return offers
             wake_s = self._wake_s() if until_s is None else min(self._wake_s(), until_s)
-            if self.bell.wait(wake_s - now_s) and not stop.is_set():
-                self.bell.wait(_GATHER_S)
+            if self.wakeup.wait(wake_s - now_s) and not stop.is_set():
+                self.wakeup.wait(_GATHER_S)
         return []
 
     def gather(self) -> list[Offer]:
@@ -342,11 +341,17 @@ class Notices:
         for known_files in (self._pending, self._offered):
             for name in [name for name in known_files if name not in found.files]:
                 del known_files[name]
-        for name, fault in found.faults.items():
-            if self._faults.get(name) != fault:
-                self._log("folder_unreadable", folder=ledger_name(name) or ".", reason=fault)
-        self._faults = found.faults
+        self._report_faults(found.faults)
         self._next_scan_s = now_s + self._scan_every_s(self._clock() - now_s)
+
+    def _report_faults(self, faults: dict[str, str]) -> None:
+        for name in self._faults.keys() - faults.keys():
+            self._problems.over(f"folder {name}", event="folder_readable", folder=_shown(name))
+        for name, fault in faults.items():
+            self._problems.report(
+                f"folder {name}", fault, event="folder_unreadable", folder=_shown(name)
+            )
+        self._faults = faults
 
     def _scan_every_s(self, took_s: float) -> float:
         if self._folder_id is not None and not isinstance(self._notifier, Polling):
@@ -362,12 +367,13 @@ class Notices:
             folder_id = None
         if folder_id == self._folder_id and not self._restart and self._notifier.is_alive():
             return
+        shown = str(self.folder)
         if folder_id is None:
-            if not self._gone:
-                self._log("folder_gone", folder=str(self.folder))
-        elif self._folder_id is not None or self._gone:
-            self._log("folder_back", folder=str(self.folder))
-        self._gone = folder_id is None
+            self._problems.report("folder", "it is gone", event="folder_gone", folder=shown)
+        elif self._folder_id is not None:
+            self._problems.log("folder_back", folder=shown)
+        else:
+            self._problems.over("folder", event="folder_back", folder=shown)
         self._notifier.stop()
         self._folder_id, self._restart = folder_id, False
         if folder_id is not None:
@@ -382,7 +388,7 @@ class Notices:
         except OSError as error:
             if not self._fall_back:
                 raise
-            self._log("polling", reason=f"no events from the system ({error})")
+            self._problems.log("polling", reason=f"no events from the system ({error})")
             self._notifier = Polling()
 
     def _ready(self, now_s: float) -> list[Offer]:
@@ -430,5 +436,5 @@ class Notices:
         return min(due_s, self._next_scan_s)
 
 
-def _silent(event: str, **fields: Field) -> None:
-    """Tell nobody."""
+def _shown(name: str) -> str:
+    return ledger_name(name) or "."

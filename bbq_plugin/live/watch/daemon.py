@@ -14,19 +14,19 @@ from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import ReadSoFar
+from bbq_plugin.live.log import Problems
 from bbq_plugin.live.outputs import Outputs, analysed, output_key
-from bbq_plugin.live.watch.arrivals import Bell, Notices, NotWatched, Waits
+from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Waits, Wakeup
 from bbq_plugin.live.watch.notifier import Polling, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from bbq_plugin.config import Settings
+    from bbq_plugin.live.feedback.rounds import Pusher, Reach
     from bbq_plugin.live.ingest import Exports, Offer, Outcome
-    from bbq_plugin.live.watch.log import Log, LogFormat
-    from bbq_plugin.live.watch.notifier import Choice, Notifier
-    from bbq_plugin.live.watch.pushing import Pushing, Reach
+    from bbq_plugin.live.log import Log, LogFormat
+    from bbq_plugin.live.watch.notifier import NotifierChoice
     from bbq_plugin.model.fit import Model
 
 
@@ -48,73 +48,6 @@ def handled(stop: Callable[[], None], reread: Callable[[], None]) -> Iterator[No
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-class Parts:
-    """The engine, the eyes and the hands of the daemon."""
-
-    def __init__(
-        self, wall_clock: Callable[[], float] = time.time, reach: Reach | None = None
-    ) -> None:
-        """`wall_clock` gives the seconds since 1970 that go on record.
-
-        `reach` opens the labelling project that feedback goes to.
-        """
-        self.wall_clock = wall_clock
-        self.reach = reach
-
-    def engine(self, settings: Settings) -> Engine:
-        """Open the store for writing, or say who writes it."""
-        return Engine(
-            settings.path("store"),
-            model=cast("Model", settings.model.model),
-            priors=settings.model.fit_priors(),
-            reading=reading_of(settings),
-            clock=self.wall_clock,
-        )
-
-    def checked_folder(self, settings: Settings) -> Path:
-        """Get the folder to watch; at the start it has to be there."""
-        folder = settings.path("folder")
-        if not folder.is_dir():
-            raise DataError(f"{folder}: there is no such folder to watch; make it, or name another")
-        return folder
-
-    def notices(
-        self,
-        settings: Settings,
-        log: Log,
-        clock: Callable[[], float],
-        bell: Bell,
-        *,
-        once: bool = False,
-    ) -> Notices:
-        """Watch the folder; `once`: look at it, with no need for events."""
-        folder = settings.path("folder").absolute()
-        choice = cast("Choice", settings.observer)
-        notifier: Notifier
-        notifier, why = (Polling(), None) if once else chosen(choice, folder)
-        if why is not None:
-            log("polling", reason=why)
-        return Notices(
-            folder,
-            notifier,
-            waits=waits_of(settings, once=once),
-            left_out=left_out(settings, folder),
-            recursive=settings.recursive,
-            fall_back=choice == "auto",
-            log=log,
-            clock=clock,
-            bell=bell,
-        )
-
-    def pushing(self, settings: Settings, engine: Engine, log: Log) -> Pushing | None:
-        """What takes verdicts back into the project, if that is wanted."""
-        if not settings.feedback.push or self.reach is None:
-            return None
-        from bbq_plugin.live.watch.pushing import Pushing  # noqa: PLC0415 (only if wanted)
-
-        return Pushing(settings, engine.store, self.reach, log)
 
 
 def reading_of(settings: Settings) -> ReadSoFar:
@@ -141,11 +74,6 @@ def waits_of(settings: Settings, *, once: bool = False) -> Waits:
     )
 
 
-def left_out(settings: Settings, folder: Path) -> NotWatched:
-    """What of our own lies in the watched folder."""
-    return NotWatched.below(folder, store=settings.store, out=settings.out, outputs=OUTPUTS)
-
-
 # What may be missing for a while: space, a disk, a mount.
 PASSING = (StoreError, OSError)
 
@@ -166,17 +94,24 @@ class Daemon:
         reload: Callable[[], Settings],
         log: Log,
         *,
-        parts: Parts | None = None,
+        reach: Reach | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        """`reload` gives the settings anew on SIGHUP; `parts` is what it is put together from."""
+        """`reload` gives the settings again on SIGHUP, `reach` opens the project for feedback.
+
+        `wall_clock` gives the seconds since 1970 that go on record.
+        """
         self.settings = settings
         self._reload = reload
         self._log = log
-        self._parts = parts or Parts()
+        self._reach = reach
         self._clock = clock
-        self._bell = Bell()
-        self._pushing: Pushing | None = None
+        self._wall_clock = wall_clock
+        self._wakeup = Wakeup()
+        self._pusher: Pusher | None = None
+        #: What does not work at present.
+        self.problems = Problems(log, wall_clock)
         self._stopping = False
         self._rereading = False
         self._once = False
@@ -195,12 +130,12 @@ class Daemon:
     def stop(self) -> None:
         """Finish the batch in hand and leave."""
         self._stopping = True
-        self._bell.ring()
+        self._wakeup.set()
 
     def reread(self) -> None:
         """Read the configuration again as soon as the batch in hand is done."""
         self._rereading = True
-        self._bell.ring()
+        self._wakeup.set()
 
     def is_set(self) -> bool:
         """Say whether waiting has to end."""
@@ -222,25 +157,27 @@ class Daemon:
 
     def _run(self) -> None:
         store = self.settings.path("store")
-        folder = self._parts.checked_folder(self.settings)
+        folder = self.settings.path("folder")
+        if not folder.is_dir():
+            raise DataError(f"{folder}: there is no such folder to watch; make it, or name another")
         self.settings.feedback.check()
         _, notes = output_key(self.settings)
         for note in notes:
             self._log("note", text=note)
-        self._engine = self._parts.engine(self.settings)
+        self._engine = self._opened_engine(self.settings)
         try:
             self._store_inode = store.stat().st_ino
             n = self._engine.store.counts().n_comparisons
             self._log("started", folder=str(folder), store=str(store), comparisons=n)
-            self._notices = self._noticing()
+            self._arrivals = self._watching()
             self._push()
             try:
                 self._loop()
-                if self._once and self._pushing is not None and not self._stopping:
-                    self._pushing.now()
+                if self._once and self._pusher is not None and not self._stopping:
+                    self._pusher.now()
             finally:
                 self._end_push()
-                self._notices.close()
+                self._arrivals.close()
         finally:
             self._engine.close()
 
@@ -249,36 +186,67 @@ class Daemon:
             if self._rereading:
                 self._rereading = False
                 self._take_over()
-            offers = self._notices.wait(self, self._due_s())
+            offers = self._arrivals.wait(self, self._due_s())
             if offers and not self._ingest(offers):
                 continue
             if self._is_due(after_batch=bool(offers)):
                 self._update(full=self._once or not self._stale)
-            if self._once and self._notices.is_idle() and not self._stale:
+            if self._once and self._arrivals.is_idle() and not self._stale:
                 break
         if self._stale and self._has_read and not self._once:
             # The files that were read before the signal belong into the results.
             self._update(full=False)
 
+    def _opened_engine(self, settings: Settings) -> Engine:
+        """Open the store for writing, or say who writes it."""
+        return Engine(
+            settings.path("store"),
+            model=cast("Model", settings.model.model),
+            priors=settings.model.fit_priors(),
+            reading=reading_of(settings),
+            clock=self._wall_clock,
+        )
+
+    def _watching(self) -> Arrivals:
+        """Watch the folder; once, it is looked at with no need for events."""
+        settings = self.settings
+        folder = settings.path("folder").absolute()
+        choice = cast("NotifierChoice", settings.observer)
+        notifier, why = (Polling(), None) if self._once else chosen(choice, folder)
+        if why is not None:
+            self._log("polling", reason=why)
+        return Arrivals(
+            folder,
+            notifier,
+            waits=waits_of(settings, once=self._once),
+            left_out=NotWatched.below(
+                folder, store=settings.store, out=settings.out, outputs=OUTPUTS
+            ),
+            recursive=settings.recursive,
+            fall_back=choice == "auto",
+            problems=self.problems,
+            clock=self._clock,
+            wakeup=self._wakeup,
+        )
+
     def _push(self) -> None:
-        """Begin to take verdicts back, if that is wanted."""
-        self._pushing = self._parts.pushing(self.settings, self._engine, self._log)
-        if self._pushing is not None and not self._once:
-            self._pushing.start()
+        """Begin to take verdicts back to the project, if that is wanted."""
+        if not self.settings.feedback.push or self._reach is None:
+            return
+        from bbq_plugin.live.feedback.rounds import Pusher  # noqa: PLC0415 (only if wanted)
+
+        self._pusher = Pusher(self.settings, self._engine.store, self._reach, self.problems)
+        if not self._once:
+            self._pusher.start()
 
     def _end_push(self) -> None:
-        pushing, self._pushing = self._pushing, None
-        if pushing is not None:
-            pushing.stop()
-
-    def _noticing(self) -> Notices:
-        return self._parts.notices(
-            self.settings, self._log, self._clock, self._bell, once=self._once
-        )
+        pusher, self._pusher = self._pusher, None
+        if pusher is not None:
+            pusher.stop()
 
     def _due_s(self) -> float | None:
         """When there is something to do even if no file comes."""
-        if self._stale and self._notices.is_idle():
+        if self._stale and self._arrivals.is_idle():
             return self._not_before_s
         if not self._stale and not self._exact:
             return max(self._news_s + self.settings.idle_full_s, self._not_before_s)
@@ -301,11 +269,12 @@ class Daemon:
         except PASSING as error:
             if self._once:
                 raise
-            self._notices.give_back(offers)
-            self._failed("store_failed", error, files=len(offers))
+            self._arrivals.give_back(offers)
+            self._failed("store", error, files=len(offers))
             self._pause()
             return False
         self._retry_s = _FIRST_RETRY_S
+        self.problems.over("store")
         self._tell(outcomes, self._clock() - began_s)
         if any(one.n_new or one.n_changed or one.n_retracted for one in outcomes):
             self._news = True
@@ -366,19 +335,20 @@ class Daemon:
         except PASSING as error:
             if self._once:
                 raise
-            self._failed("results_failed", error)
+            self._failed("results", error)
             return
         except BBQError as error:
             if self._once:
                 raise
             # The data are at fault: trying again needs other data.
-            self._log("results_failed", reason=str(error))
+            self.problems.report("results", error)
             self._stale, self._exact = False, True
             return
         self._stale, self._exact = False, analysis.fit.converged
         self._retry_s, self._not_before_s = _FIRST_RETRY_S, self._clock()
-        if self._pushing is not None:
-            self._pushing.offer(analysis)
+        self.problems.over("results")
+        if self._pusher is not None:
+            self._pusher.offer(analysis)
         self._log(
             "refreshed",
             how=how,
@@ -405,14 +375,14 @@ class Daemon:
         points = self._engine.store.history(2)
         return not points or points[-1].n_comparisons != n_comparisons
 
-    def _failed(self, event: str, error: Exception, **fields: int) -> None:
-        self._log(event, reason=str(error), retry_s=self._retry_s, **fields)
+    def _failed(self, what: str, error: Exception, files: int | None = None) -> None:
+        self.problems.report(what, error, retry_s=self._retry_s, files=files)
         self._not_before_s = self._clock() + self._retry_s
         self._retry_s = min(2 * self._retry_s, _LAST_RETRY_S)
 
     def _pause(self) -> None:
         while not self.is_set() and (left_s := self._not_before_s - self._clock()) > 0:
-            self._bell.wait(left_s)
+            self._wakeup.wait(left_s)
 
     # -- configuration
 
@@ -435,17 +405,17 @@ class Daemon:
         if new.model != old.model:
             self._engine.close()
             try:
-                self._engine = self._parts.engine(new)
+                self._engine = self._opened_engine(new)
             except BBQError as error:
                 self._log("config_refused", reason=str(error))
-                self._engine = self._parts.engine(old)
+                self._engine = self._opened_engine(old)
                 self._push()
                 return
         self._engine.reading = reading_of(new)
         self.settings = new
         self._push()
         self._log.style = cast("LogFormat", new.log_format)
-        self._notices.close()
-        self._notices = self._noticing()
+        self._arrivals.close()
+        self._arrivals = self._watching()
         self._stale = True
         self._log("config_reread")

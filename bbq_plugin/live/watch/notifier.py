@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # closed: closed after writing or renamed into place. changed: made or written to.
 # folder: a folder came or moved, and files with it. lost: the watched folder itself went away.
 Hint = Literal["closed", "changed", "folder", "lost"]
-Choice = Literal["auto", "native", "polling"]
+NotifierChoice = Literal["auto", "native", "polling"]
 
 # The kernel tells of changes made on this machine; these file systems change elsewhere too.
 NETWORK = frozenset(
@@ -174,7 +174,7 @@ def file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> st
 
 
 def chosen(
-    choice: Choice, folder: Path, kind_of: Callable[[Path], str | None] = file_system
+    choice: NotifierChoice, folder: Path, kind_of: Callable[[Path], str | None] = file_system
 ) -> tuple[Notifier, str | None]:
     """Pick how to watch this folder, with the reason where it is not the system's events."""
     if choice == "polling":

@@ -29,23 +29,25 @@ def test_serve_tells_of_an_outage_once_and_when_it_is_over(
     bbq.pull(crowd.project)
     place = {"LABEL_STUDIO_URL": proxy.url, "LABEL_STUDIO_API_KEY": label_studio.token}
     words = ("--project", str(crowd.project), "--reconcile", "0.2s", "--push")
-    again = "the server of the labelling project answers again"
+    again = " server_recovered"
     with serving(bbq.store, *words, "--push-every-s", "0.2", **place) as here:
-        said(here, "feedback: planned, not written")
+        said(here, " feedback planned=")
     asked = len(proxy.asked)
     proxy.rule = out_of_order
     with serving(bbq.store, *words, "--push-every-s", "0.2", **place) as here:
-        said(here, "feedback failed, will be tried again")
-        said(here, "pulling failed, will be tried again")
+        said(here, " feedback_failed ")
+        said(here, " pull_failed ")
         # Five tries each, so many times over.
         wait_until(lambda: len(proxy.asked) > asked + 40, "more rounds")
         assert again not in here.log
         proxy.rule = lambda _: None
-        said(here, again)
-        said(here, "feedback: planned, not written")
+        for event in ("server", "pull", "feedback"):
+            said(here, f" {event}_recovered")
+        said(here, " feedback planned=")
     assert here.log.count("trying again in 0 s") == 1
-    assert here.log.count("failed, will be tried again") == 2
-    assert here.log.count(again) == 1
+    for event in ("server", "pull", "feedback"):
+        assert here.log.count(f" {event}_failed ") == 1
+        assert here.log.count(f" {event}_recovered") == 1
 
 
 def test_watch_tells_of_an_outage_once_in_its_own_log(
@@ -70,8 +72,8 @@ def test_watch_tells_of_an_outage_once_in_its_own_log(
         if place.pid is not None:
             place.end()
         nursery.close()
-    notes = [str(one["note"]) for one in place.said("feedback_server")]
-    assert [note.partition(";")[2].strip() for note in notes] == ["trying again in 0 s", ""]
-    assert "answers again" in notes[1]
-    assert len(place.said("feedback_failed")) == 1
+    (outage,) = place.said("server_failed")
+    assert str(outage["reason"]).endswith("; trying again in 0 s")
+    for event in ("server_recovered", "feedback_failed", "feedback_recovered"):
+        assert len(place.said(event)) == 1
     assert "Note:" not in place.log.read_text()

@@ -58,9 +58,9 @@ def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(
 
     # Without a word more it is a dry run, on the page too.
     with serving(store, *push, "--reconcile", "1h", **place) as here:
-        said(here, "feedback: planned, not written: relabel ")
+        said(here, 'feedback planned="relabel ')
         page = here.ask("/feedback").text
-        assert "Nothing is written without asking" in page
+        assert "Nothing is written automatically" in page
         assert "planned at" in page
     plan = bbq.push(crowd.project)
     wanted = relabelled(plan)
@@ -75,10 +75,10 @@ def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(
     proxy.rule = lambda asked: Answer(400) if asked.method in WRITES else None
     with serving(store, *alone, **place) as here:
         connected(label_studio, crowd.project, here)
-        said(here, "feedback failed, will be tried again")
+        said(here, " feedback_failed ")
         assert here.ask("/feedback").status == 200
         proxy.rule = lambda _: None
-        said(here, "feedback: 5 actions were carried out (relabel 5)")
+        said(here, 'feedback done="relabel 5"')
         assert "at most 5 writes in 24 hours" in here.ask("/feedback").text
         # What comes back by the webhook is of our own making, and changes no answer.
         assert here.n() == 225
@@ -88,7 +88,7 @@ def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(
 
     # The next round has nothing left of the budget; another kind is never written.
     with serving(store, *alone, **place) as here:
-        said(here, f"feedback: planned, not written: relabel {len(wanted) - 5}, tab 1")
+        said(here, f'feedback planned="relabel {len(wanted) - 5}, tab 1"')
         assert "the limit of 5 writes" in here.ask("/feedback").text.lower()
     assert not [one for one in proxy.asked[writes:] if one.method in WRITES]
     assert state(label_studio, crowd.project) == tasks | first
@@ -96,8 +96,8 @@ def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(
     with serving(
         store, *push, "--auto-apply", "relabel", "--daily-budget", "1000", **place
     ) as here:
-        said(here, f"feedback: {len(wanted) - 5} actions were carried out")
-        said(here, "planned, not written: tab 1")
+        said(here, f'feedback done="relabel {len(wanted) - 5}"')
+        said(here, 'planned="tab 1"')
     assert state(label_studio, crowd.project) == tasks | wanted
     assert label_studio.get(f"/api/dm/views/?project={crowd.project}") == []
     assert label_studio.token not in here.log
@@ -241,7 +241,7 @@ def test_push_plans_with_the_model_of_bbq_toml_as_serve_does(
     )
     config = ("--config", str(file))
     with serving(bbq.store, *config, **place) as here:
-        said(here, "feedback: planned, not written: tab 1\n")
+        said(here, 'feedback planned="tab 1"')
     planned = bbq.push(crowd.project, *config)["actions"]
     assert [(one["kind"], one["target"]) for one in planned] == [("tab", "tab Spot check")]
     assert bbq.push(crowd.project, "--model", "bbq-signed")["actions"] == planned

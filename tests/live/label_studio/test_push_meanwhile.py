@@ -249,7 +249,7 @@ def test_after_an_undo_nothing_is_written_alone_until_somebody_does_by_hand(smal
     with small.opened() as (project, memory):
         held = remote.act(project, memory, goals, policy)
         assert (held.n_done, held.short, len(held.plan.actions)) == (0, False, 5)
-        assert "put back by hand" in held.told()
+        assert "undone by hand" in str(held.fields()["note"])
         list(remote.by_hand(project, memory, goals, held.plan))
         assert not memory.held
         list(remote.act(project, memory, without(), policy).done)

@@ -14,6 +14,7 @@ from bbq_plugin.analysis import Analysis, Limits, stopping
 from bbq_plugin.analysis.stopping import MIXTURE
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.view import Outlooks, outlook
 from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
@@ -153,14 +154,16 @@ def test_a_failure_behind_the_page_is_said_once_and_leaves_the_rest() -> None:
         analysis = Analysis(engine.fit, Limits(level=2.0))
         told: list[str] = []
         news = threading.Event()
-        outlooks = Outlooks(lambda: analysis, news.set, told.append)
-        outlooks.start()
+        problems = Problems(lambda event, reason: told.append(f"{event}: {reason}"))
+        outlooks = Outlooks(lambda: analysis, news.set, problems)
+        outlooks.job.start()
         try:
             assert outlooks.last() is None
             assert news.wait(HANG_S)
             # The analysis is not tried again.
             assert outlooks.last() is None
         finally:
-            outlooks.stop()
+            outlooks.job.stop()
     assert len(told) == 1
-    assert "when to stop could not be worked out" in told[0]
+    assert told[0].startswith("outlook_failed: ")
+    assert [problem.what for problem in problems] == ["outlook"]

@@ -42,14 +42,14 @@ def test_feedback_is_as_the_file_says_unless_something_else_is_typed(tmp_path: P
     with serving(tmp_path / "typed.db", *config) as here:
         page = here.ask("/feedback").text
         assert "Project 12." in page
-        assert "Carried out without asking: relabel, at most 3 writes in 24 hours" in page
+        assert "Applied automatically: relabel, at most 3 writes in 24 hours" in page
     assert (tmp_path / "typed.db").exists()
     assert not (tmp_path / "of-the-file.db").exists()
     typed = (*config, "--daily-budget", "9", "--project", "5", "--auto-apply", "tab")
     with serving(tmp_path / "typed.db", *typed) as here:
         page = here.ask("/feedback").text
         assert "Project 5." in page
-        assert "Carried out without asking: tab, at most 9 writes in 24 hours" in page
+        assert "Applied automatically: tab, at most 9 writes in 24 hours" in page
     with serving(tmp_path / "typed.db", *config, "--no-push", "--auto-apply", "") as here:
         assert "without asking" not in here.ask("/feedback").text
 

@@ -19,6 +19,7 @@ import json, random, sys
 from numba.core.dispatcher import Dispatcher
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.server.app import warm_up
 from bbq_plugin.live.server.view import View
 from bbq_plugin.live.server.app import warm_up
 
@@ -67,9 +68,8 @@ def test_nothing_is_left_to_compile_when_events_come(priors: str) -> None:
 SERVED = """
 import gc, json, os, signal, sys
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server.app import Service
+from bbq_plugin.live.server.app import Service, listening, run
 from bbq_plugin.live.server.guard import Rules
-from bbq_plugin.live.server.running import listening, run
 
 def ready(address):
     print(json.dumps([gc.get_freeze_count(), gc.isenabled(), sys.getswitchinterval()]))

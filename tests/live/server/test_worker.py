@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader
+from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.worker import Worker
 from bbq_plugin.store.events import Inbox, retry_refused
 from tests.live.server.payloads import body, event
@@ -42,13 +43,13 @@ def working(**options: Any) -> Iterator[tuple[Worker, Callable[[int, int], None]
                     selected="left" if n % 7 else "right",
                 )  # fmt: skip
                 inbox.put(body(told)).result(HANG_S)
-            worker.wake()
+            worker.job.wake()
 
         try:
             yield worker, send
         finally:
             inbox.close()
-            worker.stop()
+            worker.job.stop()
 
 
 def work_off(worker: Worker) -> None:
@@ -97,13 +98,14 @@ def test_the_priors_follow_though_no_more_events_come() -> None:
 
 def test_events_of_another_project_are_kept_with_the_reason_and_do_not_count() -> None:
     said: list[str] = []
-    with working(tell=said.append) as (worker, send):
+    problems = Problems(lambda event, reason: said.append(f"{event}: {reason}"))
+    with working(problems=problems) as (worker, send):
         worker.project = "2"
         send(0, 3)
         work_off(worker)
         assert worker.engine.store.counts().n_comparisons == 0
         (told,) = said
-        assert "it is of project 1, and --project 2 was given" in told
+        assert told.startswith("event_refused: it is of project 1, and --project 2 was given")
         worker.project = "1"
         assert retry_refused(worker.engine.store) == 3
         work_off(worker)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from bbq_plugin.config import load
-from bbq_plugin.live.watch import Daemon, Log
-from bbq_plugin.live.watch.daemon import Parts
+from bbq_plugin.live.log import Log
+from bbq_plugin.live.watch.daemon import Daemon
 from bbq_plugin.store import Store
 from tests.live.watch.running import QUICK, Nursery, Place, Votes, put
 from tests.waiting import HANG_S, wait_until
@@ -50,9 +50,7 @@ def test_with_the_daemons_clock_set_back_files_are_read_as_before(tmp_path: Path
     given = {"folder": folder, "store": store, "out": out, "write": ["report.json"], **QUICK}
     settings = load(None, {}, given)
     log = io.StringIO()
-    daemon = Daemon(
-        settings, lambda: settings, Log(log, "json", wall_clock), parts=Parts(wall_clock)
-    )
+    daemon = Daemon(settings, lambda: settings, Log(log, "json", wall_clock), wall_clock=wall_clock)
     thread = threading.Thread(target=daemon.run)
     thread.start()
 

@@ -61,19 +61,20 @@ WATCH_WITHOUT_INOTIFY = """
 import sys, threading
 from pathlib import Path
 Path("/proc/sys/user/max_inotify_instances").write_text("0")
-from bbq_plugin.live.watch.arrivals import Notices, Waits
+from bbq_plugin.live.log import Problems
+from bbq_plugin.live.watch.arrivals import Arrivals, Waits
 from bbq_plugin.live.watch.notifier import chosen
 folder, choice = Path(sys.argv[1]), sys.argv[2]
-notices = Notices(
+arrivals = Arrivals(
     folder,
     chosen(choice, folder)[0],
     waits=Waits(settle_s=0.1, debounce_s=0.05, max_delay_s=60, rescan_s=60),
     fall_back=choice == "auto",
-    log=lambda event, **fields: print(event, fields["reason"]),
+    problems=Problems(lambda event, **fields: print(event, fields["reason"])),
 )
-notices.gather()
+arrivals.gather()
 (folder / "a.jsonl").write_text("x")
-print([offer.name for offer in notices.wait(threading.Event())])
+print([offer.name for offer in arrivals.wait(threading.Event())])
 """
 
 

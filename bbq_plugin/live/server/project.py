@@ -1,10 +1,9 @@
-"""The plan of feedback on the page: a dry run in the background, and its going ahead."""
+"""The labelling project beside the server: answers that no event brought, and feedback."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,20 @@ import msgspec
 
 from bbq_plugin.errors import BBQError
 from bbq_plugin.live.excluded import keep_verdicts
-from bbq_plugin.live.feedback import Standing, act, by_hand, goals_of, make_plan, settle, undo
+from bbq_plugin.live.feedback import (
+    OpenProject,
+    Rounds,
+    Standing,
+    act,
+    by_hand,
+    goals_of,
+    make_plan,
+    pull,
+    settle,
+    standing,
+    undo,
+)
+from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
@@ -21,13 +33,18 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.actions import Action, ActionResult, FeedbackPlan, Policy
     from bbq_plugin.live.feedback import Memory, Round
+    from bbq_plugin.live.feedback.rounds import Opened
+    from bbq_plugin.live.log import Problems
+    from bbq_plugin.live.server.app import Service
     from bbq_plugin.live.server.view import View
     from bbq_plugin.protocols import FeedbackGoals, Project
 
-__all__ = [
-    "Feedback",
-    "PlanState",
-]
+__all__ = ["Feedback", "PlanState", "ServedProject"]
+
+# After an event that tells of more than it brings, and before what it tells of is all there.
+_SOON_S = 1.0
+# A request that hangs is not waited for: its thread ends with the process.
+_STOP_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -64,14 +81,17 @@ class Feedback:
         view: View,
         use: Callable[[Callable[[Project, Memory], None]], None],
         what: str,
-        standing: Callable[[], Standing] = Standing,
+        standing: Callable[[], Standing],
+        problems: Problems,
     ) -> None:
         """`use` does something with the project; `standing` asks no server."""
-        self._view, self._use, self._standing = view, use, standing
+        self._view, self._use, self._standing, self._problems = view, use, standing, problems
         self._state = PlanState(what)
         #: Called after something was written by hand: whoever plans alone has to look again.
         self.on_written: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
+        self._requested: Callable[[PlanState], PlanState] = self._planned
+        self.job = Job("feedback", self._run, self._failed)
 
     def state(self) -> PlanState:
         """As it is now."""
@@ -131,15 +151,24 @@ class Feedback:
     def _begin(self, work: Callable[[PlanState], PlanState]) -> bool:
         if not self._claim():
             return False
-        threading.Thread(target=self._run, args=(work,), name="bbq-feedback", daemon=True).start()
+        self._requested = work
+        self.job.wake()
         return True
 
-    def _run(self, work: Callable[[PlanState], PlanState]) -> None:
-        # The page shows what was wrong.
-        with suppress(BBQError):
+    def _run(self) -> Next:
+        work = self._requested
+        try:
             self._work(work)
-        if work != self._planned:
-            self.on_written()
+        finally:
+            if work != self._planned:
+                self.on_written()
+        return Next()
+
+    def _failed(self, error: Exception) -> Next:
+        # What is expected to go wrong is on the page.
+        if not isinstance(error, BBQError):
+            self._problems.report("plan", error)
+        return Next()
 
     def _work(self, work: Callable[[PlanState], PlanState]) -> None:
         before = self._state
@@ -150,6 +179,7 @@ class Feedback:
             self._set(replace(before, busy=False, problem=said))
             raise
         self._set(replace(after, busy=False))
+        self._problems.over("plan")
 
     def _planned(self, state: PlanState) -> PlanState:
         analysis = self._view.analysis
@@ -204,3 +234,94 @@ def _ended(
 def _mark(plan: FeedbackPlan) -> str:
     said = msgspec.json.encode([(a.kind, a.target, a.before, a.after) for a in plan.actions])
     return hashlib.sha256(said).hexdigest()[:16]
+
+
+class ServedProject(OpenProject):
+    """The project of a service: pulls what was missed, and gives the page its feedback."""
+
+    def __init__(
+        self,
+        service: Service,
+        project: int,
+        open_: Callable[[Callable[[str], None]], Opened],
+        *,
+        reconcile_s: float | None = None,
+        policy: Policy | None = None,
+        push_s: float = 60.0,
+    ) -> None:
+        """`reconcile_s`: pull that often. With a policy, plan after each fit and act within it."""
+        super().__init__(open_, service.problems)
+        self._service = service
+        store, tool = service.engine.store, service.worker.tool
+        service.worker.project = str(project)
+        self.feedback = Feedback(
+            service.view,
+            self.use,
+            f"Project {project}",
+            lambda: standing(store, tool, project),
+            service.problems,
+        )
+        self._reconcile_s = reconcile_s
+        self._pulling = Job("reconcile", self._pull, self._not_pulled)
+        self._rounds: Rounds | None = None
+        if policy is not None:
+            self._rounds = Rounds(
+                lambda stopping: self.feedback.act(policy, stopping), push_s, service.problems
+            )
+            self.feedback.announce(_announced(policy, push_s))
+            self.feedback.on_written = self._rounds.soon
+
+    def start(self) -> None:
+        """Begin, with what was missed before."""
+        self.feedback.job.start()
+        if self._reconcile_s is not None:
+            self._pulling.start(due=True)
+        if self._rounds is not None:
+            self._rounds.start()
+
+    def stop(self) -> None:
+        """End after the page or the action in hand; a pull that is cut off goes on where it was."""
+        self._pulling.stop(_STOP_S)
+        if self._rounds is not None:
+            self._rounds.stop()
+        self.feedback.job.stop(_STOP_S)
+
+    def fitted(self) -> None:
+        """Say that there are new verdicts."""
+        if self._rounds is not None:
+            self._rounds.soon()
+
+    def pull_soon(self) -> None:
+        """Say that the project has more than its events have brought."""
+        if self._reconcile_s is not None:
+            self._pulling.wake(_SOON_S)
+
+    def _pull(self) -> Next:
+        engine, problems = self._service.engine, self._service.problems
+
+        def work(project: Project, memory: Memory) -> None:
+            done = pull(project, memory, on_change=engine.apply, alone=engine.writing)
+            if done.n_new or done.n_changed or done.n_retracted:
+                problems.log(
+                    "pulled", new=done.n_new, changed=done.n_changed, retracted=done.n_retracted
+                )
+
+        self.use(work, "pulling")
+        self._service.worker.job.wake()
+        problems.over("pull")
+        return Next(again_s=self._reconcile_s)
+
+    def _not_pulled(self, error: Exception) -> Next:
+        self._service.problems.report("pull", error, retry_s=self._reconcile_s)
+        return Next(again_s=self._reconcile_s)
+
+
+def _announced(policy: Policy, every_s: float) -> str:
+    """What the page says about it."""
+    kinds = ", ".join(sorted(policy.kinds))
+    automatic = (
+        f"Applied automatically: {kinds}, at most {policy.a_day:,} writes in 24 hours"
+        if kinds
+        else "Nothing is written automatically"
+    )
+    return f"A plan is made after each change, at most every {every_s:g} s. {automatic}."

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from bbq_plugin.live.ingest import Offer
-from bbq_plugin.live.watch.arrivals import Bell, Notices, NotWatched, Waits
+from bbq_plugin.live.log import Problems
+from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Waits, Wakeup
 from bbq_plugin.live.watch.notifier import Native
 from tests.waiting import HANG_S, wait_until
 
@@ -28,18 +29,18 @@ class Clock:
         return self.now_s
 
 
-class Hand(Bell):
-    """A bell whose waiting takes no time: it turns the clock instead."""
+class Hand(Wakeup):
+    """A wait that takes no time: it turns the clock instead."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
 
     def wait(self, timeout_s: float) -> bool:
-        rung = super().wait(0)
-        if not rung:
+        called = super().wait(0)
+        if not called:
             self._clock.now_s += max(timeout_s, 0)
-        return rung
+        return called
 
 
 class Folder:
@@ -49,13 +50,13 @@ class Folder:
         self.path = path
         self.clock = Clock()
         self.log: list[tuple[str, dict[str, object]]] = []
-        self.notices = Notices(
+        self.arrivals = Arrivals(
             path,
             Silent(),
             waits=waits,
             clock=self.clock,
-            bell=Hand(self.clock),
-            log=lambda event, **fields: self.log.append((event, fields)),
+            wakeup=Hand(self.clock),
+            problems=Problems(lambda event, **fields: self.log.append((event, fields))),
             **options,  # type: ignore[arg-type]
         )
 
@@ -70,7 +71,7 @@ class Folder:
         until_s = self.clock.now_s + time_s
         offers = []
         while self.clock.now_s < until_s:
-            offers += self.notices.wait(NEVER, until_s)
+            offers += self.arrivals.wait(NEVER, until_s)
         return offers
 
 
@@ -118,18 +119,18 @@ def test_a_file_that_is_written_to_has_not_arrived(folder: Folder) -> None:
 
 def test_a_closed_file_is_offered_after_the_debounce(folder: Folder) -> None:
     folder.within(1)
-    folder.notices.hint(str(folder.put("a.jsonl")), "closed")
+    folder.arrivals.hint(str(folder.put("a.jsonl")), "closed")
     begun_s = folder.clock.now_s
-    assert names(folder.notices.wait(NEVER, begun_s + 5)) == ["a.jsonl"]
+    assert names(folder.arrivals.wait(NEVER, begun_s + 5)) == ["a.jsonl"]
     assert folder.clock.now_s - begun_s == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_file_opened_again_after_it_was_closed_waits_to_settle(folder: Folder) -> None:
     folder.within(1)
     path = folder.put("a.jsonl")
-    folder.notices.hint(str(path), "closed")
-    folder.notices.gather()
-    folder.notices.hint(str(path), "changed")
+    folder.arrivals.hint(str(path), "closed")
+    folder.arrivals.gather()
+    folder.arrivals.hint(str(path), "changed")
     assert folder.within(1.9) == []
     assert folder.within(0.2) == [Offer(path, "a.jsonl", settled=True)]
 
@@ -155,8 +156,8 @@ def test_a_burst_becomes_one_batch_and_never_waits_beyond_the_maximum_delay(
     begun_s = folder.clock.now_s
     batches = []
     for n in range(60):
-        folder.notices.hint(str(folder.put(f"{n:02}.jsonl")), "closed")
-        batch = folder.notices.wait(NEVER, folder.clock.now_s + 0.25)
+        folder.arrivals.hint(str(folder.put(f"{n:02}.jsonl")), "closed")
+        batch = folder.arrivals.wait(NEVER, folder.clock.now_s + 0.25)
         if batch:
             batches.append((folder.clock.now_s - begun_s, len(batch)))
     batches += [(folder.clock.now_s - begun_s, len(folder.within(5)))]
@@ -253,7 +254,7 @@ def test_a_file_that_went_away_is_not_offered(folder: Folder) -> None:
 def test_what_could_not_be_stored_is_offered_again(folder: Folder) -> None:
     folder.put("a.jsonl")
     offers = folder.within(3)
-    folder.notices.give_back(offers)
+    folder.arrivals.give_back(offers)
     assert folder.within(1) == offers
     assert folder.within(40) == []
 
@@ -273,19 +274,21 @@ def test_stopping_ends_the_wait_at_once(folder: Folder) -> None:
     stop = threading.Event()
     stop.set()
     folder.put("a.jsonl")
-    assert folder.notices.wait(stop) == []
+    assert folder.arrivals.wait(stop) == []
 
 
-def test_an_unreadable_folder_inside_is_told_once(folder: Folder) -> None:
+def test_an_unreadable_folder_inside_is_told_once_and_so_is_its_end(folder: Folder) -> None:
     if os.geteuid() == 0:
         pytest.skip("root reads every folder")
     folder.put("closed/a.jsonl")
     (folder.path / "closed").chmod(0)
     try:
         folder.within(100)
+        assert [event for event, _ in folder.log] == ["folder_unreadable"]
     finally:
         (folder.path / "closed").chmod(0o700)
-    assert [event for event, _ in folder.log] == ["folder_unreadable"]
+    folder.within(40)
+    assert [event for event, _ in folder.log] == ["folder_unreadable", "folder_readable"]
 
 
 # -- with the system's own events and clock
@@ -296,34 +299,34 @@ LATER_S = 10 * HANG_S
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Notices:
+def watched(tmp_path: Path) -> Arrivals:
     folder = tmp_path / "in"
     folder.mkdir()
     # Nothing but an event can bring a file here: neither settling nor a scan comes in time.
     slow = Waits(settle_s=LATER_S, debounce_s=0.05, max_delay_s=LATER_S, rescan_s=LATER_S)
-    notices = Notices(folder, Native(), waits=slow)
-    notices.gather()
-    return notices
+    arrivals = Arrivals(folder, Native(), waits=slow)
+    arrivals.gather()
+    return arrivals
 
 
-def awaited(notices: Notices, *expected: str) -> list[Offer]:
+def awaited(arrivals: Arrivals, *expected: str) -> list[Offer]:
     """Wait until all of these were offered."""
     offers: list[Offer] = []
     until_s = time.monotonic() + HANG_S
     while set(names(offers)) < set(expected):
         assert time.monotonic() < until_s, f"waited for {expected}, but only {names(offers)} came"
-        offers += notices.wait(NEVER, until_s)
+        offers += arrivals.wait(NEVER, until_s)
     assert set(names(offers)) == set(expected)
     return offers
 
 
-def test_the_system_tells_of_a_file_closed(watched: Notices) -> None:
+def test_the_system_tells_of_a_file_closed(watched: Arrivals) -> None:
     (watched.folder / "a.jsonl").write_text("x")
     assert awaited(watched, "a.jsonl")[-1].settled
     watched.close()
 
 
-def test_the_system_tells_of_a_file_renamed_into_place(watched: Notices) -> None:
+def test_the_system_tells_of_a_file_renamed_into_place(watched: Arrivals) -> None:
     (watched.folder.parent / "made-elsewhere").write_text("x")
     (watched.folder.parent / "made-elsewhere").rename(watched.folder / "a.jsonl")
     assert awaited(watched, "a.jsonl")[-1].settled
@@ -333,7 +336,7 @@ def test_the_system_tells_of_a_file_renamed_into_place(watched: Notices) -> None
     watched.close()
 
 
-def test_a_file_held_open_is_not_offered_by_the_systems_events(watched: Notices) -> None:
+def test_a_file_held_open_is_not_offered_by_the_systems_events(watched: Arrivals) -> None:
     with (watched.folder / "open.jsonl").open("w") as file:
         file.write("half")
         file.flush()
@@ -349,34 +352,34 @@ def test_files_in_a_folder_that_is_moved_in_or_made_later_are_found(tmp_path: Pa
     ready.mkdir()
     (ready / "a.jsonl").write_text("x")
     waits = Waits(settle_s=0.2, debounce_s=0.05, max_delay_s=LATER_S, rescan_s=LATER_S)
-    notices = Notices(folder, Native(), waits=waits)
-    notices.gather()
+    arrivals = Arrivals(folder, Native(), waits=waits)
+    arrivals.gather()
     ready.rename(folder / "moved")
-    awaited(notices, "moved/a.jsonl")
+    awaited(arrivals, "moved/a.jsonl")
     (folder / "made" / "deep").mkdir(parents=True)
     (folder / "made" / "deep" / "b.jsonl").write_text("x")
-    awaited(notices, "made/deep/b.jsonl")
-    notices.close()
+    awaited(arrivals, "made/deep/b.jsonl")
+    arrivals.close()
 
 
 def test_the_system_tells_again_after_the_folder_was_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     waits = Waits(settle_s=0.2, debounce_s=0.05, max_delay_s=LATER_S, rescan_s=LATER_S)
-    notices = Notices(folder, Native(), waits=waits)
-    notices.gather()
+    arrivals = Arrivals(folder, Native(), waits=waits)
+    arrivals.gather()
     for n in range(3):
         (folder / f"{n}.jsonl").write_text("x")
-        awaited(notices, f"{n}.jsonl")
+        awaited(arrivals, f"{n}.jsonl")
         (folder / f"{n}.jsonl").unlink()
         folder.rmdir()
         folder.mkdir()
-    notices.close()
+    arrivals.close()
 
 
-def test_a_bell_rung_before_the_wait_is_heard() -> None:
-    bell = Bell()
-    bell.ring()
-    bell.ring()
-    assert bell.wait(HANG_S)
-    assert not bell.wait(0)
+def test_a_wakeup_before_the_wait_is_not_lost() -> None:
+    wakeup = Wakeup()
+    wakeup.set()
+    wakeup.set()
+    assert wakeup.wait(HANG_S)
+    assert not wakeup.wait(0)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.feedback import OpenProject
+from bbq_plugin.live.log import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-AGAIN = "the server of the labelling project answers again"
+OUTAGE, AGAIN = "server_failed trying again in 1 s", "server_recovered"
 
 
 class Server:
@@ -20,8 +21,11 @@ class Server:
     def __init__(self) -> None:
         self.down: set[str] = set()
         self.told: list[str] = []
-        self.line = OpenProject(self.open, self.told.append)
+        self.line = OpenProject(self.open, Problems(self._log))
         self._notice: Callable[[str], None] = lambda _: None
+
+    def _log(self, event: str, reason: str = "") -> None:
+        self.told.append(f"{event} {reason}".strip())
 
     @contextmanager
     def open(self, notice: Callable[[str], None]) -> Iterator[Any]:
@@ -54,7 +58,7 @@ def test_an_outage_from_the_start_is_told_once_and_its_end_once() -> None:
     server.down = {"opening"}
     for what in ("pulling", "feedback", "pulling", "feedback"):
         server.use(what)
-    assert server.heard() == ["trying again in 1 s"]
+    assert server.heard() == [OUTAGE]
     server.down = set()
     server.use("pulling")
     server.use("feedback")
@@ -62,7 +66,7 @@ def test_an_outage_from_the_start_is_told_once_and_its_end_once() -> None:
     server.down = {"pulling", "feedback"}
     server.use("feedback")
     server.use("pulling")
-    assert server.heard() == ["trying again in 1 s"]
+    assert server.heard() == [OUTAGE]
 
 
 def test_a_server_that_is_read_and_not_written_does_not_come_and_go_in_the_log() -> None:
@@ -71,7 +75,7 @@ def test_a_server_that_is_read_and_not_written_does_not_come_and_go_in_the_log()
     for _ in range(3):
         server.use("feedback")
         server.use("pulling")
-    assert server.heard() == ["trying again in 1 s"]
+    assert server.heard() == [OUTAGE]
     server.down = set()
     server.use("feedback")
     assert server.heard() == [AGAIN]
@@ -84,9 +88,9 @@ def test_a_plan_that_nobody_asks_for_again_hides_no_later_outage() -> None:
     server.use("feedback")
     server.down = set()
     server.use("pulling")
-    assert server.heard() == ["trying again in 1 s", AGAIN]
+    assert server.heard() == [OUTAGE, AGAIN]
     server.down = {"pulling"}
     server.use("pulling")
     server.down = set()
     server.use("pulling")
-    assert server.heard() == ["trying again in 1 s", AGAIN]
+    assert server.heard() == [OUTAGE, AGAIN]
