@@ -26,3 +26,19 @@ def test_a_format_error_survives_the_way_between_processes() -> None:
 )
 def test_one_except_clause_catches_every_error_of_the_package(kind: type[Exception]) -> None:
     assert issubclass(kind, errors.BBQError)
+
+
+@pytest.mark.parametrize(
+    ("word", "otherwise", "says"),
+    [
+        ("tei", "", "; did you mean 'tie'?"),
+        ("TIE", "", "; did you mean 'tie'?"),
+        ("nothing like it", "", ""),
+        ("nothing like it", "drop the line", "; drop the line"),
+        ("x" * 1_000_000, "", ""),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest_known_one(
+    word: str, otherwise: str, says: str
+) -> None:
+    assert errors.did_you_mean(word, ["tie", "both_bad"], otherwise) == says
