@@ -21,7 +21,7 @@ class Adapter(Protocol):
     an option to a line about it. `lines_stand_alone` says that a file of lines means the
     same read in parts, so that one that grows need not be read again from its start.
     `read_batches`, with the parameters of `read`, yields `Batch` as well as records, without
-    tags; it is asked instead of `read` when nobody wants tags, and is worth writing for
+    tags; it is asked instead of `read` when no tags are wanted, and is worth writing for
     files of millions of rows.
     """
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Kind = Literal["honest", "guesser", "inverted"]
+RaterKind = Literal["honest", "guesser", "inverted"]
 
-Answer = Literal["best", "rank"]
+AnswerKind = Literal["best", "rank"]
 
 # Answers are drawn in pieces of this many, so that the memory beyond the result stays small.
 _PIECE = 1 << 18
@@ -35,14 +35,14 @@ class Truth:
     """What the study was drawn from: `theta` in nats by item, `quality` and `kind` by rater.
 
     P(i above j) = 1/2 + quality · (y_ij − 1/2): a guesser has quality 0, and one
-    who answers upside down has a quality below 0.
+    who inverts answers has a quality below 0.
     """
 
     items: tuple[str, ...]
     theta: NDArray[np.float64]
     raters: tuple[str, ...]
     quality: NDArray[np.float64]
-    kind: tuple[Kind, ...]
+    kind: tuple[RaterKind, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Study:
     shown: NDArray[np.int32]
     order: NDArray[np.int8]
     tie: NDArray[np.bool_]
-    answer: Answer
+    answer: AnswerKind
 
     def __len__(self) -> int:
         return int(self.rater.size)
@@ -160,7 +160,7 @@ def simulate(
     left_bias: float = 0.0,
     ties: float = 0.0,
     slate: int = 2,
-    answer: Answer = "best",
+    answer: AnswerKind = "best",
     quality: tuple[float, float] = (10.0, 2.0),
     shape: float = 5.0,
     spread: float | None = None,
@@ -219,7 +219,7 @@ def _draw_truth(
     sign[:n_guessers] = 0
     sign[n_guessers : n_guessers + n_inverted] = -1
     sign = rng.permutation(sign)
-    kinds: dict[float, Kind] = {1.0: "honest", 0.0: "guesser", -1.0: "inverted"}
+    kinds: dict[float, RaterKind] = {1.0: "honest", 0.0: "guesser", -1.0: "inverted"}
     return Truth(
         items=_numbered("item", items),
         theta=theta,
@@ -245,8 +245,8 @@ def _draw_answers(
     # Skills plus Gumbel noise, sorted, are a Plackett-Luce order; without skills, a random one.
     utility = np.where(by_skill[:, None], theta, 0.0) + rng.gumbel(size=(n, slate))
     order = np.argsort(-utility, axis=1).astype(np.int8)
-    upside_down = by_skill & (quality < 0)
-    order[upside_down] = order[upside_down, ::-1]
+    inverted = by_skill & (quality < 0)
+    order[inverted] = order[inverted, ::-1]
     if left_bias:
         leftmost = ~by_skill & (rng.random(n) < left_bias)
         order[leftmost] = np.arange(slate, dtype=np.int8)
@@ -293,7 +293,7 @@ def _votes(
     return votes
 
 
-def _pairs(slate: int, answer: Answer) -> list[tuple[int, int]]:
+def _pairs(slate: int, answer: AnswerKind) -> list[tuple[int, int]]:
     """The ranks that one answer compares: the best with all, or all with all."""
     return [(a, b) for a, b in combinations(range(slate), 2) if answer == "rank" or a == 0]
 
@@ -326,18 +326,18 @@ def _check_design(
         raise UsageError(
             f"{comparisons} comparisons by {raters} raters; every rater answers at least once"
         )
-    if answer not in get_args(Answer):
+    if answer not in get_args(AnswerKind):
         raise UsageError(f"answer is {answer!r}; expected 'best' or 'rank'")
     if ties and slate > 2:
         raise UsageError(f"ties are defined between two items, but the slate is {slate}")
 
 
-FileFormat = Literal["arena", "afc", "comparisons"]
+StudyFormat = Literal["arena", "afc", "comparisons"]
 
-SUFFIX: dict[FileFormat, str] = {"arena": ".jsonl", "afc": ".csv", "comparisons": ".csv"}
+SUFFIX: dict[StudyFormat, str] = {"arena": ".jsonl", "afc": ".csv", "comparisons": ".csv"}
 
 
-def write_study(study: Study, file: TextIO, file_format: FileFormat) -> None:
+def write_study(study: Study, file: TextIO, file_format: StudyFormat) -> None:
     """Write the answers in one of the formats above."""
     if file_format == "arena":
         _write_arena(study, file)

@@ -11,13 +11,13 @@ import pytest
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.files import read
 from bbq_plugin.errors import UsageError
-from bbq_plugin.simulation import FileFormat, Study, simulate, write_study, write_truth
+from bbq_plugin.simulation import Study, StudyFormat, simulate, write_study, write_truth
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def rows(study: Study, file_format: FileFormat) -> list[dict[str, str]]:
+def rows(study: Study, file_format: StudyFormat) -> list[dict[str, str]]:
     file = io.StringIO()
     write_study(study, file, file_format)
     return list(csv.DictReader(io.StringIO(file.getvalue())))

@@ -165,7 +165,7 @@ def _fastchat_models(row: Row, place: RowPlace) -> tuple[str, str]:
             if a and b:
                 return a, b
     raise place.error(
-        "neither states[].model_name nor models name two items", remedy="mend or drop the line"
+        "neither states[].model_name nor models name two items", remedy="correct or drop the line"
     )
 
 
@@ -202,7 +202,7 @@ def _one_hot(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:  # noqa
         raise place.error(
             "more than one of winner_model_a, winner_model_b and winner_tie is 1",
             flags,
-            "a vote has one outcome: mend or drop the line",
+            "a vote has one outcome: correct or drop the line",
         )
     else:
         outcomes: tuple[Outcome, ...] = ("left", "right", "tie")
@@ -239,7 +239,9 @@ def _arena_hard(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
         )
     baseline, games = name_text(base), row.get("games")
     if not isinstance(games, list) or len(games) not in (1, 2):
-        raise place.error("games is not a list of one or two games", remedy="mend or drop the line")
+        raise place.error(
+            "games is not a list of one or two games", remedy="correct or drop the line"
+        )
     for i, game in enumerate(games, 1):
         score = game.get("score") if isinstance(game, dict) else None
         if score is None:

@@ -145,7 +145,7 @@ def line_row(line: bytes, place: RowPlace) -> Row:
         raise _not_utf8(place, error) from error
     except (RecursionError, ValueError) as error:
         raise place.error(
-            f"not usable JSON ({error})", line[:80], "mend or drop the line"
+            f"not usable JSON ({error})", line[:80], "correct or drop the line"
         ) from error
     return _object(row, place)
 
@@ -233,7 +233,7 @@ class _JsonText:
                     ) from error
             except (RecursionError, ValueError) as error:
                 raise place.error(
-                    f"not usable JSON ({error})", remedy="mend or drop this element"
+                    f"not usable JSON ({error})", remedy="correct or drop this element"
                 ) from error
             else:
                 # A number could go on in the next piece; objects and text show their end.
@@ -285,7 +285,10 @@ def _table_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace
                 )
     except csv.Error as error:
         raise FormatError(
-            f"not valid CSV ({error})", name, reader.line_num, remedy="mend the quotes of this line"
+            f"not valid CSV ({error})",
+            name,
+            reader.line_num,
+            remedy="correct the quotes of this line",
         ) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(RowPlace(name, reader.line_num + 1), error) from error

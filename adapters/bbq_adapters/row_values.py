@@ -187,5 +187,5 @@ def _unknown(
     return place.error(
         f"{field} is {brief(word, 80)}; expected {expected}",
         word,
-        did_you_mean(word, (left, right, *words), "mend or drop the line", before=""),
+        did_you_mean(word, (left, right, *words), "correct or drop the line", before=""),
     )

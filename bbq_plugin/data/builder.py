@@ -619,7 +619,7 @@ class DatasetBuilder:
         why = "; ".join(f"{n} × {reason}" for reason, n in self.log.reasons.most_common(3))
         return (
             f"there are no comparisons: all {self.log.reasons.total()} rows were skipped ({why}); "
-            "mend the rows or give other data"
+            "correct the rows or give other data"
         )
 
     def _sources(self, n: list[int]) -> tuple[Source, ...]:
@@ -645,7 +645,7 @@ def _strict_error(skipped: Skipped, name: str) -> FormatError:
         name if line.isdigit() else None,
         int(line) if line.isdigit() else None,
         skipped.value,
-        remedy="mend the row, or read without strict to skip and count such rows",
+        remedy="correct the row, or read without strict to skip and count such rows",
     )
 
 

@@ -60,7 +60,7 @@ class Codes:
             )
         if not name.isascii() and _UNPAIRED.search(name):
             raise DataError(
-                f"{self.kind} {name!r} has half a character (an unpaired surrogate); mend the name"
+                f"{self.kind} {name!r} has an unpaired surrogate (half a character); rename it"
             )
         return self.code.setdefault(str(name), len(self.code))
 

@@ -72,7 +72,7 @@ class Opened:
         _check_head(self.head, name)
 
     def sha256(self) -> str:
-        """Of all bytes of the file, those that nobody asked for included."""
+        """Of all bytes of the file, also of those that no reader asked for."""
         while self._raw.read(1 << 20):
             pass
         return self._raw.hash.hexdigest()
@@ -331,7 +331,7 @@ def _gather(
 def found_in(
     file: Opened, adapter: Adapter, name: str, options: Mapping[str, Any], *, tagged: bool
 ) -> Iterator[Record | Batch]:
-    """What an adapter finds in an open file, in batches unless somebody wants tags."""
+    """What an adapter finds in an open file, in batches unless tags are wanted."""
     reader = adapter.read if tagged else getattr(adapter, "read_batches", adapter.read)
     found: Iterator[Record | Batch]
     found = reader(file.stream, name, **coerced(adapter, options))

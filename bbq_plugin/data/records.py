@@ -15,7 +15,7 @@ OUTCOMES: tuple[Outcome, ...] = ("left", "right", "tie", "both_bad")
 #: The tag with which an adapter names the right answer of a known question: an outcome, or "other"
 #: where only that the answer given is wrong is known.
 GOLD = "gold"
-#: The value of that tag on the answer that is itself the known one; nobody is judged by it here.
+#: The value of that tag on the answer that is itself the known one; no rater is judged by it.
 TRUTH = "truth"
 #: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
 SHOWN_ORDER = "shown_order"
@@ -96,7 +96,7 @@ class Batch:
 
     #: The line of each row, for messages.
     lines: Sequence[int]
-    #: None: nobody is named.
+    #: None: no rater is named.
     rater: Sequence[str | int | float | None] | None
     left: Sequence[str | int | float]
     right: Sequence[str | int | float]

@@ -225,7 +225,7 @@ class Joint:
         share, wins, draw, new_q = self._e_step(theta, quality)
         skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
         value = share + float(np.sum((self.a - 1) * theta - skill))
-        # An item that nobody compared has no draw and, without a prior, stays where it is.
+        # An item that was never compared has no draw and, without a prior, stays where it is.
         with np.errstate(divide="ignore"):
             up = np.log(wins + self.a - 1) - np.log(draw + skill)
         step = np.where(draw + skill > 0, up, 0.0)

@@ -2,7 +2,7 @@
 
     P(r ranks i above j) = eta_r sigma(d) + (1 - eta_r) sigma(-d) = 1/2 + (2 eta_r - 1) s
 
-which is BBQ with q = 2 eta - 1 in [-1, 1]: a rater may answer upside down. As in that paper the
+which is BBQ with q = 2 eta - 1 in [-1, 1]: a rater may answer in reverse. As in that paper the
 items are held together by a virtual item of skill 0 that each has beaten once and lost to once,
 with weight ``TIE_TO_ZERO``, and eta ~ Beta(10, 1). The maximum is found by L-BFGS on (theta, eta).
 """

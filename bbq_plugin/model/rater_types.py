@@ -1,4 +1,4 @@
-"""What kind of rater each one is: honest, guessing or upside down, by the answers of all others.
+"""What kind of rater each one is: honest, guessing or inverted, by the answers of all others.
 
 Given the consensus without rater r, each kind says how likely r's answers are: a coin's, or, the
 quality integrated out, those of someone who is informed, or of someone informed who turns every
@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 NODES = 40
-# eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share upside down, both relative
-# to the honest): centres are the paper's Beta, a tenth of guessers, and one in fifty upside down.
+# eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share inverted, both relative
+# to the honest): centres are the paper's Beta, a tenth of guessers, and one in fifty inverted.
 CENTRE = np.array([log(9.0), 0.0, log(0.1 / 0.88), log(0.02 / 0.88)])
 
 WIDTH = np.array([1.0, 1.0, 1.0, 1.0])
@@ -67,7 +67,7 @@ NODE, BY = _nodes()
 
 @dataclass(frozen=True, slots=True)
 class RaterPopulation:
-    """Honest quality ~ Beta(alpha, beta); the shares of those who guess and who are upside down."""
+    """Honest quality ~ Beta(alpha, beta); the shares of those who guess and who are inverted."""
 
     alpha: float
     beta: float
@@ -95,7 +95,7 @@ class Slates:
     """Rankings and choices in the order of raters: those of rater r are start[r]:start[r + 1].
 
     ``upright`` is log R, R = P(answer | informed) / P(answer | coin), ``turned`` the same for the
-    answer upside down. A slate is informed or guessed as a whole, as a pair is: it has
+    answer inverted. A slate is informed or guessed as a whole, as a pair is: it has
     the likelihood 1 + q (R - 1) against a coin, of which a pair's 1 + 2 q s is the case R = 2 y.
     So one slate, however long, speaks against a rater of quality q by -log(1 - q) at most.
     """
@@ -116,10 +116,10 @@ class Slates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """Of each rater: P(guessing), P(upside down), P(q below the threshold), and evidence in nats.
+    """Of each rater: P(guessing), P(inverted), P(q below the threshold), and evidence in nats.
 
     ``log_honest`` is log P(answers | honest) - log P(answers | coin), ``log_inverted`` the same
-    for someone upside down. ``lower`` and ``upper`` bound q in [-1, 1] at the level asked for.
+    for an inverted rater. ``lower`` and ``upper`` bound q in [-1, 1] at the level asked for.
     """
 
     p_guesser: Floats

@@ -1,4 +1,4 @@
-"""``bbq-signed``: raters who may answer upside down, and whose answers then still tell something.
+"""``bbq-signed``: raters who may answer in reverse, and whose answers then still tell something.
 
 Three latent kinds of answer (informed, guessed, inverted) with a Dirichlet on their shares. The
 model is Crowd-BT's family (q = q+ - q- = 2 eta - 1 in [-1, 1]) with guessing as a kind of its own,
@@ -15,7 +15,7 @@ import numpy as np
 from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.bbq import Floats, Height, Passes
-from bbq_plugin.model.kernels import inverting as kernels
+from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.threads import run_chunks
 
 __all__ = ["Signed", "SignedPriors", "signed_density"]
@@ -54,7 +54,7 @@ class SignedPriors:
         return {"source": "default" if self == SignedPriors() else "given", **asdict(self)}
 
     def text(self, *, rated: bool = True) -> str:
-        """In words; without the part on raters where nobody is named."""
+        """In words; without the part on raters where no rater is named."""
         what = f"skill ~ Gamma({self.a:.4g}, {self.b:.4g})"
         if rated:
             what += (

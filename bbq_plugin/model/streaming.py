@@ -173,7 +173,7 @@ def _grown_rows(rows: tuple[Ints, Ints, Floats], used: int, need: int) -> tuple[
 
 LONG = 64  # rows, and two for each item: below that reading them costs no more than the expansion
 
-HEAVY_SHARE = 0.05  # of a history's weight that may change before it is read anew
+HEAVY_SHARE = 0.05  # of a history's weight that may change before it is read again
 
 FARTHEST_Q = 0.05  # joint: the series in q has four terms
 
@@ -245,7 +245,7 @@ class Histories:
         return known
 
     def note(self, raters: Codes, weight: Floats) -> NDArray[np.bool_]:
-        """Count changes of these raters (all long); which of them are due to be read anew."""
+        """Count changes of these raters (all long); which of them are due to be read again."""
         slots = self._slot[raters]
         self._changed[slots] += weight
         due: NDArray[np.bool_] = self._changed[slots] > HEAVY_SHARE * self._held[slots]
@@ -255,7 +255,7 @@ class Histories:
         self, raters: Codes, index: Codes, triples: Triples, objective: Joint | Marginal,
         point: Height,
     ) -> None:  # fmt: skip
-        """Expand the histories of these raters, number ``index`` of ``triples``, anew."""
+        """Expand the histories of these raters, number ``index`` of ``triples``, again."""
         if raters.size == 0:
             return
         t, slots = triples, self._slot[raters]

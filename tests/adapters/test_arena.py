@@ -66,7 +66,7 @@ def test_an_unknown_winner_is_an_error_and_never_a_tie(tmp_path: Path) -> None:
 
 
 def test_a_winner_that_resembles_nothing_is_still_explained(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"winner is '§'; expected .*mend or drop the line"):
+    with pytest.raises(FormatError, match=r"winner is '§'; expected .*correct or drop the line"):
         found(jsonl(tmp_path, vote(winner="§")))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.model.kernels import inverting as kernels
+from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.signed import Signed, SignedPriors
 from bbq_plugin.model.solvers import solve_em, solve_newton
 
