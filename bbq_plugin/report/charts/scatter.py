@@ -130,7 +130,7 @@ class Scatter:
             },
         }
         chance = {
-            "data": {"values": [{"agreement": 0.5, "what": "random answers"}]},
+            "data": {"values": [{"agreement": 0.5, "what": "random"}]},
             "encoding": {"x": {"field": "agreement", "type": "quantitative", "scale": across}},
             "layer": [
                 {"mark": {"type": "rule", "strokeDash": [4, 4], "color": palette["axis"]}},
