@@ -1,17 +1,17 @@
-"""Adapters by entry point: found, chosen by what a file begins with, and given their options.
+"""Adapters and labelling tools by entry point; the adapter of a file, and its options.
 
 An adapter is a class without arguments, registered under the entry point group
-`bbq_plugin.adapters`; the built-in ones load the same way as anyone else's.
+`bbq_plugin.adapters`, and a labelling tool one under `bbq_plugin.feedback`; the built-in ones
+load the same way as all others.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -27,21 +27,13 @@ from bbq_plugin.errors import FormatError, UnsupportedError, UsageError, did_you
 from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
-    from bbq_plugin.protocols import Adapter
+    from bbq_plugin.protocols import Adapter, Tool
 
-    Path = str | os.PathLike[str]
-
-__all__ = [
-    "ADAPTERS",
-    "Description",
-    "Option",
-    "adapters",
-    "check_options",
-    "describe",
-]
+#: The entry point groups.
+ADAPTERS = "bbq_plugin.adapters"
+TOOLS = "bbq_plugin.feedback"
 
 _TRUE = ("true", "yes", "on", "1")
-
 _FALSE = ("false", "no", "off", "0")
 
 
@@ -54,6 +46,122 @@ class Option:
     takes: str
     default: str
     help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An adapter as `bbq formats` shows it."""
+
+    name: str
+    summary: str
+    recognised: str
+    options: tuple[Option, ...]
+
+
+def adapters() -> Mapping[str, Adapter]:
+    """Every installed adapter by name."""
+    found: dict[str, Adapter] = {}
+    for entry in entry_points(group=ADAPTERS):
+        if entry.name in found:
+            raise UnsupportedError(
+                f"two installed packages bring an adapter {entry.name!r}; uninstall one of them"
+            )
+        found[entry.name] = cast("Adapter", _loaded(entry, "adapter"))
+    return found
+
+
+def tool(name: str = "label-studio") -> Tool:
+    """A labelling tool by its name."""
+    known = {entry.name: entry for entry in entry_points(group=TOOLS)}
+    if name not in known:
+        raise UsageError(
+            f"no installed package reaches a server of {name!r}; "
+            f"known: {listed(sorted(known))}{did_you_mean(name, known)}"
+        )
+    return cast("Tool", _loaded(known[name], "labelling tool"))
+
+
+def _loaded(entry: EntryPoint, what: str) -> object:
+    try:
+        return entry.load()()
+    except Exception as error:
+        package = entry.dist.name if entry.dist else "an unknown package"
+        raise UnsupportedError(
+            f"{what} {entry.name!r} of {package} cannot be loaded "
+            f"({type(error).__name__}: {error}); upgrade or uninstall that package"
+        ) from error
+
+
+def describe(adapter: str | Adapter | None = None) -> tuple[Description, ...]:
+    """Describe one adapter, or all that are installed, in the order of their names."""
+    known = adapters() if adapter is None else {"": _named(adapter)}
+    return tuple(
+        Description(
+            one.name,
+            _first_line(type(one).__doc__),
+            _first_line(type(one).sniff.__doc__),
+            options_of(one),
+        )
+        for _, one in sorted(known.items())
+    )
+
+
+def check_options(adapter: str, options: Mapping[str, Any]) -> None:
+    """Refuse an adapter that is not there, or an option that it does not take."""
+    coerced(_named(adapter), options)
+
+
+def _named(adapter: str | Adapter, known: Mapping[str, Adapter] | None = None) -> Adapter:
+    if not isinstance(adapter, str):
+        return adapter
+    known = adapters() if known is None else known
+    if adapter not in known:
+        raise UsageError(
+            f"there is no adapter {adapter!r}; "
+            f"known: {listed(sorted(known))}{did_you_mean(adapter, known)}"
+        )
+    return known[adapter]
+
+
+def chosen_adapter(
+    adapter: str | Adapter | None,
+    head: bytes,
+    name: str,
+    known: Mapping[str, Adapter] | None = None,
+) -> tuple[Adapter, str]:
+    """The adapter to read a file with, which begins with `head`, and why that one.
+
+    `known`: what `adapters` gave before. Looking through all installed packages takes longer than
+    reading a small file.
+    """
+    if adapter is not None:
+        return _named(adapter, known), "named by the caller"
+    known = adapters() if known is None else known
+    reasons = {key: why for key, one in known.items() if (why := one.sniff(head, name))}
+    if len(reasons) == 1:
+        ((key, why),) = reasons.items()
+        return known[key], why
+    if reasons:
+        claims = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
+        raise FormatError(
+            f"several adapters could read this file ({claims})",
+            name,
+            remedy=f"name one of them: {listed(sorted(reasons))}",
+        )
+    raise FormatError(
+        "no adapter recognises this file",
+        name,
+        value=head[:80],
+        remedy=f"name the adapter if you know it; known: {listed(sorted(known))} "
+        "(`bbq formats` tells what each needs)",
+    )
+
+
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().split("\n", 1)[0]
+
+
+# -- options of an adapter
 
 
 def options_of(adapter: Adapter) -> tuple[Option, ...]:
@@ -204,104 +312,3 @@ def _default(value: Any) -> str:
     if isinstance(value, Mapping):
         return ",".join(f"{k}={v}" for k, v in value.items())
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
-
-ADAPTERS = "bbq_plugin.adapters"
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """An adapter as `bbq formats` shows it."""
-
-    name: str
-    summary: str
-    recognised: str
-    options: tuple[Option, ...]
-
-
-def adapters() -> Mapping[str, Adapter]:
-    """Every installed adapter by name."""
-    found: dict[str, Adapter] = {}
-    for entry in entry_points(group=ADAPTERS):
-        if entry.name in found:
-            raise UnsupportedError(
-                f"two installed packages bring an adapter {entry.name!r}; uninstall one of them"
-            )
-        try:
-            found[entry.name] = cast("Adapter", entry.load()())
-        except Exception as error:
-            package = entry.dist.name if entry.dist else "an unknown package"
-            raise UnsupportedError(
-                f"adapter {entry.name!r} of {package} cannot be loaded "
-                f"({type(error).__name__}: {error}); upgrade or uninstall that package"
-            ) from error
-    return found
-
-
-def describe(adapter: str | Adapter | None = None) -> tuple[Description, ...]:
-    """Describe one adapter, or all that are installed, in the order of their names."""
-    known = adapters() if adapter is None else {"": _named(adapter)}
-    return tuple(
-        Description(
-            one.name,
-            _first_line(type(one).__doc__),
-            _first_line(type(one).sniff.__doc__),
-            options_of(one),
-        )
-        for _, one in sorted(known.items())
-    )
-
-
-def check_options(adapter: str, options: Mapping[str, Any]) -> None:
-    """Refuse an adapter that is not there, or an option that it does not take."""
-    coerced(_named(adapter), options)
-
-
-def _named(adapter: str | Adapter, known: Mapping[str, Adapter] | None = None) -> Adapter:
-    if not isinstance(adapter, str):
-        return adapter
-    known = adapters() if known is None else known
-    if adapter not in known:
-        raise UsageError(
-            f"there is no adapter {adapter!r}; "
-            f"known: {listed(sorted(known))}{did_you_mean(adapter, known)}"
-        )
-    return known[adapter]
-
-
-def chosen_adapter(
-    adapter: str | Adapter | None,
-    head: bytes,
-    name: str,
-    known: Mapping[str, Adapter] | None = None,
-) -> tuple[Adapter, str]:
-    """The adapter to read a file with, which begins with `head`, and why that one.
-
-    `known`: what `adapters` gave before. Looking through all installed packages takes longer than
-    reading a small file.
-    """
-    if adapter is not None:
-        return _named(adapter, known), "named by the caller"
-    known = adapters() if known is None else known
-    reasons = {key: why for key, one in known.items() if (why := one.sniff(head, name))}
-    if len(reasons) == 1:
-        ((key, why),) = reasons.items()
-        return known[key], why
-    if reasons:
-        claims = "; ".join(f"{key}: {reason}" for key, reason in reasons.items())
-        raise FormatError(
-            f"several adapters could read this file ({claims})",
-            name,
-            remedy=f"name one of them: {listed(sorted(reasons))}",
-        )
-    raise FormatError(
-        "no adapter recognises this file",
-        name,
-        value=head[:80],
-        remedy=f"name the adapter if you know it; known: {listed(sorted(known))} "
-        "(`bbq formats` tells what each needs)",
-    )
-
-
-def _first_line(docstring: str | None) -> str:
-    return (docstring or "").strip().split("\n", 1)[0]

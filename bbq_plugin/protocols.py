@@ -10,9 +10,6 @@ from typing import Any, Protocol
 from bbq_plugin.data.actions import ACTION_KINDS, Action, FeedbackPlan, JournalEntry, WriteState
 from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskState
 
-#: The entry point group of labelling tools.
-TOOLS = "bbq_plugin.feedback"
-
 
 class Adapter(Protocol):
     """What turns one kind of file into records.

@@ -1,4 +1,4 @@
-"""Tools by entry point, and where their server is: as told, from the environment, from a file."""
+"""Where the server of a labelling tool is: as told, from the environment, from a file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import UsageError
 from bbq_plugin.live.secrets import seen_by_others
 from bbq_plugin.plugins import chosen_adapter, coerced
-from bbq_plugin.protocols import TOOLS as GROUP
 from bbq_plugin.protocols import Tool
 
 CONFIG = "bbq.toml"
@@ -33,21 +31,6 @@ class Address:
     token: str = field(repr=False)
     #: What whoever runs this should know about it.
     warnings: tuple[str, ...] = ()
-
-
-def tool(name: str = "label-studio") -> Tool:
-    """A tool by its name."""
-    known = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in known:
-        listed = ", ".join(sorted(known)) or "none"
-        raise UsageError(f"no installed package reaches a server of {name!r}; known: {listed}")
-    try:
-        return cast("Tool", known[name].load()())
-    except Exception as error:
-        raise UnsupportedError(
-            f"{name!r} cannot be loaded ({type(error).__name__}: {error}); "
-            "upgrade or uninstall its package"
-        ) from error
 
 
 def address(
