@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from bbq_plugin.data.actions import ACTION_KINDS, Action, FeedbackPlan, JournalEntry, WriteState
 from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskState
@@ -71,6 +71,30 @@ class Settled:
     tags: Mapping[int, Mapping[str, str] | None] = field(default_factory=dict)
 
 
+class ServerKnowledge(Protocol):
+    """What a running server knows, for its answers to the tool."""
+
+    def information_bits(self, items: Sequence[str]) -> float | None:
+        """What one more answer about these items is expected to tell; None: it is not known yet."""
+
+    def reading_plan(self, project: str) -> Mapping[str, Any] | None:
+        """How the answers of a project were read before, by events or by a pull."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address that a tool calls; `answer` makes of a body what is sent back as JSON.
+
+    A DataError is answered with 400.
+    """
+
+    method: Literal["GET", "POST"]
+    path: str
+    answer: Callable[[bytes, ServerKnowledge], Any]
+    #: Answered without the secret.
+    public: bool = False
+
+
 class EventReader(Protocol):
     """Reads the events of one tool; remembers how the answers of a project are read."""
 
@@ -95,14 +119,20 @@ class EventReader(Protocol):
     def task(self, name: str) -> TaskRef:
         """A task by the name that its answers are stored under."""
 
-    def stripped(self, body: bytes) -> bytes:
-        """The part of an event that is needed, without secrets; FormatError for no event."""
+    def stripped(self, body: bytes) -> tuple[str, bytes]:
+        """What has happened, and the part of an event that is needed, without secrets.
 
-    def remember(self, project: str, plan: Mapping[str, Any]) -> None:
-        """How a project's answers were read before, by events or by a pull."""
+        FormatError for what is no event.
+        """
 
-    def items(self, project: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The items that a task shows, if it is known by now how the project names them."""
+    #: Where a server takes the tool's events.
+    event_paths: tuple[str, ...]
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """What else the tool asks of a server."""
+
+    def answer_url(self, server: str, key: str, task: str | int) -> str | None:
+        """The page of an answer in the tool; `task` is the number of its task, or its name."""
 
 
 class EventSubscription(Protocol):

@@ -22,7 +22,8 @@ from bbq_adapters.label_studio.files import (
     server_task,
     without_address,
 )
-from bbq_adapters.label_studio.keys import answer_key, number, task_named, task_ref
+from bbq_adapters.label_studio.keys import answer_key, answer_url, number, task_named, task_ref
+from bbq_adapters.label_studio.ml_backend import MLBackend
 from bbq_adapters.label_studio.question import meaning
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from bbq_adapters.label_studio.adapter import ReadingOptions
     from bbq_adapters.label_studio.question import Question
     from bbq_plugin.data.records import Comparison, Record, TaskRef
+    from bbq_plugin.protocols import Endpoint
+
+#: Where `bbq serve` takes events: those of a webhook, and those of an ML backend.
+EVENT_PATHS = ("/webhook/label-studio", "/webhook")
 
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
@@ -108,14 +113,24 @@ class LabelStudioEvents:
         #: The last plan of each project. Other threads look it up while events are read.
         self._last: dict[str | None, Question] = {}
 
-    def stripped(self, body: bytes) -> bytes:
-        """The part of an event that is needed."""
+    event_paths = EVENT_PATHS
+
+    def stripped(self, body: bytes) -> tuple[str, bytes]:
+        """What has happened, and the part of an event that is needed."""
         event = _decoded(body)
         if event.project is not None and not event.annotation:
             event.project.parsed_label_config = None
         for annotation in _listed(event.annotation):
             annotation.completed_by = without_address(annotation.completed_by)
-        return _encode(event)
+        return event.action, _encode(event)
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """What Label Studio asks of an ML backend."""
+        return MLBackend(self).endpoints()
+
+    def answer_url(self, server: str, key: str, task: str | int) -> str | None:
+        """The page of an annotation."""
+        return answer_url(server, key, task)
 
     def __call__(
         self, event: bytes | Mapping[str, Any], given: Collection[tuple[int, int]] = ()

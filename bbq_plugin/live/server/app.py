@@ -133,7 +133,7 @@ class Service:
             given=lambda: cancelled_by_push(engine.store), on_fit=self._fitted,
             on_partial=self._pull_soon, problems=self.problems,
         )  # fmt: skip
-        self.webhook = Webhook(rules, self.worker.reader, self.inbox, scores=self.scores)
+        self.webhook = Webhook(rules, self.worker.reader, self.inbox, self)
 
     def app(self) -> Starlette:
         """The ASGI app."""
@@ -142,7 +142,7 @@ class Service:
         static = [Route(f"/static/{name}", _static(name)) for name in _STATIC]
         return Starlette(
             routes=[*self.webhook.routes(), *pages.routes(), *static],
-            middleware=[Middleware(Guard, rules=self.rules)],
+            middleware=[Middleware(Guard, rules=self.rules, tool_paths=self.webhook.paths)],
             lifespan=self._lifespan,
         )
 
@@ -188,19 +188,14 @@ class Service:
         if self.project is not None:
             self.project.pull_soon()
 
-    def scores(self, project: str, tasks: Sequence[dict[str, Any]]) -> list[float | None]:
-        """How little one more answer to these tasks would tell: 1 minus the bits of it."""
+    def information_bits(self, items: Sequence[str]) -> float | None:
+        """What one more answer about these items is expected to tell, by the last fit."""
         analysis = self.view.analysis
-        if analysis is None:
-            return [None] * len(tasks)
-        reader = self.worker.reader
-        found = [reader.items(project, data) for data in tasks]
-        if None in found and (plan := plan_of(self.engine.store, project)) is not None:
-            # Since the start no event has told how the project names its items.
-            reader.remember(project, plan)
-            found = [reader.items(project, data) for data in tasks]
-        bits = [None if items is None else analysis.information_bits(items) for items in found]
-        return [None if one is None else max(0.0, 1.0 - one) for one in bits]
+        return None if analysis is None else analysis.information_bits(items)
+
+    def reading_plan(self, project: str) -> Mapping[str, Any] | None:
+        """How the answers of a project were read before."""
+        return plan_of(self.engine.store, project)
 
 
 def _static(name: str) -> Callable[[Request], Response]:

@@ -27,11 +27,6 @@ __all__ = ["COOKIE", "Guard", "Rules"]
 
 COOKIE = "bbq_page"
 
-#: Paths that a labelling tool calls: they ask for the secret, and may come under any name.
-TOOL_PATHS = frozenset(
-    ("/webhook/label-studio", "/webhook", "/health", "/setup", "/predict", "/train", "/versions")
-)
-
 _PASSED_ON = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 _POLICY = (
@@ -103,10 +98,13 @@ class Rules:
 
 
 class Guard:
-    """Stands before the app: refuses what comes under a wrong name or from a foreign page."""
+    """Stands before the app: refuses what comes under a wrong name or from a foreign page.
 
-    def __init__(self, app: App, rules: Rules) -> None:
-        self.app, self.rules = app, rules
+    `tool_paths` ask for a secret of their own, and may come under any name.
+    """
+
+    def __init__(self, app: App, rules: Rules, tool_paths: frozenset[str] = frozenset()) -> None:
+        self.app, self.rules, self._tool_paths = app, rules, tool_paths
         self.hosts = {"localhost", "127.0.0.1", "::1", *(h.lower() for h in rules.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,7 +128,7 @@ class Guard:
         await self.app(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        if scope["path"] in TOOL_PATHS:
+        if scope["path"] in self._tool_paths:
             return None
         headers = headers_of(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")

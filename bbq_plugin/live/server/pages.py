@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, exp, isnan
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode
@@ -22,7 +22,7 @@ from bbq_plugin.store.read import records_of_rater
 from bbq_plugin.text import level_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from starlette.requests import Request
 
@@ -71,9 +71,6 @@ class Paging:
         return f"{self.path}?{urlencode({**self.given, 'page': str(page)})}"
 
 
-_KEY = re.compile(r"ls:(\d+):(\d+)(?::\d+)?")
-
-
 @dataclass(frozen=True, slots=True)
 class RaterAnswer:
     """One answer, with the chance that the model gives it from a careful rater."""
@@ -94,23 +91,34 @@ class RaterAnswer:
 
 
 def answers_of(
-    path: str, rater: str, fit: Fit, *, first: int, most: int, base_url: str | None = None
+    path: str,
+    rater: str,
+    fit: Fit,
+    *,
+    first: int,
+    most: int,
+    link: Callable[[str, str | int], str | None] | None = None,
 ) -> tuple[list[RaterAnswer], int]:
-    """Some of a rater's answers, the least expected first, and how many there are."""
+    """Some of a rater's answers, the least expected first, and how many there are.
+
+    `link` makes an address of the key of an answer and its task.
+    """
     theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
     found = sorted(
         records_of_rater(path, rater),
         key=lambda said: (_chance(theta, said.left, said.right, said.outcome), said.key),
     )
     shown = found[first : first + most]
-    tasks = _tasks(path, [said.key for said in shown]) if base_url else {}
+    keys = [said.slate or said.key for said in shown]
+    tasks = events.task_by_answer(path, keys) if link else {}
+    links = {key: link(key, task) for key, task in tasks.items()} if link else {}
     answers = [
         RaterAnswer(
             said.left, said.right, said.outcome,
             _chance(theta, said.left, said.right, said.outcome),
-            said.at, said.time_s, _link(said.key, base_url, tasks),
+            said.at, said.time_s, links.get(key),
         )
-        for said in shown
+        for said, key in zip(shown, keys, strict=True)
     ]  # fmt: skip
     return answers, len(found)
 
@@ -125,28 +133,6 @@ def _chance(theta: Mapping[str, float], left: str, right: str, outcome: str) -> 
         return 1 - p_left
     # A tie is half an answer to either side: the geometric mean of both, 1/2 where none is ahead.
     return float((p_left * (1 - p_left)) ** 0.5)
-
-
-def _tasks(path: str, keys: Iterable[str]) -> dict[str, str]:
-    """The number of the task of each answer, as an event or a pull has told it."""
-    found = events.task_by_answer(path, {_annotation(key) for key in keys})
-    return {key: str(task).rpartition(":")[2] for key, task in found.items()}
-
-
-def _annotation(key: str) -> str:
-    """The key of the annotation that a comparison is part of."""
-    match = _KEY.fullmatch(key)
-    return f"ls:{match[1]}:{match[2]}" if match else key
-
-
-def _link(key: str, base_url: str | None, tasks: Mapping[str, str]) -> str | None:
-    match = _KEY.fullmatch(key)
-    task = tasks.get(_annotation(key))
-    if base_url is None or match is None or task is None or not task.isdigit():
-        return None
-    return (
-        f"{base_url}/projects/{match[1]}/data?{urlencode({'task': task, 'annotation': match[2]})}"
-    )
 
 
 #: Pairs that are named as worth comparing next.
@@ -239,6 +225,10 @@ class Pages:
         last = max(1, ceil(n / size))
         return Paging(min(max(1, page), last), n, size, request.url.path, given)
 
+    def _link(self) -> Callable[[str, str | int], str | None] | None:
+        """How to find an answer in the labelling tool, if its address is known."""
+        return partial(self.webhook.reader.answer_url, self.base_url) if self.base_url else None
+
     # -- pages
 
     def board(self, request: Request) -> Response:
@@ -317,7 +307,7 @@ class Pages:
         given = self._paging(request, 10**9, ANSWERS, "name")
         said, n = answers_of(
             self.view.engine.store.path, name, analysis.fit,
-            first=given.first, most=ANSWERS, base_url=self.base_url,
+            first=given.first, most=ANSWERS, link=self._link(),
         )  # fmt: skip
         return self._page(
             request,

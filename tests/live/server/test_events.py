@@ -202,7 +202,8 @@ def test_options_of_the_adapter_say_what_names_the_items() -> None:
 
 def test_no_secret_of_an_event_is_kept() -> None:
     found = event(completed_by={"id": 2, "email": EMAIL, "first_name": "Alice"})
-    kept = event_reader("label-studio").stripped(body(found))
+    action, kept = event_reader("label-studio").stripped(body(found))
+    assert action == "ANNOTATION_CREATED"
     assert not [secret for secret in SECRETS if secret.encode() in kept]
     (record,) = event_reader("label-studio")(kept).records
     assert isinstance(record, Comparison)
