@@ -16,8 +16,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["even_chunks", "run_chunks", "worker_count"]
-
 T = TypeVar("T")
 
 # Below this many rows a second thread costs more than it saves.

@@ -14,11 +14,6 @@ from numpy.typing import NDArray
 
 from bbq_plugin.threads import even_chunks, run_chunks
 
-__all__ = [
-    "Triples",
-    "aggregate",
-]
-
 LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
 
 

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bbq_plugin.data.dedupe import Columns, Mask
     from bbq_plugin.data.records import Record
-
-    Mask = NDArray[np.bool_]
 
 #: Why a row was left out.
 UNRATED = "no rater in this row, while others have one"
@@ -90,7 +89,7 @@ class AnswerColumns:
             column.frombytes(values.data.cast("B"))
         self.n += n
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Columns:
         """All columns, as long as each other."""
         for name in self._columns:
             self._pad(name)
@@ -129,7 +128,7 @@ class Answers:
 
 
 def answers_of(
-    columns: dict[str, NDArray[Any]],
+    columns: Columns,
     row: NDArray[np.int64] | None,
     half: NDArray[np.int8] | None,
     *,
@@ -151,7 +150,7 @@ def answers_of(
     )
 
 
-def _slate(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+def _slate(columns: Columns) -> NDArray[np.int64]:
     """The pairs of a slate have its name as their key; a store has codes for slates instead."""
     of_slate = columns["slate"] != 0
     number = columns.get("key", columns["slate"])
@@ -224,7 +223,7 @@ def median_time_s(
 
 
 def wins_of(
-    columns: dict[str, NDArray[Any]],
+    columns: Columns,
     keep: Mask,
     items: tuple[str, ...],
     raters: tuple[str, ...],
@@ -494,7 +493,7 @@ class DatasetBuilder:
             return
         outcome = np.frombuffer(batch.outcome, dtype=np.uint8)
         good = (left != right) & (outcome != NO_ANSWER)
-        columns: dict[str, NDArray[Any]] = {
+        columns: Columns = {
             "rater": rater,
             "left": left,
             "right": right,

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Mask = NDArray[np.bool_]
+    #: One array for each field of an answer, all of the same length.
     Columns = dict[str, NDArray[Any]]
+    Mask = NDArray[np.bool_]
 
 
 def key_hashes(keys: Sequence[str | int | float], n: int) -> NDArray[np.int64]:

@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
     FileName = str | os.PathLike[str]
 
-__all__ = [
-    "HEAD_BYTES",
-    "read",
-    "read_by",
-    "records",
-]
-
 # Enough for the first lines of any table or log; sniffing never reads more.
 HEAD_BYTES = 64 * 1024
 
@@ -79,7 +72,7 @@ class Opened:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[Opened]:
+def opened(path: FileName) -> Iterator[Opened]:
     """Open a path, or standard input for `-`."""
     name = str(path)
     try:
