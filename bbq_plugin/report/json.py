@@ -247,7 +247,7 @@ def push_dict(
     done: Iterable[ActionResult] = (),
 ) -> dict[str, Any]:
     """Collect a plan and what became of it under the names of the contract."""
-    # By the action itself: of two writes to the same task one may be left and one put back.
+    # By the action itself: of two changes to one task, one may be skipped and one undone.
     left = {id(one.action): one.left for one in done}
     return {
         "schema": PUSH_SCHEMA,
