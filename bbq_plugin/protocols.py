@@ -138,6 +138,9 @@ class EventReader(Protocol):
 class EventSubscription(Protocol):
     """Where a project sends its events; a project of a tool that can has a method `hooks`."""
 
+    #: Where a server takes them.
+    path: str
+
     def subscribe(self, url: str, headers: Mapping[str, str]) -> tuple[int, bool]:
         """Have events sent to an address; the id of that, and whether it is new."""
 

@@ -502,8 +502,8 @@ def connect(
     whether that comes through. Running it again renews the same webhook. Needs the extra
     label-studio.
     """
-    from bbq_plugin.live import connecting
     from bbq_plugin.live import feedback as remote
+    from bbq_plugin.live.events import subscribe
     from bbq_plugin.live.secrets import read_secret
 
     warn_of_readers(webhook_secret_file)
@@ -517,10 +517,10 @@ def connect(
     tool = remote.tool()
     opened = tool.open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
     try:
-        found = connecting.connect(opened, connecting.Door(serve_url, secret), check=not no_check)
+        found = subscribe(opened, serve_url, secret, check=not no_check)
         tell(opened.describe(), what="Found")
     finally:
         opened.close()
     what = "made" if found.is_new else "renewed"
-    seen = "an event came through" if found.checked else "nobody has looked whether events arrive"
+    seen = "not checked whether events arrive" if no_check else "an event came through"
     emit(f"Webhook {found.webhook} {what} for project {project}: {seen}\n", None)

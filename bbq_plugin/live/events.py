@@ -1,24 +1,33 @@
-"""Events of a labelling tool: read through its adapter, and put into the store."""
+"""Events of a labelling tool: subscribed to, read through its adapter, put into the store."""
 
 from __future__ import annotations
 
+import json
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from bbq_plugin.data.records import Skipped, TaskRef
-from bbq_plugin.errors import UsageError
+from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
+from bbq_plugin.live.secrets import SECRET_HEADER
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import events, remote
 
 if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison, Record
-    from bbq_plugin.protocols import Adapter, EventReader
+    from bbq_plugin.protocols import Adapter, EventReader, EventSubscription, Project
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
     from bbq_plugin.store.upsert import Tally
 
-__all__ = ["cancelled_by_push", "event_reader", "reader_of", "take"]
+__all__ = ["cancelled_by_push", "event_reader", "reader_of", "subscribe", "take"]
+
+_PAUSE_S = 0.1
 
 
 def event_reader(adapter: str | Adapter, options: Mapping[str, Any] | None = None) -> EventReader:
@@ -127,3 +136,79 @@ def take(
 def cancelled_by_push(store: Store) -> frozenset[tuple[int, int]]:
     """Answers that were marked as cancelled from here, as project and answer."""
     return frozenset((project, ref) for _, project, ref in remote.cancelled_by_push(store))
+
+
+# -- having a project send them to `bbq serve`
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A webhook of a project."""
+
+    webhook: int
+    is_new: bool
+
+
+def subscribe(
+    project: Project, serve_url: str, secret: bytes, *, check: bool = True, wait_s: float = 10.0
+) -> Subscribed:
+    """Have a project send its events to a running `bbq serve`; with `check`, wait for one."""
+    parts = urlsplit(serve_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(
+            f"the address of bbq serve is {serve_url!r}; expected one such as http://127.0.0.1:8765"
+        )
+    make = getattr(project, "hooks", None)
+    if make is None:
+        raise UnsupportedError("this labelling tool sends no events")
+    hooks = cast("EventSubscription", make())
+    url = serve_url.rstrip("/") + hooks.path
+    headers = {SECRET_HEADER: secret.decode("ascii")}
+    before = _received(url, headers) if check else {}
+    own, is_new = hooks.subscribe(url, headers)
+    if check:
+        try:
+            _wait_for(hooks.provoke(), url, headers, before, wait_s)
+        except BaseException:
+            if is_new:
+                hooks.unsubscribe(own)
+            raise
+    return Subscribed(own, is_new)
+
+
+def _received(url: str, headers: Mapping[str, str]) -> dict[str, int]:
+    """How many events of each kind a server has received."""
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 (checked)
+    # Not through a proxy: this is about this machine or one nearby.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=5) as answer:
+            found: dict[str, Any] = json.loads(answer.read(1 << 20))
+            return {str(action): int(n) for action, n in found["received"].items()}
+    except urllib.error.HTTPError as error:
+        why = (
+            "its secret is another one"
+            if error.code in (401, 403)
+            else "check that this is bbq serve, of this version"
+        )
+        raise RemoteError(f"{url}: bbq serve answered {error.code}; {why}") from error
+    except (OSError, ValueError, KeyError) as error:
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise RemoteError(
+            f"{url}: bbq serve cannot be reached from here ({reason}); start it, or give "
+            "--no-check if only Label Studio can reach it under this address"
+        ) from error
+
+
+def _wait_for(
+    action: str, url: str, headers: Mapping[str, str], before: Mapping[str, int], wait_s: float
+) -> None:
+    end = time.monotonic() + wait_s
+    while _received(url, headers).get(action, 0) <= before.get(action, 0):
+        if time.monotonic() > end:
+            raise RemoteError(
+                f"the webhook was registered, but no event has reached {url} in {wait_s:g} s; "
+                "give the address under which Label Studio itself reaches bbq serve (inside a "
+                "container, 127.0.0.1 is the container). A new webhook has been removed again"
+            )
+        time.sleep(_PAUSE_S)

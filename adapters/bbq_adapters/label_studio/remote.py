@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.adapter import checked
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
+from bbq_adapters.label_studio.events import EVENT_PATHS
 from bbq_adapters.label_studio.feedback import (
     OUR_VERSIONS,
     ServerAnswer,
@@ -53,6 +54,8 @@ SSRF_REMEDY = (
 
 class ProjectWebhooks:
     """The webhooks of one project."""
+
+    path = EVENT_PATHS[0]
 
     def __init__(self, client: Client, project: int) -> None:
         self._client, self._project = client, project
