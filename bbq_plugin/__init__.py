@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from bbq_plugin.data.rankings import break_choice, break_ranking
     from bbq_plugin.data.records import Comparison, Note, Skipped, Source
     from bbq_plugin.errors import BBQError
-    from bbq_plugin.live.async_hook import AsyncHook
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.hook import Hook
+    from bbq_plugin.live.hook import AsyncHook, Hook
     from bbq_plugin.live.updates import Update
     from bbq_plugin.model import Fit, Priors, SignedPriors, fit
     from bbq_plugin.simulation import simulate
@@ -58,7 +57,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "AsyncHook": "live.async_hook",
+    "AsyncHook": "live.hook",
     "BBQError": "errors",
     "Comparison": "data.records",
     "Comparisons": "data.dataset",

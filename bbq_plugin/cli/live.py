@@ -164,11 +164,11 @@ def serve(
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.secrets import read_secret
     from bbq_plugin.live.server.app import Service, listening, run
-    from bbq_plugin.live.server.guard import Rules
+    from bbq_plugin.live.server.guard import AccessRules
     from bbq_plugin.live.server.project import ServedProject
 
     warn_of_readers(webhook_secret_file, page_token_file)
-    rules = Rules(
+    rules = AccessRules(
         secret=read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ),
         insecure_webhook=insecure_webhook,
         hosts=frozenset((*allow_host, *({host} - {"0.0.0.0", "::"}))),  # noqa: S104

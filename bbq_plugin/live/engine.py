@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -18,7 +18,7 @@ from bbq_plugin.data.builder import RIGHT, TIE
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError
-from bbq_plugin.live.ingest import Ingest, Offer, Outcome, ReadSoFar
+from bbq_plugin.live.ingest import Ingest, Offer, Outcome, ReadingOptions
 from bbq_plugin.live.votes import checked_answer
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model.fit import Fit, check_choices, check_priors, optimum_at, warnings_of
@@ -38,283 +38,7 @@ if TYPE_CHECKING:
     from bbq_plugin.store.columns import ColumnArrays
     from bbq_plugin.store.names import Names
 
-__all__ = [
-    "Engine",
-    "LastFit",
-    "LiveFit",
-    "Refresh",
-    "Snapshot",
-    "Table",
-    "TableView",
-    "last_fit",
-    "packed",
-    "signed_wins",
-]
-
-
-class ItemCounts:
-    """Answers without a rater count only as long as there are no others."""
-
-    def __init__(self, columns: ColumnArrays) -> None:
-        self._n = [0, 0]
-        self._items: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64) for _ in range(2)]
-        self.add(columns, 1)
-
-    def add(self, columns: ColumnArrays, sign: int) -> None:
-        """Answers that came (1) or went (-1)."""
-        rated = columns["rater"] >= 0
-        for kind, mine in enumerate((~rated, rated)):
-            both = np.concatenate((columns["left"][mine], columns["right"][mine]))
-            self._n[kind] += sign * (both.size // 2)
-            old = self._items[kind]
-            new = np.bincount(both, minlength=old.size).astype(np.int64) * sign
-            new[: old.size] += old
-            self._items[kind] = new
-
-    @property
-    def rated(self) -> bool:
-        """Whether any rater is known."""
-        return self._n[1] > 0
-
-    @property
-    def n(self) -> int:
-        """How many answers count."""
-        return self._n[self.rated]
-
-    def items(self) -> NDArray[np.int64]:
-        """The codes of the items that were compared, ascending."""
-        return np.flatnonzero(self._items[self.rated])
-
-    def counted(self, columns: ColumnArrays) -> ColumnArrays:
-        """Those answers that count; nobody has code 0 where no rater is known."""
-        if not self.rated:
-            return columns | {"rater": np.zeros(columns["rater"].size, dtype=np.int32)}
-        keep: NDArray[Any] = columns["rater"] >= 0
-        if keep.all():
-            return columns
-        return {name: column[keep] for name, column in columns.items()}
-
-
-_NEVER = np.iinfo(np.int32).max
-# Rows that are gone are kept until they are so many, and so large a share.
-_MOST_DEAD_ROWS = 100_000
-
-_MOST_DEAD = 0.5
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class TableView:
-    """The answers as they were at one moment, whatever has come since."""
-
-    columns: ColumnArrays
-    died: NDArray[np.int32]
-    n: int
-    moment: int
-
-    def alive(self) -> ColumnArrays:
-        """Those that count."""
-        stays = self.died[: self.n] > self.moment
-        if stays.all():
-            # Rows are only ever added behind these: no copy is needed.
-            return {name: column[: self.n] for name, column in self.columns.items()}
-        return {name: column[: self.n][stays] for name, column in self.columns.items()}
-
-
-class Table:
-    """Grows at its end; an answer that is taken back is marked with the moment."""
-
-    def __init__(self, columns: ColumnArrays) -> None:
-        self._start(columns)
-        self._moment = 0
-
-    def _start(self, columns: ColumnArrays) -> None:
-        self.n = int(columns["id"].size)
-        self._columns = dict(columns)
-        self._died: NDArray[np.int32] = np.full(self.n, _NEVER, dtype=np.int32)
-        self._n_dead = 0
-
-    def apply(self, change: Change) -> ColumnArrays:
-        """Take a change over; the answers that went, as they were."""
-        self._moment += 1
-        ids = self._columns["id"][: self.n]
-        rows = np.searchsorted(ids, change.removed)
-        if not np.array_equal(ids[rows[rows < self.n]], change.removed):
-            raise DataError("a change takes back answers that are not here")
-        self._died[rows] = self._moment
-        self._n_dead += rows.size
-        gone = {name: column[rows] for name, column in self._columns.items()}
-        self._append(change.added)
-        if self._n_dead > max(_MOST_DEAD_ROWS, _MOST_DEAD * self.n):
-            # Views keep the old arrays.
-            self._start(self.view().alive())
-        return gone
-
-    def _append(self, added: ColumnArrays) -> None:
-        n = self.n + int(added["id"].size)
-        if n > self._died.size:
-            room = max(n, int(1.5 * self._died.size), 1024)
-            # A new dictionary, because views have the old one; one column after the other, so that
-            # without views no more than one of them is there twice.
-            self._columns = dict(self._columns)
-            for name in self._columns:
-                self._columns[name] = _grown(self._columns[name], self.n, room)
-            self._died = _grown(self._died, self.n, room)
-        for name, column in self._columns.items():
-            column[self.n : n] = added[name]
-        self._died[self.n : n] = _NEVER
-        self.n = n
-
-    def view(self) -> TableView:
-        """The answers as they are now."""
-        return TableView(self._columns, self._died, self.n, self._moment)
-
-
-def _grown(column: NDArray[Any], n: int, room: int) -> NDArray[Any]:
-    out = np.empty(room, dtype=column.dtype)
-    out[:n] = column[:n]
-    return out
-
-
-def signed_wins(
-    columns: ColumnArrays, sign: float
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Rater, winner, loser and signed weight of answers; a tie is half a win each way."""
-    outcome, left, right = columns["outcome"], columns["left"], columns["right"]
-    tied = outcome >= TIE
-    first = outcome != RIGHT
-    winner, loser = np.where(first, left, right), np.where(first, right, left)
-    weight = sign * np.where(tied, 0.5, 1.0) * columns["weight"]
-    return (
-        np.concatenate((columns["rater"], columns["rater"][tied])),
-        np.concatenate((winner, right[tied])),
-        np.concatenate((loser, left[tied])),
-        np.concatenate((weight, weight[tied])),
-    )
-
-
-class LastFit(msgspec.Struct, frozen=True):
-    """The optimum by name, and the priors it was found under."""
-
-    model: str
-    #: incremental or full.
-    how: str
-    n_comparisons: int
-    n_raters: int
-    priors: dict[str, Any]
-    theta: dict[str, float]
-    #: The estimate of the population, if priors were estimated: eta, its covariance, the slope.
-    population: tuple[list[float], list[list[float]], list[list[float]]] | None = None
-    #: How many answers there were when it was estimated.
-    estimated_at: int = 0
-
-    def theta_of(self, names: tuple[str, ...], level: float) -> Floats:
-        """Where to start for these items; new ones at the level of the prior."""
-        return np.array([self.theta.get(name, level) for name in names])
-
-    def given(self) -> Priors:
-        """The priors."""
-        return Priors(**self.priors)
-
-    def estimate(self) -> Population | None:
-        """The population, for the items of `theta` in their order."""
-        if self.population is None:
-            return None
-        eta, covariance, slope = map(np.array, self.population)
-        theta = np.array(list(self.theta.values()))
-        return Population(self.given(), eta, covariance, slope, theta)
-
-    def fits(self, model: str, priors: Priors | Literal["auto"]) -> bool:
-        """Whether it was made under these settings."""
-        same = self.population is not None if priors == "auto" else self.given() == priors
-        return self.model == model and same
-
-
-def packed(fit: Fit, how: str, n_comparisons: int, n_raters: int, estimated_at: int) -> bytes:
-    """A fit in a few bytes."""
-    population = None
-    if fit.population is not None:
-        estimate = fit.population
-        population = (
-            estimate.eta.tolist(), estimate.covariance.tolist(), estimate.slope.tolist(),
-        )  # fmt: skip
-    priors = {field: getattr(fit.priors, field) for field in Priors.__dataclass_fields__}
-    theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
-    return msgspec.json.encode(
-        LastFit(fit.model, how, n_comparisons, n_raters, priors, theta, population, estimated_at)
-    )
-
-
-def last_fit(data: bytes) -> LastFit:
-    """A fit from these bytes."""
-    return msgspec.json.decode(data, type=LastFit)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Snapshot:
-    """The answers that a fit belongs to, whatever has come since."""
-
-    view: TableView
-    names: Names
-    items: tuple[str, ...]
-    entries: tuple[SourceEntry, ...]
-
-
-class LiveFit(Fit):
-    """A `Fit` like any other; its data, qualities and trace are made when first used."""
-
-    moment: Snapshot
-
-    def __init__(self, moment: Snapshot, **known: Any) -> None:
-        # Not the dataclass's own: that would want now what is made later.
-        self.__dict__.update(known, solver="auto", moment=moment)
-
-    @property
-    def items(self) -> tuple[str, ...]:
-        """Names, aligned with `theta`."""
-        return self.moment.items
-
-    @cached_property
-    def data(self) -> Comparisons:
-        """The answers that were fitted."""
-        moment = self.moment
-        # Names are only ever added, so those of now hold those of then.
-        items, raters = moment.names.items.names, moment.names.raters.names
-        return comparisons_of(moment.view.alive(), items, raters, moment.entries)
-
-    @cached_property
-    def _optimum(self) -> tuple[Floats, float]:
-        return optimum_at(self, self.theta)
-
-    @cached_property
-    def quality(self) -> Floats:
-        """Of each rater, at `theta`."""
-        if not self.rated:
-            return np.ones(len(self.raters))
-        return self._optimum[0]
-
-    @cached_property
-    def trace(self) -> Floats:
-        """The height of the log-posterior at `theta`."""
-        return np.array([self._optimum[1]])
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """What the reader of the results should know."""
-        return tuple(warnings_of(self.data, self.model))
-
-
-def aligned(population: Any, items: tuple[str, ...], then: tuple[str, ...]) -> Any:
-    """An estimate of the population for other items than those it was made with."""
-    if population is None or items == then:
-        return population
-    row = {name: i for i, name in enumerate(then)}
-    theta = np.zeros(len(items))
-    slope = np.zeros((len(items), population.slope.shape[1]))
-    for i, name in enumerate(items):
-        if name in row:
-            theta[i], slope[i] = population.theta[row[name]], population.slope[row[name]]
-    return replace(population, slope=slope, theta=theta)
-
+__all__ = ["Engine", "LiveFit", "Refresh"]
 
 Refresh = Literal["incremental", "full"]
 
@@ -339,7 +63,7 @@ class Engine:
         model: Model = "bbq",
         priors: Priors | Literal["paper", "auto"] = Priors(),  # noqa: B008 (a frozen value)
         tol: float = 1e-6,
-        reading: ReadSoFar = ReadSoFar(),  # noqa: B008 (a frozen value)
+        reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen value)
         clock: Callable[[], float] = time.time,
     ) -> None:
         check_choices(model, "auto", tol)
@@ -356,7 +80,7 @@ class Engine:
         except BaseException:
             self.store.close()
             raise
-        self._counts = ItemCounts(self._table.view().alive())
+        self._counts = ItemCounts(self._table.snapshot().alive())
         #: Other models are fitted anew each time, and so is one without a prior on the items.
         flat = isinstance(self.priors, Priors) and self.priors.flat_items
         self._follows = model in _FOLLOWED and not flat
@@ -408,33 +132,33 @@ class Engine:
             comparisons = (comparisons,)
         elif isinstance(comparisons, Comparisons):
             comparisons = _keyed(comparisons)
-        with self._writing():
+        with self.writing():
             change, tally = self.store.add(map(checked_answer, comparisons))
             self._take(change)
         return tally.n_new + tally.n_changed
 
     def retract(self, keys: str | Iterable[str]) -> int:
         """Take answers back by their keys (or that of their ranking); how many went."""
-        with self._writing():
+        with self.writing():
             change, _ = self.store.retract((keys,) if isinstance(keys, str) else keys)
             self._take(change)
         return int(change.removed.size)
 
     def ingest(self, offers: Iterable[Offer]) -> list[Outcome]:
         """Read files: one transaction for all, in which a bad file spoils only itself."""
-        with self._writing():
+        with self.writing():
             with self.store.transaction() as transaction:
                 outcomes = [self._ingest(transaction, offer) for offer in offers]
             self._take(transaction.change)
         return outcomes
 
     @property
-    def reading(self) -> ReadSoFar:
+    def reading(self) -> ReadingOptions:
         """How files are read."""
         return self._ingest.reading
 
     @reading.setter
-    def reading(self, reading: ReadSoFar) -> None:
+    def reading(self, reading: ReadingOptions) -> None:
         self._ingest.reading = reading
 
     def apply(self, change: Change) -> None:
@@ -446,13 +170,12 @@ class Engine:
         with self._mutex:
             self._take(change)
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Whoever is inside is the only one to change the store and the engine."""
-        return self._writing()
-
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Where an interrupt may come between the store and what is in memory."""
+    def writing(self) -> Iterator[None]:
+        """Inside, the caller alone changes the store and the engine.
+
+        An interrupt may come between the two: then the next call starts again from the store.
+        """
         with self._mutex:
             self._catch_up()
             self._in_doubt = True
@@ -463,7 +186,7 @@ class Engine:
         """Start again from the store, if a call that was cut off has changed it."""
         if self._in_doubt and self._followed_id != (now := self.store.last_id()):
             self._table = Table(self.store.load())
-            self._counts = ItemCounts(self._table.view().alive())
+            self._counts = ItemCounts(self._table.snapshot().alive())
             self._streaming, self._pending = None, []
             self._dirty = True
             self._followed_id = now
@@ -583,7 +306,7 @@ class Engine:
 
     def _streaming_from(self, priors: Priors, theta: Floats | None) -> Streaming:
         names = self.store.names
-        columns = self._counts.counted(self._table.view().alive())
+        columns = self._counts.counted(self._table.snapshot().alive())
         rater, winner, loser, weight = signed_wins(columns, 1.0)
         n_raters = len(names.raters.names) if self._counts.rated else 1
         triples = aggregate(rater, winner, loser, weight, n_raters, len(names.items.names))
@@ -600,9 +323,9 @@ class Engine:
         used = self._counts.items()
         all_items = names.items.names
         items = tuple(all_items[i] for i in used.tolist())
-        moment = Snapshot(self._table.view(), names, items, tuple(self.store.ledger()))
         return LiveFit(
-            moment,
+            self._snapshot(),
+            items,
             model=self.model,
             priors=streaming.priors,
             theta=streaming.theta[used],
@@ -635,13 +358,11 @@ class Engine:
         """All answers, as `bbq.read` would have given them."""
         with self._mutex:
             self._catch_up()
-            names = self.store.names
-            return comparisons_of(
-                self._table.view().alive(),
-                names.items.names,
-                names.raters.names,
-                self.store.ledger(),
-            )
+            return self._snapshot().comparisons()
+
+    def _snapshot(self) -> AnswerSnapshot:
+        store = self.store
+        return AnswerSnapshot(self._table.snapshot(), store.names, tuple(store.ledger()))
 
 
 def _keyed(data: Comparisons) -> Iterator[Comparison]:
@@ -655,3 +376,276 @@ def _keyed(data: Comparisons) -> Iterator[Comparison]:
         who = data.raters[rater] if data.has_raters else None
         key = f"{name}:{i}"
         yield Comparison(key, who, data.items[winner], data.items[loser], "left", weight, key)
+
+
+# -- fits
+
+
+class LastFit(msgspec.Struct, frozen=True):
+    """The optimum by name, and the priors it was found under."""
+
+    model: str
+    #: incremental or full.
+    how: str
+    n_comparisons: int
+    n_raters: int
+    priors: dict[str, Any]
+    theta: dict[str, float]
+    #: The estimate of the population, if priors were estimated: eta, its covariance, the slope.
+    population: tuple[list[float], list[list[float]], list[list[float]]] | None = None
+    #: How many answers there were when it was estimated.
+    estimated_at: int = 0
+
+    def theta_of(self, names: tuple[str, ...], level: float) -> Floats:
+        """Where to start for these items; new ones at the level of the prior."""
+        return np.array([self.theta.get(name, level) for name in names])
+
+    def given(self) -> Priors:
+        """The priors."""
+        return Priors(**self.priors)
+
+    def estimate(self) -> Population | None:
+        """The population, for the items of `theta` in their order."""
+        if self.population is None:
+            return None
+        eta, covariance, slope = map(np.array, self.population)
+        theta = np.array(list(self.theta.values()))
+        return Population(self.given(), eta, covariance, slope, theta)
+
+    def fits(self, model: str, priors: Priors | Literal["auto"]) -> bool:
+        """Whether it was made under these settings."""
+        same = self.population is not None if priors == "auto" else self.given() == priors
+        return self.model == model and same
+
+
+def packed(fit: Fit, how: str, n_comparisons: int, n_raters: int, estimated_at: int) -> bytes:
+    """A fit as the store keeps it."""
+    population = None
+    if fit.population is not None:
+        estimate = fit.population
+        population = (
+            estimate.eta.tolist(), estimate.covariance.tolist(), estimate.slope.tolist(),
+        )  # fmt: skip
+    priors = {field: getattr(fit.priors, field) for field in Priors.__dataclass_fields__}
+    theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
+    return msgspec.json.encode(
+        LastFit(fit.model, how, n_comparisons, n_raters, priors, theta, population, estimated_at)
+    )
+
+
+def last_fit(data: bytes) -> LastFit:
+    """A fit from these bytes."""
+    return msgspec.json.decode(data, type=LastFit)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnswerSnapshot:
+    """All answers as they were at one moment, and the names in them."""
+
+    table: TableSnapshot
+    names: Names
+    entries: tuple[SourceEntry, ...]
+
+    def comparisons(self) -> Comparisons:
+        """The same as a data set."""
+        # Names are only ever added, so those of now hold those of then.
+        items, raters = self.names.items.names, self.names.raters.names
+        return comparisons_of(self.table.alive(), items, raters, self.entries)
+
+
+class LiveFit(Fit):
+    """A `Fit` like any other; its data, qualities and trace are made when first used."""
+
+    _answers: AnswerSnapshot
+    _items: tuple[str, ...]
+
+    def __init__(self, answers: AnswerSnapshot, items: tuple[str, ...], **known: Any) -> None:
+        # Not the dataclass's own: that would want now what is made later.
+        self.__dict__.update(known, solver="auto", _answers=answers, _items=items)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Names, aligned with `theta`."""
+        return self._items
+
+    @cached_property
+    def data(self) -> Comparisons:
+        """The answers that were fitted."""
+        return self._answers.comparisons()
+
+    @cached_property
+    def _optimum(self) -> tuple[Floats, float]:
+        return optimum_at(self, self.theta)
+
+    @cached_property
+    def quality(self) -> Floats:
+        """Of each rater, at `theta`."""
+        if not self.rated:
+            return np.ones(len(self.raters))
+        return self._optimum[0]
+
+    @cached_property
+    def trace(self) -> Floats:
+        """The height of the log-posterior at `theta`."""
+        return np.array([self._optimum[1]])
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader of the results should know."""
+        return tuple(warnings_of(self.data, self.model))
+
+
+def aligned(population: Any, items: tuple[str, ...], then: tuple[str, ...]) -> Any:
+    """An estimate of the population for other items than those it was made with."""
+    if population is None or items == then:
+        return population
+    row = {name: i for i, name in enumerate(then)}
+    theta = np.zeros(len(items))
+    slope = np.zeros((len(items), population.slope.shape[1]))
+    for i, name in enumerate(items):
+        if name in row:
+            theta[i], slope[i] = population.theta[row[name]], population.slope[row[name]]
+    return replace(population, slope=slope, theta=theta)
+
+
+# -- the answers in memory
+
+
+class ItemCounts:
+    """Answers without a rater count only as long as there are no others."""
+
+    def __init__(self, columns: ColumnArrays) -> None:
+        self._n = [0, 0]
+        self._items: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64) for _ in range(2)]
+        self.add(columns, 1)
+
+    def add(self, columns: ColumnArrays, sign: int) -> None:
+        """Answers that came (1) or went (-1)."""
+        rated = columns["rater"] >= 0
+        for kind, mine in enumerate((~rated, rated)):
+            both = np.concatenate((columns["left"][mine], columns["right"][mine]))
+            self._n[kind] += sign * (both.size // 2)
+            old = self._items[kind]
+            new = np.bincount(both, minlength=old.size).astype(np.int64) * sign
+            new[: old.size] += old
+            self._items[kind] = new
+
+    @property
+    def rated(self) -> bool:
+        """Whether any rater is known."""
+        return self._n[1] > 0
+
+    @property
+    def n(self) -> int:
+        """How many answers count."""
+        return self._n[self.rated]
+
+    def items(self) -> NDArray[np.int64]:
+        """The codes of the items that were compared, ascending."""
+        return np.flatnonzero(self._items[self.rated])
+
+    def counted(self, columns: ColumnArrays) -> ColumnArrays:
+        """Those answers that count; nobody has code 0 where no rater is known."""
+        if not self.rated:
+            return columns | {"rater": np.zeros(columns["rater"].size, dtype=np.int32)}
+        keep: NDArray[Any] = columns["rater"] >= 0
+        if keep.all():
+            return columns
+        return {name: column[keep] for name, column in columns.items()}
+
+
+_NEVER = np.iinfo(np.int32).max
+# Rows that are gone are kept until they are so many, and so large a share.
+_MOST_DEAD_ROWS = 100_000
+
+_MOST_DEAD = 0.5
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TableSnapshot:
+    """The answers as they were at one moment, whatever has come since."""
+
+    columns: ColumnArrays
+    died: NDArray[np.int32]
+    n: int
+    version: int
+
+    def alive(self) -> ColumnArrays:
+        """Those that count."""
+        stays = self.died[: self.n] > self.version
+        if stays.all():
+            # Rows are only ever added behind these: no copy is needed.
+            return {name: column[: self.n] for name, column in self.columns.items()}
+        return {name: column[: self.n][stays] for name, column in self.columns.items()}
+
+
+class Table:
+    """Grows at its end; an answer that is taken back stays, with the version that it left in."""
+
+    def __init__(self, columns: ColumnArrays) -> None:
+        self._start(columns)
+        self._version = 0
+
+    def _start(self, columns: ColumnArrays) -> None:
+        self.n = int(columns["id"].size)
+        self._columns = dict(columns)
+        self._died: NDArray[np.int32] = np.full(self.n, _NEVER, dtype=np.int32)
+        self._n_dead = 0
+
+    def apply(self, change: Change) -> ColumnArrays:
+        """Take a change over; the answers that went, as they were."""
+        self._version += 1
+        ids = self._columns["id"][: self.n]
+        rows = np.searchsorted(ids, change.removed)
+        if not np.array_equal(ids[rows[rows < self.n]], change.removed):
+            raise DataError("a change takes back answers that are not here")
+        self._died[rows] = self._version
+        self._n_dead += rows.size
+        gone = {name: column[rows] for name, column in self._columns.items()}
+        self._append(change.added)
+        if self._n_dead > max(_MOST_DEAD_ROWS, _MOST_DEAD * self.n):
+            # Views keep the old arrays.
+            self._start(self.snapshot().alive())
+        return gone
+
+    def _append(self, added: ColumnArrays) -> None:
+        n = self.n + int(added["id"].size)
+        if n > self._died.size:
+            room = max(n, int(1.5 * self._died.size), 1024)
+            # A new dictionary, because views have the old one; one column after the other, so that
+            # without views no more than one of them is there twice.
+            self._columns = dict(self._columns)
+            for name in self._columns:
+                self._columns[name] = _grown(self._columns[name], self.n, room)
+            self._died = _grown(self._died, self.n, room)
+        for name, column in self._columns.items():
+            column[self.n : n] = added[name]
+        self._died[self.n : n] = _NEVER
+        self.n = n
+
+    def snapshot(self) -> TableSnapshot:
+        """The answers as they are now."""
+        return TableSnapshot(self._columns, self._died, self.n, self._version)
+
+
+def _grown(column: NDArray[Any], n: int, room: int) -> NDArray[Any]:
+    out = np.empty(room, dtype=column.dtype)
+    out[:n] = column[:n]
+    return out
+
+
+def signed_wins(
+    columns: ColumnArrays, sign: float
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """Rater, winner, loser and signed weight of answers; a tie is half a win each way."""
+    outcome, left, right = columns["outcome"], columns["left"], columns["right"]
+    tied = outcome >= TIE
+    first = outcome != RIGHT
+    winner, loser = np.where(first, left, right), np.where(first, right, left)
+    weight = sign * np.where(tied, 0.5, 1.0) * columns["weight"]
+    return (
+        np.concatenate((columns["rater"], columns["rater"][tied])),
+        np.concatenate((winner, right[tied])),
+        np.concatenate((loser, left[tied])),
+        np.concatenate((weight, weight[tied])),
+    )

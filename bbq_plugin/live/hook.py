@@ -1,14 +1,16 @@
-"""The hook: votes out of any program into a store, and word back when the result changes."""
+"""The hook: a program's votes go into a store, and it is told when the result changes."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import os
 import threading
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
@@ -33,7 +35,7 @@ from bbq_plugin.store.columns import merged
 from bbq_plugin.store.commits import GroupCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport
@@ -43,15 +45,15 @@ if TYPE_CHECKING:
     from bbq_plugin.protocols import Adapter
     from bbq_plugin.store import Change
 
-__all__ = ["Hook", "Options"]
+__all__ = ["AsyncHook", "Hook", "HookOptions"]
 
 _log = logging.getLogger(__name__)
 
 #: The hook whose callback runs here: it waits for its end, so nothing here may wait for the hook.
-inside: ContextVar[Hook | None] = ContextVar("bbq_inside_callback", default=None)
+_inside: ContextVar[Hook | None] = ContextVar("bbq_inside_callback", default=None)
 
 
-class Options(TypedDict, total=False):
+class HookOptions(TypedDict, total=False):
     """The options of a hook."""
 
     adapter: str | Adapter | None
@@ -247,7 +249,7 @@ class Hook:
         return self._last().pairs(n, among=among)
 
     def _last(self) -> Analysis:
-        if self._analysis is None and inside.get() is not self:
+        if self._analysis is None and _inside.get() is not self:
             self.flush()
         if self._analysis is None:
             raise DataError("there are no comparisons yet; vote first")
@@ -294,7 +296,7 @@ class Hook:
 
     def check_not_inside(self, what: str) -> None:
         """Refuse to wait for a thread that waits for the caller."""
-        if inside.get() is self:
+        if _inside.get() is self:
             raise UsageError(f"{what}() inside a callback would wait for itself; call it elsewhere")
 
     # -- the thread that fits
@@ -308,7 +310,7 @@ class Hook:
             self._fitting.wake()
 
     def _follow(self) -> Next:
-        inside.set(self)
+        _inside.set(self)
         with self._news:
             self._n_started = self._n_changes
         if self._n_fitted < self._n_started:
@@ -359,3 +361,136 @@ class Hook:
                 callback(update)
             except BaseException:  # noqa: BLE001 (a callback that leaves must not end the fits)
                 _log.exception("a callback of on_update failed: %r", callback)
+
+
+class AsyncHook:
+    """`Hook` with methods to await; options are the same.
+
+        async with bbq.AsyncHook("state.db") as hook:
+            key = await hook.vote(rater="ann", left="a", right="b", outcome="left")
+
+    Without `async with`: `await hook.open()` first and `await hook.close()` at the end.
+    """
+
+    def __init__(self, store: str | os.PathLike[str], **options: Unpack[HookOptions]) -> None:
+        self._store, self._options = store, options
+        self._opened: Hook | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> Self:
+        """Take the store; reading what is in it may take a moment."""
+        if self._opened is not None:
+            raise UsageError("this hook is open already")
+        self._loop = asyncio.get_running_loop()
+        self._opened = await asyncio.to_thread(Hook, self._store, **self._options)
+        return self
+
+    async def close(self) -> None:
+        """Store and fit what is waiting, call the callbacks a last time, and free the store."""
+        self._hook.check_not_inside("close")
+        await asyncio.to_thread(self._hook.close)
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def _hook(self) -> Hook:
+        if self._opened is None:
+            raise UsageError(
+                "this hook is not open; use 'async with', or await its open() before anything else"
+            )
+        return self._opened
+
+    # -- answers
+
+    async def vote(
+        self,
+        *,
+        rater: str | None,
+        left: str,
+        right: str,
+        outcome: Outcome,
+        key: str | None = None,
+        weight: float = 1.0,
+        at: float | None = None,
+        time_s: float | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Store one answer; its key. It is on the disk when this returns.
+
+        A task that is cancelled while it waits may have voted or not: give a key of your own
+        where that matters, and vote again under it.
+        """
+        answer = Comparison(
+            "" if key is None else key_text(key), rater, left, right, outcome, weight,
+            at=at, time_s=time_s, tags=tags,  # type: ignore[arg-type] # copied when checked
+        )  # fmt: skip
+        return await asyncio.wrap_future(self._hook.submit(answer))
+
+    async def retract(self, key: str) -> bool:
+        """Take an answer back, durably; whether there was one under this key."""
+        return await asyncio.wrap_future(self._hook.submit_retraction(key))
+
+    async def __call__(self, event: Mapping[str, Any]) -> int:
+        """Take an event of the adapter's tool; how many answers came, changed or went."""
+        return await asyncio.wrap_future(self._hook.submit_event(event))
+
+    # -- results
+
+    def on_update(
+        self, callback: Callable[[Update], Awaitable[object] | object]
+    ) -> Callable[[], None]:
+        """Have `callback(update)` called on the loop after each refit, and awaited if need be.
+
+        What this returns ends it. An exception in the callback is logged and stops nothing; the
+        next update waits until the callback is done with the last.
+        """
+        loop = self._loop
+        hook = self._hook
+
+        def tell(update: Update) -> None:
+            assert loop is not None  # noqa: S101 (an open hook has one)
+            telling = _told(hook, callback, update)
+            try:
+                done = asyncio.run_coroutine_threadsafe(telling, loop)
+            except RuntimeError:
+                # The loop has ended.
+                telling.close()
+                raise
+            done.result()
+
+        return hook.on_update(tell)
+
+    @property
+    def fit(self) -> Awaitable[Fit]:
+        """The last fit: `await hook.fit`."""
+        return asyncio.to_thread(lambda: self._hook.fit)
+
+    async def leaderboard(self) -> Leaderboard:
+        """The leaderboard of the last fit."""
+        return await asyncio.to_thread(self._hook.leaderboard)
+
+    async def raters(self) -> RaterReport:
+        """The raters of the last fit, with verdicts."""
+        return await asyncio.to_thread(self._hook.raters)
+
+    async def next_pairs(self, n: int = 50, *, among: Sequence[str] | None = None) -> NextPairs:
+        """What to compare next, by the last fit."""
+        return await asyncio.to_thread(self._hook.next_pairs, n, among=among)
+
+    async def flush(self) -> None:
+        """Wait until every vote so far is in the fit and the callbacks were called."""
+        self._hook.check_not_inside("flush")
+        await asyncio.to_thread(self._hook.flush)
+
+
+async def _told(
+    hook: Hook, callback: Callable[[Update], Awaitable[object] | object], update: Update
+) -> None:
+    _inside.set(hook)
+    result = callback(update)
+    if isawaitable(result):
+        await result

@@ -135,7 +135,7 @@ class OpenFile:
 
     def head(self) -> bytes:
         """What it begins with, as an adapter sees it."""
-        return Opened(_Part(self, b"", 0, self.size), self.name).head
+        return Opened(_FileRange(self, b"", 0, self.size), self.name).head
 
     def first_line(self) -> bytes:
         """The header of a table."""
@@ -194,10 +194,10 @@ class OpenFile:
     def part(self, start: int, end: int) -> Opened:
         """These bytes for an adapter, after the header if it is a table and they are not."""
         header = self.first_line() if start and self.is_table() else b""
-        return Opened(_Part(self, header, start, end), self.name)
+        return Opened(_FileRange(self, header, start, end), self.name)
 
 
-class _Part(io.RawIOBase):
+class _FileRange(io.RawIOBase):
     """A stretch of a file, read without moving anybody's place in it."""
 
     def __init__(self, file: OpenFile, header: bytes, start: int, end: int) -> None:
@@ -246,7 +246,7 @@ def _kind(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "something else")
 
 
-class Places:
+class RowKeys:
     """Rows that have no key of their own are named by their source and line."""
 
     def __init__(self, name: str, source: int, shift: int) -> None:
@@ -354,7 +354,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ReadSoFar:
+class ReadingOptions:
     """How files are read; the same words as in `bbq.read`."""
 
     adapter: str | None = None
@@ -380,7 +380,7 @@ class ReadSoFar:
 class Ingest:
     """Reads files into a store; remembers between calls how far each was hashed."""
 
-    def __init__(self, store: Store, reading: ReadSoFar = ReadSoFar()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, store: Store, reading: ReadingOptions = ReadingOptions()) -> None:  # noqa: B008 (frozen)
         self.store = store
         self.reading = reading
         self._digests: dict[int, Digest] = {}
@@ -546,18 +546,18 @@ class _Visit:
         log = SourceLog(file.name, adapter.name, entry.why or "", 0, strict=reading.strict)
         # A table is handed over with its header again, which is a line of its own.
         shift = entry.lines - file.is_table() if start else 0
-        places = Places(file.name, source, shift)
+        row_keys = RowKeys(file.name, source, shift)
         opened = file.part(start, digest.size)
         try:
             found = found_in(
                 opened, adapter, file.name, dict(entry.options), tagged=reading.keep_tags
             )
             tally = self.transaction.write(
-                places.named(found), source, log, wholes=reading.exports == "full"
+                row_keys.named(found), source, log, wholes=reading.exports == "full"
             )
             log.check(reading.max_skipped)
         except FormatError as error:
-            raise places.moved_error(error) from error
+            raise row_keys.moved_error(error) from error
         if not start and entry.id:
             tally.n_retracted += self.transaction.retract_unheld(source, tally.held)
         self.transaction.after_commit.append(lambda: self.ingest.remember(source, digest))

@@ -24,7 +24,7 @@ from bbq_plugin.errors import UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, event_reader
 from bbq_plugin.live.log import Problems, silent
-from bbq_plugin.live.server.guard import Guard, Rules
+from bbq_plugin.live.server.guard import AccessRules, Guard
 from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.live.server.view import View, outlook
 from bbq_plugin.live.server.webhook import Webhook
@@ -111,7 +111,7 @@ class Service:
     def __init__(
         self,
         engine: Engine,
-        rules: Rules,
+        rules: AccessRules,
         *,
         adapter: str = "label-studio",
         options: Mapping[str, Any] | None = None,
@@ -288,7 +288,7 @@ def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> 
     host, port = door.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
 
-    class Server(uvicorn.Server):
+    class SignalledServer(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             """End in good order: uvicorn would kill itself with the signal once more."""
@@ -326,7 +326,7 @@ def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> 
     # A thread that computes gives way sooner than Python's 5 ms: an event changes threads twice.
     sys.setswitchinterval(_SWITCH_S)
     try:
-        Server(config).run(sockets=[door])
+        SignalledServer(config).run(sockets=[door])
     finally:
         sys.setswitchinterval(before_s)
         gc.unfreeze()

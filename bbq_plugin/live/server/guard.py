@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = ["COOKIE", "Guard", "Rules"]
+__all__ = ["COOKIE", "AccessRules", "Guard"]
 
 COOKIE = "bbq_page"
 
@@ -46,7 +46,7 @@ _HEADERS = (
 
 
 @dataclass(frozen=True)
-class Rules:
+class AccessRules:
     """What the caller of `bbq serve` has allowed."""
 
     #: Of the webhook; None: nobody has set one.
@@ -103,7 +103,9 @@ class Guard:
     `tool_paths` ask for a secret of their own, and may come under any name.
     """
 
-    def __init__(self, app: App, rules: Rules, tool_paths: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, app: App, rules: AccessRules, tool_paths: frozenset[str] = frozenset()
+    ) -> None:
         self.app, self.rules, self._tool_paths = app, rules, tool_paths
         self.hosts = {"localhost", "127.0.0.1", "::1", *(h.lower() for h in rules.hosts)}
 

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import bbq_plugin
-from bbq_plugin.live.server import shapes as charts
+from bbq_plugin.live.server import svg
 from bbq_plugin.live.server.guard import COOKIE, headers_of
 from bbq_plugin.live.server.view import MATRIX
 from bbq_plugin.report.filters import environment
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from bbq_plugin.analysis import Analysis, RaterRow
-    from bbq_plugin.live.server.guard import Rules
+    from bbq_plugin.live.server.guard import AccessRules
     from bbq_plugin.live.server.project import Feedback
     from bbq_plugin.live.server.view import View
     from bbq_plugin.live.server.webhook import Webhook
@@ -170,7 +170,7 @@ class Pages:
         self,
         view: View,
         webhook: Webhook,
-        rules: Rules,
+        rules: AccessRules,
         feedback: Feedback | None = None,
         *,
         base_url: str | None = None,
@@ -238,8 +238,8 @@ class Pages:
             return self._page(request, "board.html.j2", analysis=None, board=None)
         board = analysis.leaderboard
         paging = self._paging(request, len(board), ROWS)
-        drawn = charts.bars(board)
-        best = [row.item for row in board[: charts.LINES]]
+        drawn = svg.bars(board)
+        best = [row.item for row in board[: svg.LINES]]
         points = self.view.history()
         outlook = self.view.outlooks.last()
         return self._page(
@@ -252,8 +252,8 @@ class Pages:
             answer=answer(board, analysis.n_groups, analysis.better),
             level=level_text(board.level),
             drawn=drawn,
-            lines=charts.history(points, best),
-            narrow_lines=charts.history(points, best, narrow=True),
+            lines=svg.history(points, best),
+            narrow_lines=svg.history(points, best, narrow=True),
             n_points=len(points),
             outlook=outlook,
             stop=None if outlook is None else outlook.section,
@@ -292,8 +292,8 @@ class Pages:
             n_verdicts={
                 v: sum(r.verdict == v for r in report) for v in ("exclude", "watch", "keep")
             },
-            dots=charts.scatter(report),
-            narrow_dots=charts.scatter(report, narrow=True),
+            dots=svg.scatter(report),
+            narrow_dots=svg.scatter(report, narrow=True),
             level=level_text(analysis.limits.level),
         )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from bbq_plugin.live.server.guard import Rules
+    from bbq_plugin.live.server.guard import AccessRules
     from bbq_plugin.protocols import Endpoint, EventReader, ServerKnowledge
     from bbq_plugin.store.events import Inbox
 
@@ -37,7 +37,7 @@ class Webhook:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: AccessRules,
         reader: EventReader,
         inbox: Inbox,
         known: ServerKnowledge,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import ReadSoFar
+from bbq_plugin.live.ingest import ReadingOptions
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.outputs import Outputs, analysed, output_key
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Waits, Wakeup
@@ -50,10 +50,10 @@ def handled(stop: Callable[[], None], reread: Callable[[], None]) -> Iterator[No
             signal.signal(number, handler)
 
 
-def reading_of(settings: Settings) -> ReadSoFar:
+def reading_of(settings: Settings) -> ReadingOptions:
     """How files are read."""
     read = settings.read
-    return ReadSoFar(
+    return ReadingOptions(
         adapter=read.adapter,
         options=read.options,
         strict=read.strict,

@@ -69,7 +69,7 @@ SERVED = """
 import gc, json, os, signal, sys
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.server.app import Service, listening, run
-from bbq_plugin.live.server.guard import Rules
+from bbq_plugin.live.server.guard import AccessRules
 
 def ready(address):
     print(json.dumps([gc.get_freeze_count(), gc.isenabled(), sys.getswitchinterval()]))
@@ -77,7 +77,7 @@ def ready(address):
 
 before = sys.getswitchinterval()
 with Engine(sys.argv[1]) as engine:
-    run(Service(engine, Rules(secret=sys.argv[2])), listening("127.0.0.1", 0), ready)
+    run(Service(engine, AccessRules(secret=sys.argv[2])), listening("127.0.0.1", 0), ready)
 print(json.dumps([gc.get_freeze_count(), sys.getswitchinterval() == before]))
 """
 
