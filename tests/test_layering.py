@@ -19,8 +19,8 @@ BASE = {"errors", "text"}
 DATA = BASE | {"data", "plugins", "protocols", "threads"}
 MODEL = DATA | {"model"}
 ANALYSIS = MODEL | {"analysis"}
-REPORT = ANALYSIS | {"report", "store"}
-LIVE = REPORT | {"config", "simulation", "live"}
+REPORT = ANALYSIS | {"report"}
+LIVE = REPORT | {"store", "config", "simulation", "live"}
 MAY_IMPORT = {
     "errors": set(),
     "text": set(),

@@ -16,9 +16,9 @@ from bbq_plugin.live.excluded import excluded_in, keep_excluded
 from bbq_plugin.model import Fit
 from bbq_plugin.report.atomic import remove_leftovers, write_atomically
 from bbq_plugin.report.csv import rows_csv
-from bbq_plugin.report.history import history_rows, most_points
 from bbq_plugin.report.json import Origin, report_dict, report_json
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
+from bbq_plugin.report.timeline import history_rows, most_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

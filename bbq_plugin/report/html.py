@@ -30,10 +30,10 @@ from bbq_plugin.report.charts.items import (
     percent,
 )
 from bbq_plugin.report.charts.scatter import SMALL_HEIGHT, SMALL_WIDTH, Scatter
-from bbq_plugin.report.history import thinned
 from bbq_plugin.report.json import all_warnings, verdict_counts
 from bbq_plugin.report.quality import data_quality
 from bbq_plugin.report.summary import answer, stop_section
+from bbq_plugin.report.timeline import thinned
 from bbq_plugin.text import UNKNOWN, level_text, number, plain
 
 if TYPE_CHECKING:

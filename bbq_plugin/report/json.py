@@ -94,7 +94,7 @@ def report_dict(
     }
     if history is not None:
         # Not at the top: a document without a fit must not load numpy.
-        from bbq_plugin.report.history import history_dicts, most_points, thinned  # noqa: PLC0415
+        from bbq_plugin.report.timeline import history_dicts, most_points, thinned  # noqa: PLC0415
 
         kept = thinned(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)

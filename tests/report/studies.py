@@ -9,8 +9,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.history import HistoryItem, HistoryPoint
 from bbq_plugin.data.records import Comparison, Skipped
-from bbq_plugin.report.history import history_rows
 from bbq_plugin.report.html import report_html
+from bbq_plugin.report.timeline import history_rows
 
 if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport

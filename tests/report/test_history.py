@@ -15,8 +15,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.history import HistoryItem, HistoryPoint
 from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
 from bbq_plugin.report.charts.items import _apart, history_spec
-from bbq_plugin.report.history import history_rows, most_points, thinned
 from bbq_plugin.report.json import report_dict, report_json
+from bbq_plugin.report.timeline import history_rows, most_points, thinned
 from tests.report.studies import history_of
 
 if TYPE_CHECKING:
