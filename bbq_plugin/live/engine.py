@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from bbq_plugin.model.bbq import Floats
     from bbq_plugin.model.fit import Model
     from bbq_plugin.store import Change, SourceEntry
+    from bbq_plugin.store.codebook import Codebook
     from bbq_plugin.store.columns import ColumnArrays
-    from bbq_plugin.store.names import Names
 
 __all__ = ["Engine", "LiveFit", "Refresh"]
 
@@ -443,7 +443,7 @@ class AnswerSnapshot:
     """All answers as they were at one moment, and the names in them."""
 
     table: TableSnapshot
-    names: Names
+    names: Codebook
     entries: tuple[SourceEntry, ...]
 
     def comparisons(self) -> Comparisons:

@@ -16,7 +16,8 @@ from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.live.secrets import SECRET_HEADER
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
-from bbq_plugin.store import events, remote
+from bbq_plugin.store import memory
+from bbq_plugin.store.read import comparisons_under
 
 if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison, Record
@@ -95,7 +96,7 @@ def take(
         return transaction.add(records, kind, name, at, by_key=False, adapter=adapter, wholes=False)
 
     def comparisons(task: TaskRef) -> dict[int, Comparison]:
-        return events.comparisons_under(transaction, events.task_keys(transaction, task))
+        return comparisons_under(transaction, memory.task_keys(transaction, task))
 
     found = list(news)
     told: dict[TaskRef, set[str]] = {}
@@ -103,20 +104,20 @@ def take(
         told.setdefault(task, set()).add(key)
     gone = [key for one in found for key in one.gone]
     # An answer that is deleted is named without its task.
-    tasks = {**dict.fromkeys(map(reader.task, events.tasks_of(transaction, gone)), ()), **told}
+    tasks = {**dict.fromkeys(map(reader.task, memory.tasks_of(transaction, gone)), ()), **told}
     before = {task: list(comparisons(task).values()) for task in sorted(tasks)}
-    events.add_task_answers(
+    memory.add_task_answers(
         transaction, [(task.name, key) for task, keys in told.items() for key in keys]
     )
     for task in told:
-        events.add_task(transaction, task)
+        memory.add_task(transaction, task)
     plans = {one.project or "": one.plan for one in found if one.plan is not None}
-    events.add_plans(transaction, plans)
+    memory.add_plans(transaction, plans)
     records = [record for one in found for record in one.records]
     tally = add(records)
     for task in (task for one in found for task in one.gone_tasks):
-        gone += events.task_keys(transaction, task)
-        events.forget_task(transaction, task)
+        gone += memory.task_keys(transaction, task)
+        memory.forget_task(transaction, task)
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
     for task, known in before.items():
@@ -128,14 +129,14 @@ def take(
         if settled.replaced:
             tally.n_retracted += add(settled.replaced).n_retracted
     gone += [one.key for one in records if isinstance(one, Skipped) and one.key is not None]
-    if gone and events.has_set_aside(transaction, gone):
+    if gone and memory.has_set_aside(transaction, gone):
         on_partial()
     return tally
 
 
 def cancelled_by_push(store: Store) -> frozenset[tuple[int, int]]:
     """Answers that were marked as cancelled from here, as project and answer."""
-    return frozenset((project, ref) for _, project, ref in remote.cancelled_by_push(store))
+    return frozenset((project, ref) for _, project, ref in memory.cancelled_by_push(store))
 
 
 # -- having a project send them to `bbq serve`

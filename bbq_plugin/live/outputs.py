@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.config import OutputSettings, Settings
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.store import Store
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport, RaterRow, Stopping
     from bbq_plugin.analysis.uncertainty import Floats
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.model import Fit
 
 __all__ = ["raters_section", "report_html"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.stopping import Stopping
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.model import Fit
 
 SCHEMA = "bbq.report/1"

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin.data.history import spread
+from bbq_plugin.data.records import spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Leaderboard
     from bbq_plugin.analysis.leaderboard import Scale
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
 
 __all__ = ["history_dicts", "history_rows", "most_points", "thinned"]
 

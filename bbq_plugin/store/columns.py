@@ -50,7 +50,7 @@ class Change:
         return bool(self.n_added or self.removed.size)
 
 
-class Changes:
+class ChangeBuilder:
     """Collects them row by row or many at once."""
 
     def __init__(self) -> None:

@@ -16,14 +16,17 @@ from bbq_plugin.data.builder import UNRATED, DatasetBuilder, wins_of
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import OUTCOMES, Comparison, Source
 from bbq_plugin.errors import DataError
+from bbq_plugin.store.codebook import Codebook
 from bbq_plugin.store.columns import ColumnArrays
-from bbq_plugin.store.names import Names
 from bbq_plugin.store.schema import connect
 from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.store import Store
+from bbq_plugin.store.upsert import among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from bbq_plugin.store.transaction import Transaction
 
 #: Comparisons with the names of their items and raters; the rest of the statement says which.
 SELECT_COMPARISONS = (
@@ -46,7 +49,7 @@ def read_store(
     with Store(path, writable=False) as store:
         # One moment for all of it, names included, whatever is written meanwhile.
         store.db.execute("BEGIN")
-        names = Names(store.db)
+        names = Codebook(store.db)
         plain = comparisons_of(store.load(), names.items.names, names.raters.names, store.ledger())
         if not (where or rename or dropped):
             return plain
@@ -99,6 +102,14 @@ def records_of_rater(path: str, rater: str) -> list[Comparison]:
     with closing(connect(path, writable=False)) as db:
         of_rater = "WHERE c.rater = (SELECT id FROM rater WHERE name = ?)"
         return list(map(comparison, db.execute(f"{SELECT_COMPARISONS} {of_rater}", (rater,))))
+
+
+def comparisons_under(transaction: Transaction, keys: Iterable[str]) -> dict[int, Comparison]:
+    """The comparisons under these keys, or broken out of rankings with these names, by their id."""
+    wanted = set(keys)
+    found = among(transaction.db, f"{SELECT_COMPARISONS} WHERE c.key", wanted)
+    found += among(transaction.db, f"{SELECT_COMPARISONS} WHERE c.slate > '' AND c.slate", wanted)
+    return {row[-1]: comparison(row) for row in sorted(found, key=lambda row: row[-1])}
 
 
 def comparisons_of(

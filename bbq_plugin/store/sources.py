@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.data.history import HistoryItem, HistoryPoint, spread
+from bbq_plugin.data.records import HistoryItem, HistoryPoint, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import check, columns, sources
+from bbq_plugin.store.codebook import Codebook
 from bbq_plugin.store.lock import WriterLock
-from bbq_plugin.store.names import Names
 from bbq_plugin.store.schema import MEMORY, check_folder, connect, explained
 from bbq_plugin.store.transaction import Transaction
 from bbq_plugin.store.upsert import Tally
@@ -20,8 +20,7 @@ from bbq_plugin.store.upsert import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from bbq_plugin.data.history import HistoryPoint
-    from bbq_plugin.data.records import Comparison, Skipped
+    from bbq_plugin.data.records import Comparison, HistoryPoint, Skipped
     from bbq_plugin.store.columns import Change, ColumnArrays
     from bbq_plugin.store.sources import FitNote, SourceEntry
 
@@ -54,7 +53,7 @@ class Store:
         self._lock = WriterLock(self.path) if locks else None
         try:
             self.db = connect(self.path, writable=writable)
-            self.names = Names(self.db)
+            self.names = Codebook(self.db)
         except BaseException:
             self._release()
             raise
@@ -109,7 +108,7 @@ class Store:
         if self._busy:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
-            self.names = Names(self.db)
+            self.names = Codebook(self.db)
             self._busy = False
 
     def add(

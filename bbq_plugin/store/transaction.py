@@ -15,16 +15,17 @@ from bbq_plugin.data.builder import FileLog, SkipLog
 from bbq_plugin.data.records import Batch, Comparison, FullExport, Note, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store import columns
-from bbq_plugin.store.columns import Changes
+from bbq_plugin.store.columns import ChangeBuilder
 from bbq_plugin.store.sources import SourceEntry, entries, save_entry
 from bbq_plugin.store.upsert import (
-    ANY_TIME,
     COLUMNS,
-    StoredRow,
+    ComparisonRow,
     Tally,
     Writer,
     add_batch,
+    bury,
     checked_key,
+    delete_rows,
     insert_rows,
     tags_text,
 )
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bbq_plugin.data.records import Record
+    from bbq_plugin.store.codebook import Codebook
     from bbq_plugin.store.columns import Change
-    from bbq_plugin.store.names import Names
 
     Found = Record | Batch
 
@@ -57,10 +58,10 @@ class SourceLog(FileLog):
 class Transaction:
     """Adds and takes back answers; made by `Store.transaction`."""
 
-    def __init__(self, db: sqlite3.Connection, names: Names) -> None:
+    def __init__(self, db: sqlite3.Connection, names: Codebook) -> None:
         self.db = db
         self.names = names
-        self.changes = Changes()
+        self.changes = ChangeBuilder()
         #: What is true only once all of it is stored.
         self.after_commit: list[Callable[[], None]] = []
         (self.last_id,) = db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
@@ -252,7 +253,7 @@ class Transaction:
             )
         ]
         gone = _others(before, held)
-        self._delete(gone)
+        delete_rows(self.db, self.changes, gone)
         return len(gone)
 
     def retract(
@@ -271,8 +272,8 @@ class Transaction:
             if not found:
                 unknown.append(key)
             if for_good or as_of is not None:
-                self._bury(key, newest)
-        self._delete(gone)
+                bury(self.db, key, newest)
+        delete_rows(self.db, self.changes, gone)
         return len(gone), unknown
 
     def retract_known(self, keys: Iterable[str], last_id: int) -> tuple[int, list[str]]:
@@ -288,8 +289,8 @@ class Transaction:
             elif found:
                 gone += [id_ for id_, _ in found]
                 # Less than a microsecond, the smallest step of a version, after the newest.
-                self._bury(key, nextafter(max(version for _, version in found), inf))
-        self._delete(gone)
+                bury(self.db, key, nextafter(max(version for _, version in found), inf))
+        delete_rows(self.db, self.changes, gone)
         return len(gone), later
 
     def newest(self, key: str) -> float | None:
@@ -312,32 +313,21 @@ class Transaction:
             (checked_key(key), key),
         ).fetchall()
 
-    def _bury(self, key: str, version: float) -> None:
-        """Keep records out that are older than this."""
-        self.db.execute(
-            "INSERT INTO retracted VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
-            (key, ANY_TIME, version),
-        )
-
     def retag(self, tags: Mapping[int, Mapping[str, str] | None]) -> int:
         """Give comparisons other tags, by id; how many. Their sources go on speaking for them."""
         rows = []
         for id_, own in tags.items():
             found = self.db.execute(f"SELECT {COLUMNS} FROM comparison WHERE id = ?", (id_,))  # noqa: S608
             self.last_id += 1
-            rows.append(StoredRow(*found.fetchone())._replace(id=self.last_id, tags=tags_text(own)))
-        self._delete(list(tags))
+            row = ComparisonRow(*found.fetchone())
+            rows.append(row._replace(id=self.last_id, tags=tags_text(own)))
+        delete_rows(self.db, self.changes, list(tags))
         insert_rows(self.db, self.changes, rows)
         # The ledger knows a source's comparisons by the ids of its readings, and these are later.
         self.db.executemany(
             "INSERT OR IGNORE INTO adopted VALUES (?, ?)", [(row.source, row.id) for row in rows]
         )
         return len(rows)
-
-    def _delete(self, ids: list[int]) -> None:
-        self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])
-        self.changes.removed.update(ids)
 
     # -- the end
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.store.columns import Changes, ColumnArrays
-    from bbq_plugin.store.names import Names
+    from bbq_plugin.store.codebook import Codebook
+    from bbq_plugin.store.columns import ChangeBuilder, ColumnArrays
 
 Record = Comparison | Skipped
 
@@ -44,7 +44,7 @@ ANY_TIME = -1e300
 CHUNK = 4096
 
 
-class StoredRow(NamedTuple):
+class ComparisonRow(NamedTuple):
     """A comparison as it is in the table."""
 
     id: int
@@ -67,36 +67,38 @@ class StoredRow(NamedTuple):
         """How new it is."""
         return when(self)
 
-    def same_answer(self, other: StoredRow) -> bool:
+    def same_answer(self, other: ComparisonRow) -> bool:
         """Whether both are records of one answer, the key being the same."""
         if self.version is not None and other.version is not None:
             return self.at == other.at
         return self[4:7] == other[4:7]
 
-    def says_the_same(self, other: StoredRow) -> bool:
+    def says_the_same(self, other: ComparisonRow) -> bool:
         """Whether nothing that counts differs."""
         return self[3:13] == other[3:13]
 
 
-COLUMNS = ", ".join(StoredRow._fields)
+COLUMNS = ", ".join(ComparisonRow._fields)
 
-_BULK = (
+_INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * 14)})"  # noqa: S608
+
+_INSERT_NEW = (
     "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
-def when(record: StoredRow | Record) -> float:
+def when(record: ComparisonRow | Record) -> float:
     """How new a record is, by its version, else by its time."""
     if record.version is not None:
         return record.version
     return -inf if record.at is None else record.at
 
 
-class Existing:
+class Revision:
     """What the store holds under the keys of some records, and what they make of it."""
 
-    def __init__(self, db: sqlite3.Connection, records: Iterable[Record | StoredRow]) -> None:
+    def __init__(self, db: sqlite3.Connection, records: Iterable[Record | ComparisonRow]) -> None:
         keys: set[str] = set()
         slates: set[str] = set()
         for record in records:
@@ -107,14 +109,14 @@ class Existing:
             elif record.slate and record.slate != record.key:
                 slates.add(record.slate)
             keys.add(record.key)
-        self._rows: dict[str, dict[int, StoredRow]] = {key: {} for key in keys}
-        self._slates: dict[str, dict[int, StoredRow]] = {slate: {} for slate in slates}
-        self.fresh: dict[int, StoredRow] = {}
+        self._rows: dict[str, dict[int, ComparisonRow]] = {key: {} for key in keys}
+        self._slates: dict[str, dict[int, ComparisonRow]] = {slate: {} for slate in slates}
+        self.fresh: dict[int, ComparisonRow] = {}
         self.dead: list[int] = []
         self.adopted: list[int] = []
         for column, wanted in (("key", keys), ("slate > '' AND slate", slates)):
             for found in among(db, f"SELECT {COLUMNS} FROM comparison WHERE {column}", wanted):  # noqa: S608
-                self._file(StoredRow(*found))
+                self._file(ComparisonRow(*found))
         self._gone: dict[tuple[str, float], float] = {
             (key, at): version
             for key, at, version in among(
@@ -122,25 +124,25 @@ class Existing:
             )
         }
 
-    def rows(self, key: str) -> list[StoredRow]:
+    def rows(self, key: str) -> list[ComparisonRow]:
         """Those under a key."""
         return list(self._rows.get(key, {}).values())
 
-    def slate(self, slate: str) -> list[StoredRow]:
+    def slate(self, slate: str) -> list[ComparisonRow]:
         """The pairs of a slate."""
         return list(self._slates.get(slate, {}).values())
 
-    def _file(self, row: StoredRow) -> None:
+    def _file(self, row: ComparisonRow) -> None:
         self._rows.setdefault(row.key, {})[row.id] = row
         if row.slate:
             self._slates.setdefault(row.slate, {})[row.id] = row
 
-    def add(self, row: StoredRow) -> None:
+    def add(self, row: ComparisonRow) -> None:
         """One that is to be inserted."""
         self.fresh[row.id] = row
         self._file(row)
 
-    def remove(self, row: StoredRow) -> None:
+    def remove(self, row: ComparisonRow) -> None:
         """One that is to go."""
         if self.fresh.pop(row.id, None) is None:
             self.dead.append(row.id)
@@ -186,9 +188,6 @@ def tags_text(tags: Mapping[str, str] | None) -> str | None:
     return _encode(tags).decode() if tags else None
 
 
-_INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * len(StoredRow._fields))})"  # noqa: S608
-
-
 @dataclass
 class Tally:
     """What became of the records of one source."""
@@ -208,8 +207,8 @@ class Writer:
     def __init__(
         self,
         db: sqlite3.Connection,
-        names: Names,
-        changes: Changes,
+        names: Codebook,
+        changes: ChangeBuilder,
         log: FileLog,
         source: int,
         last_id: int,
@@ -244,7 +243,7 @@ class Writer:
         records, self._buffer = self._buffer, []
         if not records:
             return
-        known = Existing(self.db, records)
+        known = Revision(self.db, records)
         for record in records:
             if isinstance(record, Skipped):
                 self._skip(record, known)
@@ -260,11 +259,11 @@ class Writer:
             self.tally.n_retracted += len(left)
             self.delete(left)
 
-    def put_all(self, rows: list[StoredRow]) -> None:
+    def put_all(self, rows: list[ComparisonRow]) -> None:
         """Take rows whose keys may be there already."""
         for start in range(0, len(rows), CHUNK):
             some = rows[start : start + CHUNK]
-            known = Existing(self.db, some)
+            known = Revision(self.db, some)
             for row in some:
                 self._put(row, known)
             self._carry_out(known)
@@ -278,7 +277,7 @@ class Writer:
 
     # -- one by one
 
-    def _answer(self, record: Comparison, known: Existing) -> None:
+    def _answer(self, record: Comparison, known: Revision) -> None:
         checked_key(record.key)
         answer = coded(record, self.names.items, self.names.raters)
         if answer is None:
@@ -290,7 +289,7 @@ class Writer:
             self.log.n_answers += 1
         self.log.last_slate = record.slate
         slate = record.slate if record.slate != record.key else ""
-        row = StoredRow(
+        row = ComparisonRow(
             0, record.key, 0, slate, answer["rater"] + 1 if answer["rater"] >= 0 else None,
             answer["left"] + 1, answer["right"] + 1, answer["outcome"], answer["weight"],
             record.at, record.time_s, record.version,
@@ -302,7 +301,7 @@ class Writer:
         else:
             self._put(row, known)
 
-    def _put(self, row: StoredRow, known: Existing) -> None:
+    def _put(self, row: ComparisonRow, known: Revision) -> None:
         """Insert, replace, or leave an answer as it is."""
         if row.slate and not self._take_slate(row.slate, row.when, known):
             self.tally.n_stale += 1
@@ -326,11 +325,11 @@ class Writer:
         self._new(row._replace(twin=old.twin), known)
         self.tally.n_changed += 1
 
-    def _is_same(self, old: StoredRow, new: StoredRow) -> bool:
+    def _is_same(self, old: ComparisonRow, new: ComparisonRow) -> bool:
         in_one_slate = new.slate is not None and old.slate == new.slate
         return self._by_key or in_one_slate or old.same_answer(new)
 
-    def _take_slate(self, slate: str, new: float, known: Existing) -> bool:
+    def _take_slate(self, slate: str, new: float, known: Revision) -> bool:
         """Whether the pairs of this slate count: those of one reading replace the older ones."""
         if slate not in self._slates:
             before = known.slate(slate)
@@ -339,30 +338,26 @@ class Writer:
                 self._leftover[slate] = {row.id for row in before}
         return self._slates[slate]
 
-    def _new(self, row: StoredRow, known: Existing) -> None:
+    def _new(self, row: ComparisonRow, known: Revision) -> None:
         self.last_id += 1
         known.add(row._replace(id=self.last_id))
         self.tally.held.append(self.last_id)
 
-    def _skip(self, record: Skipped, known: Existing) -> None:
+    def _skip(self, record: Skipped, known: Revision) -> None:
         self.log.skip(record)
         if record.key is not None:
             self._take_back(record.key, record, known)
 
-    def _take_back(self, key: str, by: Record, known: Existing) -> None:
+    def _take_back(self, key: str, by: Record, known: Revision) -> None:
         last = when(by)
         for row in [*known.rows(key), *known.slate(key)]:
             if row.at == by.at and row.when <= last:
                 known.remove(row)
                 self.tally.n_retracted += 1
-        self.db.execute(
-            "INSERT INTO retracted VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
-            (key, ANY_TIME if by.at is None else by.at, last),
-        )
+        bury(self.db, key, last, by.at)
         known.note_gone(key, by.at, last)
 
-    def _is_gone(self, row: StoredRow, key: str, known: Existing) -> bool:
+    def _is_gone(self, row: ComparisonRow, key: str, known: Revision) -> bool:
         if row.version is None:
             return False
         if row.version < known.gone(key, row.at):
@@ -373,7 +368,7 @@ class Writer:
 
     # -- tables
 
-    def _carry_out(self, known: Existing) -> None:
+    def _carry_out(self, known: Revision) -> None:
         # First out, then in: what is replaced has the same key.
         self.delete(known.dead)
         insert_rows(self.db, self._changes, known.fresh.values())
@@ -384,13 +379,28 @@ class Writer:
 
     def delete(self, ids: Iterable[int]) -> None:
         """Take comparisons out of the table."""
-        gone = list(ids)
-        self.db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in gone])
-        self._changes.removed.update(gone)
+        delete_rows(self.db, self._changes, list(ids))
 
 
-def insert_rows(db: sqlite3.Connection, changes: Changes, rows: Iterable[StoredRow]) -> None:
-    """Put rows into the table, and count them."""
+def bury(db: sqlite3.Connection, key: str, version: float, at: float | None = None) -> None:
+    """Keep records of an answer out that are older than this; `at`: only of the one made then."""
+    db.execute(
+        "INSERT INTO retracted VALUES (?, ?, ?) "
+        "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
+        (key, ANY_TIME if at is None else at, version),
+    )
+
+
+def delete_rows(db: sqlite3.Connection, changes: ChangeBuilder, ids: list[int]) -> None:
+    """Take rows out of the table, and note them."""
+    db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])
+    changes.removed.update(ids)
+
+
+def insert_rows(
+    db: sqlite3.Connection, changes: ChangeBuilder, rows: Iterable[ComparisonRow]
+) -> None:
+    """Put rows into the table, and note them."""
     found = list(rows)
     db.executemany(_INSERT, found)
     for row in found:
@@ -412,13 +422,7 @@ def _told(tags: str | None) -> tuple[int, int]:
     return told_by(msgspec.json.decode(tags))
 
 
-_INSERT_MANY = (
-    "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
-class Batched:
+class CodedBatch:
     """The answers of a batch in codes."""
 
     def __init__(
@@ -438,18 +442,18 @@ class Batched:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def chosen(self, mask: NDArray[np.bool_]) -> Batched:
+    def chosen(self, mask: NDArray[np.bool_]) -> CodedBatch:
         """Some of them."""
         if mask.all():
             return self
         rows = np.flatnonzero(mask).tolist()
         keys, at = [self.keys[i] for i in rows], [self.at[i] for i in rows]
-        return Batched(self.codes[:, rows], keys, at, self.source)
+        return CodedBatch(self.codes[:, rows], keys, at, self.source)
 
-    def rows(self) -> list[StoredRow]:
+    def rows(self) -> list[ComparisonRow]:
         """They as rows of the table, without ids."""
         return [
-            StoredRow(0, key, 0, None, rater + 1 if rater >= 0 else None, left + 1, right + 1,
+            ComparisonRow(0, key, 0, None, rater + 1 if rater >= 0 else None, left + 1, right + 1,
                 outcome, 1.0, at, None, None, None, self.source)
             for (rater, left, right, outcome), key, at in zip(
                 self.codes.T.tolist(), self.keys, self.at, strict=True
@@ -472,7 +476,7 @@ def add_batch(writer: Writer, batch: Batch) -> None:
     for i in np.flatnonzero(~good).tolist():
         writer.log.skip(_skipped(writer.log.name, batch, i))
     keys = list(map(as_text, batch.keys or ()))
-    answers = Batched(codes, keys, _times(batch.at, len(keys)), writer.source).chosen(good)
+    answers = CodedBatch(codes, keys, _times(batch.at, len(keys)), writer.source).chosen(good)
     writer.names.write(writer.db)
     writer.log.n_answers += len(answers)
     shared = _shared(writer, answers.keys)
@@ -500,7 +504,7 @@ def _codes(writer: Writer, batch: Batch) -> NDArray[np.int32] | None:
     return np.stack((rater, left, right, outcome))
 
 
-def _insert(writer: Writer, answers: Batched) -> Batched:
+def _insert(writer: Writer, answers: CodedBatch) -> CodedBatch:
     """Insert those whose key is new; the others are left."""
     n = len(answers)
     first = writer.last_id + 1
@@ -512,7 +516,7 @@ def _insert(writer: Writer, answers: Batched) -> Batched:
         (left + 1).tolist(), (right + 1).tolist(), outcome.tolist(), answers.at,
         [answers.source] * n,
     )  # fmt: skip
-    inserted = writer.db.executemany(_INSERT_MANY, zip(*columns, strict=True)).rowcount if n else 0
+    inserted = writer.db.executemany(_INSERT_NEW, zip(*columns, strict=True)).rowcount if n else 0
     fresh: NDArray[np.bool_] = np.ones(n, dtype=np.bool_)
     if inserted != n:
         found = writer.db.execute("SELECT id FROM comparison WHERE id >= ?", (first,)).fetchall()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.history import HistoryItem, HistoryPoint
-from bbq_plugin.data.records import Comparison, Skipped
+from bbq_plugin.data.records import Comparison, HistoryItem, HistoryPoint, Skipped
 from bbq_plugin.report.html import report_html
 from bbq_plugin.report.timeline import history_rows
 

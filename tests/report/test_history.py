@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bbq_plugin as bbq
-from bbq_plugin.data.history import HistoryItem, HistoryPoint
+from bbq_plugin.data.records import HistoryItem, HistoryPoint
 from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
 from bbq_plugin.report.charts.items import _apart, history_spec
 from bbq_plugin.report.json import report_dict, report_json

@@ -11,7 +11,7 @@ import pytest
 from bbq_plugin.errors import UsageError
 from bbq_plugin.store import Store
 from bbq_plugin.store.commits import GroupCommit, Request
-from bbq_plugin.store.events import Inbox, waiting_events
+from bbq_plugin.store.inbox import Inbox, waiting_events
 from tests.store.answers import answer, held
 from tests.waiting import wait_until
 

@@ -14,9 +14,9 @@ import pytest
 from bbq_plugin.data.actions import Action
 from bbq_plugin.data.records import TaskRef, TaskState
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store import Store, columns, events, read_store
+from bbq_plugin.store import Store, columns, memory, read_store
+from bbq_plugin.store.inbox import Inbox, refuse_events
 from bbq_plugin.store.read import records_of
-from bbq_plugin.store.remote import Memory
 from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from tests.store.answers import answer
 
@@ -132,23 +132,23 @@ def new_store(path: Path) -> None:
         )
         store.save_fit(b'{"how":"full","n_comparisons":6}')
         store.keep_note("excluded", '["bob"]')
-        memory = Memory(store, *SERVER)
+        project = memory.Memory(store, *SERVER)
         page = TaskState(TaskRef("ls:1:task:3", 1, 3), "2024-05-01", 0.0, 1, 0, ("ls:1:7",))
         answers = [("ls:1:task:3", "ls:1:7"), ("ls:1:task:4", "ls:1:8"), ("ls:1:task:04", "ls:1:9")]
         with store.transaction() as transaction:
-            memory.save_page(transaction, {"after": 9, "plan": {"kind": "pair"}}, [page], {})
-            events.add_task_answers(transaction, answers)
-            events.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
-            events.add_plans(transaction, {"1": '{"kind":"pair"}'})
-        memory.begin(
+            project.save_page(transaction, {"after": 9, "plan": {"kind": "pair"}}, [page], {})
+            memory.add_task_answers(transaction, answers)
+            memory.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
+            memory.add_plans(transaction, {"1": '{"kind":"pair"}'})
+        project.begin(
             [Action("cancel", "answer 7", "excluded", None, {"was_cancelled": True}, ref=7)]
         )
-        inbox = events.Inbox(store)
+        inbox = Inbox(store)
         for letter in "AB":
             inbox.put(b'{"action":"%s"}' % letter.encode()).result()
         inbox.close()
         with store.transaction() as transaction:
-            events.refuse_events(transaction, {2: "no project"})
+            refuse_events(transaction, {2: "no project"})
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:

@@ -7,7 +7,7 @@ from bbq_plugin.live.feedback.push import apply, by_hand, goals_of, make_plan, s
 from bbq_plugin.live.feedback.rounds import OpenProject, Pusher, Round, Rounds, act
 from bbq_plugin.live.feedback.tools import Address, adapter_options, address, settings_of
 from bbq_plugin.plugins import tool
-from bbq_plugin.store.remote import Memory, Standing, standing
+from bbq_plugin.store.memory import Memory, Standing, standing
 
 __all__ = [
     "Address",

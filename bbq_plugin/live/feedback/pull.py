@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import TaskRef
     from bbq_plugin.protocols import Project, TaskPage
     from bbq_plugin.store import Change
-    from bbq_plugin.store.remote import Memory
+    from bbq_plugin.store.memory import Memory
     from bbq_plugin.store.transaction import Transaction
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.data.actions import Action, JournalEntry
     from bbq_plugin.protocols import Project
-    from bbq_plugin.store.remote import Memory
+    from bbq_plugin.store.memory import Memory
 
 # Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
 # and that people have hardly changed them by the time it is their turn.

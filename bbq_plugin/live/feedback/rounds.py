@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.log import Problems
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
-    from bbq_plugin.store.remote import Memory
+    from bbq_plugin.store.memory import Memory
 
     Opened = AbstractContextManager[tuple[Project, Memory]]
     #: Opens the project of these settings, with what the store knows of it; hears of retries.

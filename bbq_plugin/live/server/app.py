@@ -29,7 +29,8 @@ from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.live.server.view import View, outlook
 from bbq_plugin.live.server.webhook import Webhook
 from bbq_plugin.live.server.worker import Worker
-from bbq_plugin.store.events import Inbox, plan_of
+from bbq_plugin.store.inbox import Inbox
+from bbq_plugin.store.memory import plan_of
 
 if TYPE_CHECKING:
     import asyncio

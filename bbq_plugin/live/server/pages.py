@@ -17,7 +17,8 @@ from bbq_plugin.live.server.guard import COOKIE, headers_of
 from bbq_plugin.live.server.view import MATRIX
 from bbq_plugin.report.filters import environment
 from bbq_plugin.report.summary import answer
-from bbq_plugin.store import events
+from bbq_plugin.store.inbox import n_waiting, refused_events
+from bbq_plugin.store.memory import task_by_answer
 from bbq_plugin.store.read import records_of_rater
 from bbq_plugin.text import level_text
 
@@ -110,7 +111,7 @@ def answers_of(
     )
     shown = found[first : first + most]
     keys = [said.slate or said.key for said in shown]
-    tasks = events.task_by_answer(path, keys) if link else {}
+    tasks = task_by_answer(path, keys) if link else {}
     links = {key: link(key, task) for key, task in tasks.items()} if link else {}
     answers = [
         RaterAnswer(
@@ -359,7 +360,7 @@ class Pages:
         store = self.view.engine.store
         entries = sorted(store.ledger(), key=lambda e: -e.at)
         paging = self._paging(request, len(entries), ROWS)
-        refused = events.refused_events(store)
+        refused = refused_events(store)
         return self._page(
             request,
             "log.html.j2",
@@ -368,7 +369,7 @@ class Pages:
             paging=paging,
             received=dict(self.webhook.n_received),
             n_refused=self.webhook.n_refused,
-            waiting=events.n_waiting(store),
+            waiting=n_waiting(store),
             refused=sum(kind.n for kind in refused),
             reasons=refused[:NOTES],
         )

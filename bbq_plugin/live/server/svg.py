@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Leaderboard, RaterReport
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
 
 __all__ = [
     "Bars",

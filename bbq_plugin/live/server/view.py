@@ -20,7 +20,7 @@ from bbq_plugin.report.timeline import HISTORY_POINTS, history_rows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.live.engine import Engine
 
 __all__ = [

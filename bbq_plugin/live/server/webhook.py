@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.live.server.guard import AccessRules
     from bbq_plugin.protocols import Endpoint, EventReader, ServerKnowledge
-    from bbq_plugin.store.events import Inbox
+    from bbq_plugin.store.inbox import Inbox
 
 __all__ = ["Webhook"]
 

@@ -9,7 +9,7 @@ from bbq_plugin.errors import BBQError, DataError
 from bbq_plugin.live.events import take
 from bbq_plugin.live.log import Problems, reason_of
 from bbq_plugin.live.runner import Job, Next
-from bbq_plugin.store import events
+from bbq_plugin.store import inbox
 from bbq_plugin.store.schema import blames_store
 from bbq_plugin.text import plain
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.protocols import EventReader, ParsedEvent
-    from bbq_plugin.store.events import ReceivedEvent
+    from bbq_plugin.store.inbox import ReceivedEvent
 
 __all__ = ["Worker"]
 
@@ -66,14 +66,14 @@ class Worker:
 
     def start(self) -> None:
         """Begin, with events that an earlier run has left or refused."""
-        events.retry_refused(self.engine.store)
+        inbox.retry_refused(self.engine.store)
         self.job.start(due=True)
 
     def _failed(self, error: Exception) -> Next:
         """What waits on disk is tried again after a pause."""
         self._problems.report("events", error)
         try:
-            waiting = bool(events.waiting_events(self.engine.store, 1))
+            waiting = bool(inbox.waiting_events(self.engine.store, 1))
         except BBQError:
             waiting = True
         return Next(_LONGEST_PAUSE_S, 0.0 if waiting else self._until_estimate_s())
@@ -112,7 +112,7 @@ class Worker:
 
     def work(self) -> int:
         """Work off one batch; how many events it had."""
-        waiting = events.waiting_events(self.engine.store, _BATCH)
+        waiting = inbox.waiting_events(self.engine.store, _BATCH)
         if not waiting:
             return 0
         news, refused = self._read(waiting)
@@ -172,8 +172,8 @@ class Worker:
                         transaction, self.reader, found, "webhook", self.tool, store.clock(),
                         adapter=self.tool, on_partial=self._on_partial,
                     )  # fmt: skip
-                events.remove_events(transaction, [own for own in ids if own not in refused])
-                events.refuse_events(transaction, reasons)
+                inbox.remove_events(transaction, [own for own in ids if own not in refused])
+                inbox.refuse_events(transaction, reasons)
             self.engine.apply(transaction.change)
         for reason in dict.fromkeys(reasons.values()):
             self._problems.log("event_refused", reason=reason)

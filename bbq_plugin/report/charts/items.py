@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Leaderboard
     from bbq_plugin.analysis.leaderboard import ItemRow
-    from bbq_plugin.data.history import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint
 
 __all__ = [
     "HISTORY_DRAWN",

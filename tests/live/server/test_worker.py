@@ -10,7 +10,7 @@ from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.worker import Worker
-from bbq_plugin.store.events import Inbox, retry_refused
+from bbq_plugin.store.inbox import Inbox, retry_refused
 from tests.live.server.payloads import body, event
 from tests.waiting import HANG_S, wait_until
 

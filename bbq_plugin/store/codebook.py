@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Names:
+class Codebook:
     """Codes count from 0 in order of first appearance; the id in the table is one more."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
