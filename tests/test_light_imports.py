@@ -32,12 +32,18 @@ def loaded(code: str, *names: str, folder: Path | None = None) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", ["text", "errors", "plugins", "config", "store", "cli.main"])
+@pytest.mark.parametrize(
+    "module",
+    ["text", "errors", "plugins", "config", "store", "cli.main", "data.dataset", "data.files"],
+)
 def test_importing_what_every_command_needs_loads_no_numerics(module: str) -> None:
     assert loaded(f"import bbq_plugin.{module}", *HEAVY) == []
 
 
-@pytest.mark.parametrize("module", ["text", "errors", "config", "cli.main"])
+@pytest.mark.parametrize(
+    "module",
+    ["text", "errors", "config", "cli.main", "plugins", "protocols", "data.records"],
+)
 def test_settings_and_texts_need_no_arrays(module: str) -> None:
     assert loaded(f"import bbq_plugin.{module}", "numpy", "rich") == []
 

@@ -32,6 +32,7 @@ from bbq_plugin.data.records import (
     NO_WINNER,
     OUTCOMES,
     Batch,
+    BothBad,
     Comparison,
     Note,
     Outcome,
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Slow = Callable[[Iterator[tuple[RowPlace, Row]]], Iterator[Comparison | Skipped | Note]]
-
-BothBad = Literal["tie", "drop"]
 
 Golden = Literal["use", "skip", "only"]
 

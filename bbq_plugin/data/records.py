@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
 Outcome = Literal["left", "right", "tie", "both_bad"]
 
-OUTCOMES: tuple[Outcome, ...] = ("left", "right", "tie", "both_bad")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: What an answer "both are bad" counts as.
+BothBad = Literal["tie", "drop"]
 
 #: The tag with which an adapter names the right answer of a known question: an outcome, or "other"
 #: where only that the answer given is wrong is known.

@@ -101,7 +101,7 @@ def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
     )
 
 
-class Evidence:
+class PopulationEvidence:
     """M(eta), with theta kept warm from call to call."""
 
     def __init__(self, triples: Triples, theta: Floats, *, fixed: bool) -> None:
@@ -150,7 +150,7 @@ class Summit:
         return self.value + 0.5 * self.eta.size * float(np.log(2 * np.pi)) - 0.5 * log_det
 
 
-def _look(evidence: Evidence, eta: Floats, *, mixed: bool = True) -> Summit:
+def _look(evidence: PopulationEvidence, eta: Floats, *, mixed: bool = True) -> Summit:
     """Value, gradient and Hessian of M by differences (eta has four numbers at most).
 
     Without ``mixed`` the second derivatives by two different parameters are left at zero.
@@ -171,7 +171,7 @@ def _look(evidence: Evidence, eta: Floats, *, mixed: bool = True) -> Summit:
     return Summit(eta, value, (up - down) / (2 * NUDGE), curve, slope, theta)
 
 
-def _climb(evidence: Evidence, eta: Floats, curve: Floats | None = None) -> Summit:
+def _climb(evidence: PopulationEvidence, eta: Floats, curve: Floats | None = None) -> Summit:
     """Damped Newton on M, every curvature made positive.
 
     With a first guess of the ``curve`` the steps learn it from the gradients (BFGS), and only at
@@ -213,7 +213,9 @@ def _learn(curve: Floats, before: Summit, after: Summit) -> Floats:
     return updated
 
 
-def _higher(evidence: Evidence, summit: Summit, step: Floats, *, mixed: bool) -> Summit | None:
+def _higher(
+    evidence: PopulationEvidence, summit: Summit, step: Floats, *, mixed: bool
+) -> Summit | None:
     """M at the step's end, or nearer, if it is higher there."""
     for quartering in range(6):
         eta = summit.eta + step * 0.25**quartering
@@ -229,18 +231,20 @@ def estimate_priors(triples: Triples, theta: Floats, *, fixed: bool) -> Populati
     is kept when the evidence for it outweighs the cost of its parameter.
     """
     if fixed:
-        summit = _climb(Evidence(triples, theta, fixed=True), CENTRE[:1].copy())
+        summit = _climb(PopulationEvidence(triples, theta, fixed=True), CENTRE[:1].copy())
     else:
         # A part of the raters shows the way, cheaply; the rest of the climb is short.
         part = few_raters(triples, COARSE_TRIPLES)
-        evidence = Evidence(part, theta, fixed=False)
+        evidence = PopulationEvidence(part, theta, fixed=False)
         one = _climb(evidence, CENTRE[:3].copy())
         two = _climb(evidence, np.append(one.eta, CENTRE[3]))
         forms = [one, two]
         if part.size < triples.size:
             ahead = two.log_evidence - one.log_evidence
             forms = forms if abs(ahead) < DECISIVE else [two if ahead > 0 else one]
-            evidence = Evidence(few_raters(triples, MOST_TRIPLES), forms[0].theta, fixed=False)
+            evidence = PopulationEvidence(
+                few_raters(triples, MOST_TRIPLES), forms[0].theta, fixed=False
+            )
             growth = evidence.triples.size / part.size
             forms = [_climb(evidence, form.eta, form.curve * growth) for form in forms]
         summit = max(forms, key=lambda form: form.log_evidence)

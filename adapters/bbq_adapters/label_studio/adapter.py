@@ -25,6 +25,7 @@ from bbq_adapters.label_studio.keys import project_prefix
 from bbq_adapters.label_studio.question import make_plan
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import (
+    BothBad,
     Comparison,
     FullExport,
     Note,
@@ -44,7 +45,6 @@ GroundTruth = Literal["use", "skip", "only"]
 
 Within = Literal["ranked", "tied"]
 
-BothBad = Literal["tie", "drop"]
 
 #: What a label may mean: an outcome, "skip", or the place of an item counted from 1.
 Meaning = str | int
