@@ -1,480 +1,289 @@
-"""`bbq.toml`: one table of keys gives the file, the options, the variables and the documentation.
+"""The settings: the only list of their keys, types, bounds, defaults and help texts.
 
     settings = load(Path("bbq.toml"), os.environ, {"settle_s": 5.0})
     settings.settle_s, settings.read.adapter, settings.path("store")
 
-What is given by hand counts before the environment, that before the file, that before the default.
+A value that is typed counts before the environment, that before `bbq.toml`, that before the
+default. The options of all commands, the variables and the documentation are made from `KEYS`.
 """
 
 from __future__ import annotations
 
+import sys
 import tomllib
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from bbq_plugin.data.actions import ASKABLE, Policy, kinds_of
-from bbq_plugin.errors import SettingsError, UsageError
+import msgspec
+from msgspec import Meta, Struct
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from bbq_plugin.data.actions import Policy, kinds_of
+from bbq_plugin.errors import SettingsError, UsageError, did_you_mean
 
-__all__ = [
-    "KEYS",
-    "OUTPUTS",
-    "Choice",
-    "FeedbackSettings",
-    "FilePath",
-    "Key",
-    "Kind",
-    "ModelSettings",
-    "Names",
-    "Number",
-    "Options",
-    "OutputSettings",
-    "PriorsText",
-    "RaterSettings",
-    "ReadSettings",
-    "Settings",
-    "Share",
-    "Switch",
-    "Text",
-    "Whole",
-    "Wrong",
-    "load",
-    "near",
-    "unknown_variables",
+OutputName = Literal["report.json", "leaderboard.csv", "raters.csv", "report.html"]
+OUTPUTS: tuple[OutputName, ...] = get_args(OutputName)
+
+#: The models that raters can be judged with.
+JUDGED_MODELS = ("bbq", "bbq-signed")
+_JUDGED_HELP = (
+    "bbq: Bradley-Terry with rater quality. bbq-signed: the same, for raters who may answer "
+    "inverted."
+)
+#: The models that have priors of their own, and no population to estimate.
+_OWN_PRIORS = ("bbq-signed", "crowd-bt")
+
+
+class InvalidValue(ValueError):  # noqa: N818 (it becomes a SettingsError where the key is known)
+    """A value is not what its key takes; the text says what is expected."""
+
+
+class Form(NamedTuple):
+    """How values of a type are written."""
+
+    #: What may stand there, in the documentation.
+    takes: str
+    #: The same in a message.
+    expected: str
+    #: From text to a value that the type is checked against; ValueError if there is none.
+    parse: Callable[[str], Any] = str
+    #: Whether a file may have it as text as well.
+    text_in_file: bool = False
+
+
+def _switch(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "yes", "on", "1", "false", "no", "off", "0"):
+        raise ValueError
+    return word in ("true", "yes", "on", "1")
+
+
+def _fraction(text: str) -> float:
+    stripped = text.strip()
+    number = float(stripped.removesuffix("%"))
+    return number / 100 if stripped.endswith("%") else number
+
+
+def _path(text: str) -> Path:
+    if not text.strip() or "\0" in text:
+        raise ValueError
+    return Path(text).expanduser()
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _table(text: str) -> dict[str, str]:
+    """Take `name=value`, several with a semicolon between them."""
+    found = {}
+    for part in filter(str.strip, text.split(";")):
+        name, sign, value = part.partition("=")
+        if not sign or not name.strip():
+            raise InvalidValue("expected name=value; with several, a semicolon between them")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _priors(text: str) -> str | list[float]:
+    return text if text in ("auto", "paper") else [float(part) for part in text.split(",")]
+
+
+# Any number but infinity.
+_FINITE = sys.float_info.max
+
+Text = Annotated[str, Meta(pattern=r"\S"), Form("text", "text that is not empty")]
+Switch = Annotated[bool, Form("true or false", "true or false", _switch)]
+FilePath = Annotated[Path, Form("path", "a path", _path, text_in_file=True)]
+Seconds = Annotated[
+    float,
+    Meta(ge=0, le=_FINITE),
+    Form("seconds", "seconds, a number of at least 0", float),
+]
+SomeSeconds = Annotated[
+    float,
+    Meta(ge=0.1, le=_FINITE),
+    Form("seconds", "seconds, a number of at least 0.1", float),
+]
+Share = Annotated[
+    float,
+    Meta(ge=0, le=1),
+    Form("share", "a share such as 1% or 0.01", _fraction, text_in_file=True),
+]
+Probability = Annotated[
+    float,
+    Meta(gt=0, lt=1),
+    Form(
+        "probability", "a probability between 0 and 1, such as 0.95", _fraction, text_in_file=True
+    ),
+]
+Count = Annotated[int, Meta(ge=0), Form("whole number", "a whole number of at least 0", int)]
+Number = Annotated[int, Meta(ge=1), Form("whole number", "a whole number of at least 1", int)]
+Options = Annotated[
+    dict[str, Any],
+    Form("table", "a table, such as [read.options] with a line for each option", _table),
+]
+PriorsValue = Annotated[
+    Literal["auto", "paper"] | Annotated[tuple[float, ...], Meta(min_length=4, max_length=5)],
+    Form(
+        "auto, paper or a,b,alpha,beta",
+        "auto, paper or four numbers a,b,alpha,beta",
+        _priors,
+        text_in_file=True,
+    ),
 ]
 
-_TRUE = ("true", "yes", "on", "1")
 
-_FALSE = ("false", "no", "off", "0")
-
-
-class Wrong(Exception):  # noqa: N818 (it becomes a SettingsError where the key is known)
-    """A value is not of its kind; the text says what is expected."""
-
-
-def near(word: object, known: Iterable[str]) -> str:
-    """A question to put behind a message, or nothing."""
-    by_lower = {one.lower(): one for one in known}
-    close = get_close_matches(str(word).lower(), by_lower, n=1)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
-
-
-@dataclass(frozen=True)
-class Kind(ABC):
-    """What may stand at a key; `takes` says it in the documentation."""
-
-    @property
-    @abstractmethod
-    def takes(self) -> str:
-        """What may stand there, in a word or two."""
-
-    @abstractmethod
-    def check(self, value: Any) -> Any:
-        """The value as it is kept, from one of a TOML file."""
-
-    def parse(self, text: str) -> Any:
-        """The value as it is kept, from text."""
-        return self.check(text)
-
-    def shown(self, value: Any) -> str:
-        """A default in the documentation."""
-        return "" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Text(Kind):
-    """Text that is not empty."""
-
-    @property
-    def takes(self) -> str:
-        """Text."""
-        return "text"
-
-    def check(self, value: Any) -> str:
-        """Take text."""
-        if not isinstance(value, str) or not value.strip():
-            raise Wrong("expected text that is not empty")
-        return value
-
-
-@dataclass(frozen=True)
-class FilePath(Text):
-    """A file or a folder; `~` is the home folder."""
-
-    @property
-    def takes(self) -> str:
-        """A path."""
-        return "path"
-
-    def check(self, value: Any) -> Path:  # type: ignore[override] # text that becomes a path
-        """Take a path or its text."""
-        if isinstance(value, Path):
-            return value
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
-            raise Wrong("expected a path")
-        return Path(value).expanduser()
-
-
-@dataclass(frozen=True)
-class Switch(Kind):
-    """On or off."""
-
-    @property
-    def takes(self) -> str:
-        """One of two words."""
-        return "true or false"
-
-    def check(self, value: Any) -> bool:
-        """Take a boolean."""
-        if not isinstance(value, bool):
-            raise Wrong("expected true or false")
-        return value
-
-    def parse(self, text: str) -> bool:
-        """Take the usual words."""
-        word = text.strip().lower()
-        if word not in (*_TRUE, *_FALSE):
-            raise Wrong("expected true or false")
-        return word in _TRUE
-
-    def shown(self, value: Any) -> str:
-        """As TOML has it."""
-        return str(value).lower()
-
-
-@dataclass(frozen=True)
-class Number(Kind):
-    """Seconds or another finite number, not below `least`."""
-
-    least: float = 0.0
-    unit: str = "seconds"
-
-    @property
-    def takes(self) -> str:
-        """The unit."""
-        return self.unit
-
-    def check(self, value: Any) -> float:
-        """Take a number, but no boolean, which Python counts among them."""
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not isfinite(value)
-            or value < self.least
-        ):
-            raise Wrong(f"expected {self.unit}, a number of at least {self.least:g}")
-        return float(value)
-
-    def parse(self, text: str) -> float:
-        """Take the text of a number."""
-        try:
-            number = float(text)
-        except ValueError:
-            number = float("nan")
-        return self.check(number)
-
-    def shown(self, value: Any) -> str:
-        """Without a needless .0."""
-        return "" if value is None else f"{value:g}"
-
-
-@dataclass(frozen=True)
-class Whole(Kind):
-    """A whole number, not below `least`."""
-
-    least: int = 0
-
-    @property
-    def takes(self) -> str:
-        """A whole number."""
-        return "whole number"
-
-    def check(self, value: Any) -> int:
-        """Take an integer."""
-        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
-            raise Wrong(f"expected a whole number of at least {self.least}")
-        return value
-
-    def parse(self, text: str) -> int:
-        """Take the text of one."""
-        try:
-            number: object = int(text)
-        except ValueError:
-            number = text
-        return self.check(number)
-
-
-@dataclass(frozen=True)
-class Share(Kind):
-    """A share such as 1% or 0.01; with `ends` false neither 0 nor 1, as for a probability."""
-
-    ends: bool = True
-
-    @property
-    def takes(self) -> str:
-        """A share or a probability."""
-        return "share" if self.ends else "probability"
-
-    def check(self, value: Any) -> float:
-        """Take a number, or text with a per cent sign."""
-        if isinstance(value, str):
-            return self.parse(value)
-        inside = (
-            not isinstance(value, bool)
-            and isinstance(value, (int, float))
-            and (0 <= value <= 1 if self.ends else 0 < value < 1)
-        )
-        if not inside:
-            raise Wrong(self._expected(value))
-        return float(value)
-
-    def parse(self, text: str) -> float:
-        """Take 5% or 0.05; 5 is refused, because it could be either."""
-        stripped = text.strip()
-        try:
-            number = float(stripped.removesuffix("%"))
-        except ValueError:
-            raise Wrong(self._expected(None)) from None
-        return self.check(number / 100 if stripped.endswith("%") else number)
-
-    def _expected(self, value: Any) -> str:
-        what = (
-            "a share such as 1% or 0.01"
-            if self.ends
-            else "a probability between 0 and 1, such as 0.95"
-        )
-        is_percent = isinstance(value, (int, float)) and 1 < value < 100
-        return f"expected {what}" + (f"; did you mean {value / 100:g}?" if is_percent else "")
-
-
-@dataclass(frozen=True)
-class Choice(Kind):
-    """One of some words."""
-
-    words: tuple[str, ...]
-
-    @property
-    def takes(self) -> str:
-        """The words."""
-        return ", ".join(self.words)
-
-    def check(self, value: Any) -> str:
-        """Take one of them, as it is written."""
-        if value not in self.words:
-            raise Wrong(f"expected one of {', '.join(self.words)}{near(value, self.words)}")
-        return str(value)
-
-
-@dataclass(frozen=True)
-class Names(Kind):
-    """Several words: a list in TOML, with commas between them in text."""
-
-    words: tuple[str, ...] = ()
-
-    @property
-    def takes(self) -> str:
-        """The words, or that there are any."""
-        return f"list of {', '.join(self.words)}" if self.words else "list of names"
-
-    def check(self, value: Any) -> tuple[str, ...]:
-        """Take each once, in the order given."""
-        if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-            raise Wrong(f"expected a {self.takes}")
-        for word in value:
-            if not word.strip() or (self.words and word not in self.words):
-                raise Wrong(f"{word!r} is none of {self.takes}{near(word, self.words)}")
-        return tuple(dict.fromkeys(value))
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        """Split at commas."""
-        return self.check([part.strip() for part in text.split(",") if part.strip()])
-
-    def shown(self, value: Any) -> str:
-        """As text has it."""
-        return ", ".join(value)
-
-
-@dataclass(frozen=True)
-class Options(Kind):
-    """A table of the adapter's own options; it knows them, so here only their names are text."""
-
-    @property
-    def takes(self) -> str:
-        """A table."""
-        return "table"
-
-    def check(self, value: Any) -> dict[str, Any]:
-        """Take a table; TOML joins words by underscores, a command line by hyphens."""
-        if not isinstance(value, Mapping):
-            raise Wrong("expected a table, such as [read.options] with a line for each option")
-        return {str(name).replace("-", "_"): one for name, one in value.items()}
-
-    def parse(self, text: str) -> dict[str, Any]:
-        """Take `name=value`, several with a semicolon between them."""
-        found = {}
-        for part in filter(str.strip, text.split(";")):
-            name, sign, value = part.partition("=")
-            if not sign or not name.strip():
-                raise Wrong("expected name=value; with several, a semicolon between them")
-            found[name.strip()] = value.strip()
-        return self.check(found)
-
-    def shown(self, value: Any) -> str:
-        """An empty table is nothing."""
-        return "" if not value else str(value)
-
-
-@dataclass(frozen=True)
-class PriorsText(Kind):
-    """`auto`, `paper`, or the four numbers a, b, alpha, beta."""
-
-    @property
-    def takes(self) -> str:
-        """Words or numbers."""
-        return "auto, paper or a,b,alpha,beta"
-
-    def check(self, value: Any) -> str | tuple[float, float, float, float]:
-        """Take a word, or four numbers as a list or as text."""
-        if value in ("auto", "paper"):
-            return str(value)
-        numbers = value.split(",") if isinstance(value, str) else value
-        try:
-            a, b, alpha, beta = (float(one) for one in numbers)
-        except (TypeError, ValueError):
-            meant = near(value, ("auto", "paper"))
-            raise Wrong(f"expected auto, paper or four numbers a,b,alpha,beta{meant}") from None
-        return a, b, alpha, beta
-
-
-OUTPUTS = ("report.json", "leaderboard.csv", "raters.csv", "report.html")
-
-
-def _key(kind: Kind, meaning: str, *, default: Any = None) -> Any:
-    about = {"kind": kind, "meaning": meaning}
-    if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=about)
-    return field(default=default, metadata=about)
-
-
-@dataclass(frozen=True)
-class ReadSettings:
+class ReadSettings(Struct, frozen=True, kw_only=True):
     """How files are read."""
 
-    adapter: str | None = _key(
-        Text(), "How to read the files; recognised by their content if absent."
-    )
-    options: Mapping[str, Any] = _key(
-        Options(), "Options of the adapter; `bbq formats` lists them.", default={}
-    )
-    strict: bool = _key(
-        Switch(), "Refuse a file at the first row of it that cannot be used.", default=False
-    )
-    max_skipped: float = _key(
-        Share(), "Refuse a file of which more than this cannot be used.", default=0.01
-    )
-    exports: str = _key(
-        Choice(("full", "increment")),
-        "What a newer export of a project means: all there is, so that what it no longer holds is "
-        "taken back, or only what is new.",
-        default="full",
-    )
-    keep_tags: bool = _key(
-        Switch(),
-        "Keep the tags of large Arena files too, for --where; they are read faster without.",
-        default=False,
-    )
+    adapter: (
+        Annotated[Text, Meta(description="How to read the files. Default: by their content.")]
+        | None
+    ) = None
+    options: Annotated[
+        Options, Meta(description="Options of the adapter; 'bbq formats' lists them.")
+    ] = {}
+    strict: Annotated[
+        Switch, Meta(description="Refuse a file at the first row that cannot be used.")
+    ] = False
+    max_skipped: Annotated[
+        Share, Meta(description="Refuse a file if a larger share of its rows cannot be used.")
+    ] = 0.01
+    exports: Annotated[
+        Literal["full", "increment"],
+        Meta(
+            description="What a newer export of a project holds. full: all answers; those that it "
+            "no longer has are retracted. increment: only new answers."
+        ),
+    ] = "full"
+    keep_tags: Annotated[
+        Switch,
+        Meta(description="Keep the tags of large Arena files, for --where. Reading is slower."),
+    ] = False
 
 
-@dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True, kw_only=True):
     """What is fitted, and how uncertainty is shown."""
 
-    model: str = _key(
-        Choice(("bbq", "bbq-signed", "bayes-bt", "crowd-bt")),
-        "The model, as in `bbq fit`.",
-        default="bbq",
-    )
-    priors: str | tuple[float, float, float, float] | None = _key(
-        PriorsText(),
-        "Priors, as in `bbq fit`: auto if absent; crowd-bt and bbq-signed have their own.",
-    )
-    intervals: str = _key(
-        Choice(("auto", "laplace", "posterior", "bootstrap", "paper")),
-        "How uncertainty is computed.",
-        default="auto",
-    )
-    level: float = _key(
-        Share(ends=False), "Probability that an interval is meant to hold the truth.", default=0.95
-    )
-    scale: str = _key(Choice(("elo", "paper", "theta")), "Scale of the ratings.", default="elo")
-    seed: int = _key(Whole(), "Seed of whatever is random.", default=0)
+    model: Annotated[
+        Literal["bbq", "bbq-signed", "bayes-bt", "crowd-bt"],
+        Meta(description=f"{_JUDGED_HELP} bayes-bt: all raters equal. crowd-bt: Chen et al. 2013."),
+    ] = "bbq"
+    priors: (
+        Annotated[
+            PriorsValue,
+            Meta(
+                description="auto: estimated from the data. paper: a=5, b=0.1, alpha=10, beta=2. "
+                "Or four numbers a,b,alpha,beta. bbq-signed has priors of its own, or takes five "
+                "numbers a,b,informed,guessed,inverted; crowd-bt has its own.",
+            ),
+        ]
+        | None
+    ) = None
+    intervals: Annotated[
+        Literal["auto", "laplace", "posterior", "bootstrap", "paper"],
+        Meta(description="How uncertainty is computed."),
+    ] = "auto"
+    level: Annotated[
+        Probability, Meta(description="Probability that an interval contains the true value.")
+    ] = 0.95
+    scale: Annotated[
+        Literal["elo", "paper", "theta"],
+        Meta(description="Scale of the ratings; theta is always in the report."),
+    ] = "elo"
+    seed: Annotated[Count, Meta(description="Seed of the random numbers.")] = 0
 
-    def fit_priors(self) -> Any:
-        """What `fit` and `Engine` take as ``priors``."""
+    def fit_priors(self, solver: str = "auto") -> Any:
+        """What `fit` and `Engine` take as ``priors``; UsageError if the model has no such ones."""
         if self.priors is None:
-            # These know of no population to estimate.
-            return "paper" if self.model in ("crowd-bt", "bbq-signed") else "auto"
+            # The closed-form steps of the paper need given priors.
+            return "paper" if solver == "em" or self.model in _OWN_PRIORS else "auto"
+        if self.model in _OWN_PRIORS:
+            return self._own_priors()
         if isinstance(self.priors, str):
             return self.priors
+        if len(self.priors) != 4:
+            raise UsageError(
+                f"priors has {len(self.priors)} numbers; {self.model} takes four: a,b,alpha,beta"
+            )
         from bbq_plugin.model import Priors  # noqa: PLC0415 (numba: not for reading settings)
 
         a, b, alpha, beta = self.priors
         return Priors(a=a, b=b, alpha=alpha, beta=beta)
 
+    def _own_priors(self) -> Any:
+        problem = f"priors is {self.priors!r}, and {self.model} has priors of its own"
+        if self.model == "crowd-bt":
+            raise UsageError(f"{problem} (Chen et al. 2013); leave priors out")
+        if isinstance(self.priors, str) or self.priors is None or len(self.priors) != 5:
+            raise UsageError(
+                f"{problem}; leave priors out, or give five numbers a,b,informed,guessed,inverted"
+            )
+        from bbq_plugin.model import SignedPriors  # noqa: PLC0415
 
-@dataclass(frozen=True)
-class RaterSettings:
+        a, b, informed, guessed, inverted = self.priors
+        return SignedPriors(a=a, b=b, informed=informed, guessed=guessed, inverted=inverted)
+
+
+class RaterSettings(Struct, frozen=True, kw_only=True):
     """When a rater is to be excluded."""
 
-    false_rate: float = _key(
-        Share(ends=False),
-        "Share of honest raters to expect among the excluded, at most.",
-        default=0.05,
-    )
-    least: int = _key(Whole(1), "Answers a rater must have before exclusion.", default=10)
+    false_rate: Annotated[
+        Probability,
+        Meta(description="Largest expected share of honest raters among the excluded."),
+    ] = 0.05
+    least: Annotated[
+        Number, Meta(description="Answers that a rater must have given before exclusion.")
+    ] = 10
 
 
-@dataclass(frozen=True)
-class OutputSettings:
+class OutputSettings(Struct, frozen=True, kw_only=True):
     """What is written after each refresh."""
 
-    write: tuple[str, ...] = _key(Names(OUTPUTS), "The files to write into `out`.", default=OUTPUTS)
-    pseudonymise: bool = _key(
-        Switch(),
-        "Replace rater names in all outputs by pseudonyms, with the key of BBQ_PSEUDONYM_KEY.",
-        default=False,
+    write: Annotated[tuple[OutputName, ...], Meta(description="The files to write into `out`.")] = (
+        OUTPUTS
     )
-    pseudonym_key_file: Path | None = _key(
-        FilePath(), "File with the key of the pseudonyms instead; implies pseudonymise."
-    )
+    pseudonymise: Annotated[
+        Switch,
+        Meta(
+            description="Replace rater names in all outputs by pseudonyms, with the key of "
+            "BBQ_PSEUDONYM_KEY."
+        ),
+    ] = False
+    pseudonym_key_file: (
+        Annotated[
+            FilePath,
+            Meta(description="File with the key of the pseudonyms; implies pseudonymise."),
+        ]
+        | None
+    ) = None
 
 
-@dataclass(frozen=True)
-class FeedbackSettings:
-    """What goes back to the labelling project, and what of it without asking."""
+class FeedbackSettings(Struct, frozen=True, kw_only=True):
+    """What is written to the labelling project, and what of it without asking."""
 
-    push: bool = _key(
-        Switch(),
-        "Plan feedback for the labelling project after each refresh, as `bbq push` does.",
-        default=False,
+    push: Annotated[
+        Switch,
+        Meta(
+            description="Plan feedback for the labelling project after each refresh, as `bbq push` "
+            "does."
+        ),
+    ] = False
+    project: Annotated[Number, Meta(description="The number of the labelling project.")] | None = (
+        None
     )
-    project: int | None = _key(Whole(1), "The number of the labelling project.")
-    push_every_s: float = _key(Number(0.1), "Plan no more often than this.", default=60.0)
-    auto_apply: tuple[str, ...] = _key(
-        Names(ASKABLE),
-        "Kinds of feedback to carry out without asking; all others are only planned.",
-        default=(),
-    )
-    daily_budget: int = _key(
-        Whole(), "Most writes to the labelling project in 24 hours.", default=100
-    )
+    push_every_s: Annotated[SomeSeconds, Meta(description="Plan at most this often.")] = 60.0
+    auto_apply: Annotated[
+        tuple[Literal["relabel", "tab", "predict", "pause"], ...],
+        Meta(description="Kinds of feedback to apply without asking; others are only planned."),
+    ] = ()
+    daily_budget: Annotated[
+        Count, Meta(description="Most writes to the labelling project in 24 hours.")
+    ] = 100
 
     def policy(self) -> Policy:
         """What may be written without asking."""
@@ -490,62 +299,90 @@ class FeedbackSettings:
         if self.auto_apply and not self.push:
             raise SettingsError(
                 f"feedback.auto_apply is {', '.join(self.auto_apply)} and feedback.push is off; "
-                "say --push as well"
+                "add --push"
             )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that can be said to the daemon."""
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything that the daemon and the server can be told."""
 
-    folder: Path | None = _key(FilePath(), "The folder to watch.")
-    store: Path | None = _key(FilePath(), "The store: a file, made if it is missing.")
-    out: Path | None = _key(FilePath(), "The folder for the outputs, made if it is missing.")
-    recursive: bool = _key(Switch(), "Watch the folders inside the folder as well.", default=False)
-    observer: str = _key(
-        Choice(("auto", "native", "polling")),
-        "How changes are noticed: by the operating system, or by looking. auto looks where the "
-        "system tells nothing, as on network mounts.",
-        default="auto",
+    folder: Annotated[FilePath, Meta(description="The folder to watch.")] | None = None
+    store: (
+        Annotated[FilePath, Meta(description="The store: a file, created if it is missing.")] | None
+    ) = None
+    out: (
+        Annotated[
+            FilePath, Meta(description="The folder for the outputs, created if it is missing.")
+        ]
+        | None
+    ) = None
+    recursive: Annotated[Switch, Meta(description="Watch the folders inside the folder too.")] = (
+        False
     )
-    settle_s: float = _key(
-        Number(), "A file that has not changed for so long counts as complete.", default=2.0
-    )
-    debounce_s: float = _key(
-        Number(), "Wait so long for more files before a batch is read.", default=0.5
-    )
-    max_delay_s: float = _key(
-        Number(), "Read a batch after so long even if files keep coming.", default=10.0
-    )
-    rescan_s: float = _key(
-        Number(0.1),
-        "Look through the whole folder so often, in case a change went unnoticed.",
-        default=30.0,
-    )
-    idle_full_s: float = _key(
-        Number(),
-        "After so long without news the fit is computed in full, to its tolerance.",
-        default=30.0,
-    )
-    log_format: str = _key(
-        Choice(("text", "json")), "One line an event, as text or JSON.", default="text"
-    )
-    read: ReadSettings = field(default_factory=ReadSettings)
-    model: ModelSettings = field(default_factory=ModelSettings)
-    raters: RaterSettings = field(default_factory=RaterSettings)
-    outputs: OutputSettings = field(default_factory=OutputSettings)
-    feedback: FeedbackSettings = field(default_factory=FeedbackSettings)
+    observer: Annotated[
+        Literal["auto", "native", "polling"],
+        Meta(
+            description="How changes are noticed. native: by the operating system. polling: by "
+            "looking. auto: polling where the system reports nothing, as on network mounts."
+        ),
+    ] = "auto"
+    settle_s: Annotated[
+        Seconds, Meta(description="A file counts as complete after this long without a change.")
+    ] = 2.0
+    debounce_s: Annotated[
+        Seconds, Meta(description="Wait this long for more files before a batch is read.")
+    ] = 0.5
+    max_delay_s: Annotated[
+        Seconds, Meta(description="Read a batch after this long even if files keep coming.")
+    ] = 10.0
+    rescan_s: Annotated[
+        SomeSeconds,
+        Meta(description="Search the whole folder this often, in case a change was missed."),
+    ] = 30.0
+    idle_full_s: Annotated[
+        Seconds,
+        Meta(description="Compute the fit in full after this long without new answers."),
+    ] = 30.0
+    log_format: Annotated[
+        Literal["text", "json"], Meta(description="One line per event, as text or JSON.")
+    ] = "text"
+    read: ReadSettings = ReadSettings()
+    model: ModelSettings = ModelSettings()
+    raters: RaterSettings = RaterSettings()
+    outputs: OutputSettings = OutputSettings()
+    feedback: FeedbackSettings = FeedbackSettings()
 
     def path(self, name: str) -> Path:
         """`folder`, `store` or `out`, which a command cannot do without."""
         found: Path | None = getattr(self, name)
         if found is None:
-            key = next(one for one in KEYS if one.dotted == name)
+            key = KEYS_BY_NAME[name]
             raise SettingsError(
                 f"{name} is not given; name it as {key.typed}, as {key.variable} in the "
                 f"environment, or as `{name}` in bbq.toml"
             )
         return found
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """Where a labelling tool's server is: a section such as [label_studio] of the same file."""
+
+    url: Annotated[Text, Meta(description="Address of the server.")] | None = None
+    token_file: Annotated[FilePath, Meta(description="File with the server's token.")] | None = None
+
+
+class FitOptions(Struct, frozen=True, kw_only=True):
+    """What can only be typed: no keys of the file."""
+
+    solver: Annotated[
+        Literal["auto", "em"],
+        Meta(
+            description="auto: accelerated. em: the closed-form steps of the paper. Same optimum."
+        ),
+    ] = "auto"
+    threshold: Annotated[
+        Probability, Meta(description="Report the probability that a quality is below this.")
+    ] = 0.5
 
 
 @dataclass(frozen=True)
@@ -554,9 +391,33 @@ class Key:
 
     section: str | None
     name: str
-    kind: Kind
+    #: The type of its values, with bounds and help.
+    type: Any
     default: Any
-    meaning: str
+
+    @property
+    def kind(self) -> Any:
+        """The type without bounds."""
+        return get_args(self.type)[0]
+
+    @property
+    def help(self) -> str:
+        """What it means."""
+        return str(self.type.__metadata__[-1].description)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words to choose from, if there are any."""
+        found: list[str] = []
+        for inner in (self.kind, *get_args(self.kind)):
+            if get_origin(inner) is Literal:
+                found += get_args(inner)
+        return tuple(found)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it takes exactly one of its words."""
+        return get_origin(self.kind) is Literal
 
     @property
     def dotted(self) -> str:
@@ -575,14 +436,77 @@ class Key:
             return "FOLDER"
         if self.name == "options":
             return "-O, --option NAME=VALUE"
-        if isinstance(self.kind, Switch):
+        if self.kind is bool:
             return f"{self.option} / --no-{self.option.removeprefix('--')}"
         return self.option
 
     @property
     def variable(self) -> str:
         """Its name in the environment."""
-        return f"BBQ_{self.name.upper()}"
+        return f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def form(self) -> Form:
+        """How its values are written."""
+        for one in self.type.__metadata__:
+            if isinstance(one, Form):
+                return one
+        words = ", ".join(self.words)
+        if self.is_choice:
+            return Form(words, f"one of {words}")
+        return Form(f"list of {words}", f"a list of {words}", _names)
+
+    def limited_to(self, words: tuple[str, ...], help_text: str) -> Key:
+        """The same key with fewer words to choose from."""
+        return replace(self, type=Annotated[Literal[words], Meta(description=help_text)])
+
+    def parse(self, text: str) -> Any:
+        """The value as it is kept, from text; InvalidValue if there is none."""
+        try:
+            return self._converted(self.form.parse(text))
+        except InvalidValue:
+            raise
+        except ValueError:
+            raise self._invalid(text) from None
+
+    def check(self, value: Any) -> Any:
+        """The value as it is kept, from one of a TOML file."""
+        if isinstance(value, str) and self.form.text_in_file:
+            return self.parse(value)
+        return self._converted(value)
+
+    def shown(self, value: Any) -> str:
+        """A default in the documentation; nothing for None and what is empty."""
+        if value is None or value in ((), {}):
+            return ""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, tuple):
+            return ", ".join(map(str, value))
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def _converted(self, value: Any) -> Any:
+        try:
+            found = msgspec.convert(value, self.type)
+        except msgspec.ValidationError:
+            raise self._invalid(value) from None
+        if get_origin(self.kind) is tuple:
+            return tuple(dict.fromkeys(found))
+        if get_origin(self.kind) is dict:
+            # TOML joins words by underscores, a command line by hyphens.
+            return {name.replace("-", "_"): one for name, one in found.items()}
+        return found
+
+    def _invalid(self, value: Any) -> InvalidValue:
+        """What is expected, and what was probably meant."""
+        if get_origin(self.kind) is tuple and isinstance(value, (list, tuple)):
+            wrong = next((word for word in value if word not in self.words), "")
+            words = ", ".join(self.words)
+            return InvalidValue(f"{wrong!r} is none of {words}{did_you_mean(wrong, self.words)}")
+        meant = did_you_mean(value, self.words)
+        if self.form.parse is _fraction and isinstance(value, (int, float)) and 1 < value < 100:
+            meant = f"; did you mean {value:g}%?"
+        return InvalidValue(f"expected {self.form.expected}{meant}")
 
 
 SECTIONS = {
@@ -593,23 +517,6 @@ SECTIONS = {
     "feedback": FeedbackSettings,
 }
 
-
-def _keys() -> Iterator[Key]:
-    for section, holder in ((None, Settings), *SECTIONS.items()):
-        for one in fields(holder):
-            if one.metadata:
-                yield _described(section, one)
-
-
-def _described(section: str | None, one: Field[Any]) -> Key:
-    default = one.default_factory() if callable(one.default_factory) else one.default
-    return Key(section, one.name, one.metadata["kind"], default, one.metadata["meaning"])
-
-
-#: Every key, in the order of the documentation.
-KEYS: tuple[Key, ...] = tuple(_keys())
-
-
 PREFIX = "BBQ_"
 # Variables that are not keys: a secret, the file itself, and what other parts look at.
 OTHER_VARIABLES = (
@@ -619,9 +526,32 @@ OTHER_VARIABLES = (
     "BBQ_THREADS",
     "BBQ_WEBHOOK_SECRET",
 )
+# Sections of the same file with the settings of a labelling tool's server.
+SERVER_SECTIONS = ("label_studio",)
 
-# Sections of the same file that other commands read: where a labelling tool's server is.
-OTHER_SECTIONS = ("label_studio",)
+
+def _keys(section: str | None, holder: Any) -> Iterator[Key]:
+    hints = get_type_hints(holder, include_extras=True)
+    for one in msgspec.structs.fields(holder):
+        hint = hints[one.name]
+        if get_origin(hint) is not Annotated:
+            # An optional key; a section has no annotation at all.
+            hint = next((arg for arg in get_args(hint) if arg is not NoneType), None)
+        if hint is not None:
+            default = one.default_factory() if one.default is msgspec.NODEFAULT else one.default
+            yield Key(section, one.name, hint, default)
+
+
+#: Every key of the file, in the order of the documentation.
+KEYS: tuple[Key, ...] = tuple(
+    key
+    for section, holder in ((None, Settings), *SECTIONS.items())
+    for key in _keys(section, holder)
+)
+#: These and what can only be typed.
+KEYS_BY_NAME = {key.name: key for key in (*KEYS, *_keys(None, FitOptions))}
+#: The model where raters are judged.
+JUDGED_MODEL = KEYS_BY_NAME["model"].limited_to(JUDGED_MODELS, _JUDGED_HELP)
 
 
 def load(path: Path | None, env: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
@@ -639,6 +569,16 @@ def load(path: Path | None, env: Mapping[str, str], given: Mapping[str, Any]) ->
     return settings
 
 
+def load_server(path: Path, section: str) -> ServerSettings:
+    """Where a server is, by its section of the file; empty if there is none."""
+    table = _document(path).get(section, {})
+    if not isinstance(table, dict):
+        raise SettingsError(f"{path}: {section} is {table!r}; expected a table, [{section}]")
+    by_name = {key.dotted: key for key in _keys(section, ServerSettings)}
+    pairs = ((f"{section}.{name}", value) for name, value in table.items())
+    return ServerSettings(**{key.name: value for key, value in _values(pairs, by_name, path)})
+
+
 def unknown_variables(env: Mapping[str, str]) -> list[str]:
     """What to say about variables that look like a key of ours, spelt wrong.
 
@@ -648,6 +588,7 @@ def unknown_variables(env: Mapping[str, str]) -> list[str]:
     notes = []
     for name in sorted(env):
         if name.startswith(PREFIX) and name not in known:
+            # Nearer than other words have to be, since most such variables are not meant for us.
             close = get_close_matches(name, known, n=1, cutoff=0.8)
             if close:
                 notes.append(f"the variable {name} is not known; did you mean {close[0]}?")
@@ -656,39 +597,46 @@ def unknown_variables(env: Mapping[str, str]) -> list[str]:
 
 def _take(found: dict[str, Any], more: Iterator[tuple[Key, Any]]) -> None:
     for key, value in more:
-        if isinstance(key.kind, Options):
-            # One option typed does not take the others of the file away.
-            found[key.dotted] = {**found.get(key.dotted, {}), **value}
-        else:
-            found[key.dotted] = value
+        # One option typed does not take the others of the file away.
+        merged = key.name == "options" and found.get(key.dotted)
+        found[key.dotted] = {**merged, **value} if merged else value
 
 
-def _from_file(path: Path) -> Iterator[tuple[Key, Any]]:
+def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path}: the text is not UTF-8 ({error.reason}); save it as UTF-8"
-                            ) from error  # fmt: skip
+        raise SettingsError(
+            f"{path}: the text is not UTF-8 ({error.reason}); save it as UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: not valid TOML ({error})") from error
     except OSError as error:
         raise SettingsError(
             f"{path}: cannot be read ({error.strerror}); check the path of the configuration"
         ) from error
+
+
+def _from_file(path: Path) -> Iterator[tuple[Key, Any]]:
     by_name = {key.dotted: key for key in KEYS}
-    for dotted, value in _flat(document, path):
+    return _values(_flat(_document(path), path), by_name, path)
+
+
+def _values(
+    pairs: Iterable[tuple[str, Any]], by_name: Mapping[str, Key], path: Path
+) -> Iterator[tuple[Key, Any]]:
+    """The values of a file, checked; paths are relative to it."""
+    for dotted, value in pairs:
         key = by_name.get(dotted)
         if key is None:
-            raise SettingsError(f"{path}: there is no key {dotted!r}{_meant(dotted)}")
-        checked = _checked(f"{path}: {dotted}", key.kind.check, value)
-        if isinstance(key.kind, FilePath):
-            checked = path.parent / checked
-        yield key, checked
+            raise SettingsError(f"{path}: there is no key {dotted!r}{_meant(dotted, by_name)}")
+        checked = _checked(f"{path}: {dotted}", key.check, value)
+        yield key, path.parent / checked if key.kind is Path else checked
 
 
 def _flat(document: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
-        if name in OTHER_SECTIONS:
+        if name in SERVER_SECTIONS:
             continue
         if name not in SECTIONS:
             yield name, value
@@ -700,36 +648,36 @@ def _flat(document: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
             )
 
 
-def _meant(dotted: str) -> str:
+def _meant(dotted: str, by_name: Mapping[str, Key]) -> str:
     """The key that was probably meant: in another section, or spelt otherwise."""
     last = dotted.rpartition(".")[2].replace("-", "_")
-    for key in KEYS:
+    for key in by_name.values():
         if key.name == last:
             return f"; did you mean {key.dotted!r}?"
-    return near(dotted, [*(key.dotted for key in KEYS), *SECTIONS])
+    return did_you_mean(dotted, [*by_name, *SECTIONS])
 
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[tuple[Key, Any]]:
     for key in KEYS:
         # Empty is how a container file says that it has nothing to say.
         if text := env.get(key.variable, ""):
-            yield key, _checked(key.variable, key.kind.parse, text)
+            yield key, _checked(key.variable, key.parse, text)
 
 
 def _from_caller(given: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
     by_name = {key.name: key for key in KEYS}
     for name, value in given.items():
         if name not in by_name:
-            raise SettingsError(f"there is no key {name!r}{near(name, by_name)}")
+            raise SettingsError(f"there is no key {name!r}{did_you_mean(name, by_name)}")
         key = by_name[name]
-        yield key, _checked(key.option, key.kind.check, value)
+        yield key, _checked(key.option, key.check, value)
 
 
 def _checked(name: str, check: Callable[[Any], Any], value: Any) -> Any:
     try:
         return check(value)
-    except Wrong as wrong:
-        raise SettingsError(f"{name} is {value!r}; {wrong}") from None
+    except InvalidValue as invalid:
+        raise SettingsError(f"{name} is {value!r}; {invalid}") from None
 
 
 def _built(found: Mapping[str, Any]) -> Settings:
@@ -746,14 +694,14 @@ def _check_together(settings: Settings) -> None:
     if settings.max_delay_s < settings.debounce_s:
         raise SettingsError(
             f"max_delay_s is {settings.max_delay_s:g} and debounce_s {settings.debounce_s:g}; "
-            "the first is the longest that the second may become, so it cannot be smaller"
+            "max_delay_s must be at least debounce_s"
         )
     if settings.read.adapter is not None:
         _check_adapter(settings.read.adapter, settings.read.options)
 
 
 def _check_adapter(adapter: str, options: Mapping[str, Any]) -> None:
-    """Now, and not when the first file comes: an adapter that is not there, an option not its."""
+    """Check adapter and options now, and not when the first file comes."""
     from bbq_plugin.plugins import check_options  # noqa: PLC0415 (loads all adapters)
 
     try:

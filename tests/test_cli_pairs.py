@@ -95,7 +95,7 @@ def test_names_of_raters_stay_hidden_under_pseudonyms(
         (["--top-k", "6"], "from 1 to 5"),
         (["--goal", "best", "--top-k", "2"], "--top-k is for --goal top-k"),
         (["--before", __file__], "--all-raters"),
-        (["--model", "crowd-bt", "--priors", "5,0.1,10,2"], "leave --priors out"),
+        (["--model", "crowd-bt", "--priors", "5,0.1,10,2"], "leave priors out"),
         (["--scores"], "label-studio"),
         (["--format", "label-studio", "--rater-key", "who"], "--all-raters"),
         (["--format", "label-studio", "--item-keys", "a,b,c"], "two keys"),

@@ -308,13 +308,13 @@ def test_without_a_key_the_names_are_not_stable_and_that_is_said(votes: Path) ->
     env = {"BBQ_PSEUDONYM_KEY": ""}
     first = bbq("raters", votes, "--pseudonymise", "--format", "json", env=env)
     again = bbq("raters", votes, "--pseudonymise", "--format", "json", env=env)
-    assert "the names will be others in the next run" in first.stderr
+    assert "the pseudonyms will be different in the next run" in first.stderr
     assert rater_names(json.loads(first.stdout)).isdisjoint(rater_names(json.loads(again.stdout)))
 
 
 def test_a_weak_or_empty_key_is_told(votes: Path, tmp_path: Path) -> None:
     weak = bbq("raters", votes, "--pseudonymise", env={"BBQ_PSEUDONYM_KEY": "abc"})
-    assert "has 3 bytes" in weak.stderr
+    assert "has only 3 bytes" in weak.stderr
     empty = tmp_path / "key"
     empty.write_text("\n")
     result = bbq("raters", votes, "--pseudonym-key-file", empty)
@@ -333,7 +333,7 @@ def test_a_report_says_how_to_get_it_again(votes: Path) -> None:
     assert found["sources"][0]["adapter"] == "arena"
     table = bbq("fit", votes, "--priors", "paper").stdout
     assert found["digest"][:16] in table
-    assert f"again: bbq fit {votes} --priors paper" in table
+    assert f"To reproduce: bbq fit {votes} --priors paper" in table
 
 
 def test_the_digest_does_not_depend_on_the_order_of_lines(tmp_path: Path, votes: Path) -> None:

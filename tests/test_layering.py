@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "errors": set(),
     "text": set(),
     "threads": set(),
-    "config": BASE | {"data"},
+    "config": BASE | {"data", "plugins"},
     "protocols": BASE | {"data"},
     "plugins": BASE | {"protocols", "data"},
     "data": DATA,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,14 +12,13 @@ from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import Choice
-from bbq_plugin.cli.output import chosen_format, emit, framed, output_options, show
+from bbq_plugin.cli.output import chosen_format, emit, framed, show
+from bbq_plugin.config import KEYS_BY_NAME
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-MODELS = ("bbq", "bayes-bt", "crowd-bt")
 
 
 @click.command(cls=Command)
@@ -33,24 +32,19 @@ MODELS = ("bbq", "bayes-bt", "crowd-bt")
 @click.option(
     "--model",
     "models",
-    type=Choice([*MODELS, "bbq-signed"]),
+    type=Choice(KEYS_BY_NAME["model"].words),
     multiple=True,
-    default=MODELS,
-    help="Only this model. Repeatable. Default: the first three.",
+    default=("bbq", "bayes-bt", "crowd-bt"),
+    help="Only this model. Repeatable. Default: bbq, bayes-bt and crowd-bt.",
 )
-@click.option(
-    "--priors",
-    default="paper",
-    show_default=True,
-    help=f"{fitting.PRIORS_HELP} For bbq and bayes-bt; the others have their own.",
-)
-@output_options({"table": "for people", "json": "all of it", "csv": "one line a model"})
+@fitting.option_of("priors", default="paper", show_default=True)
+@fitting.output_options({"table": "for people", "json": "all of it", "csv": "one line a model"})
 @reading_options
 def evaluate(
     source: Input,
     resamples: int,
     models: tuple[str, ...],
-    priors: str,
+    priors: Any,
     output_format: str | None,
     output: Path | None,
 ) -> None:

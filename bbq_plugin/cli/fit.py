@@ -12,16 +12,7 @@ import click
 from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.output import (
-    chosen_format,
-    emit,
-    framed,
-    output_options,
-    show,
-    tell,
-    width_of,
-    working,
-)
+from bbq_plugin.cli.output import chosen_format, emit, framed, show, tell, width_of, working
 from bbq_plugin.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -38,14 +29,7 @@ RATERS_SHOWN = 15
 
 
 @click.command(cls=Command)
-@fitting.options(
-    fitting.model_option,
-    fitting.solver_option,
-    fitting.priors_option,
-    fitting.intervals_option,
-    fitting.level_option,
-    fitting.scale_option,
-)
+@fitting.options_of("model", "solver", "priors", "intervals", "level", "scale")
 @click.option(
     "--top-k",
     metavar="K",
@@ -55,7 +39,7 @@ RATERS_SHOWN = 15
     help="Say when the best K will be known.",
 )
 @click.option("--by", metavar="TAG", help="One leaderboard for each value of this tag.")
-@output_options(
+@fitting.output_options(
     {
         "table": "for people",
         "json": "the whole report",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.main import ARGUMENTS
-from bbq_plugin.cli.options import SEED, Choice, KeyValue, Share
+from bbq_plugin.cli.options import Choice, KeyValue, option_of, together
 from bbq_plugin.cli.output import tell, working
 from bbq_plugin.errors import FormatError, UsageError
 
@@ -199,15 +199,8 @@ _OPTIONS = [
         type=click.Path(path_type=Path),
         help="Read the comparisons that this store holds, instead of FILES.",
     ),
-    click.option("--adapter", help="How to read the files; recognised by their content if absent."),
-    click.option(
-        "-O",
-        "--option",
-        "adapter_options",
-        type=KeyValue(),
-        multiple=True,
-        help="An option of the adapter; 'bbq formats' lists them. Repeatable.",
-    ),
+    option_of("adapter"),
+    option_of("options"),
     click.option("--task", help="What a forced-choice log asked for; short for -O task=…."),
     click.option(
         "--items", help="Fields that name the items (Label Studio, forced choice); for -O items=…."
@@ -220,14 +213,8 @@ _OPTIONS = [
         type=Choice(["tie", "drop"]),
         help="What a vote 'both are bad' counts as. Default: tie.",
     ),
-    click.option("--strict", is_flag=True, help="Stop at the first row that cannot be used."),
-    click.option(
-        "--max-skipped",
-        type=Share(),
-        default="1%",
-        show_default=True,
-        help="Stop when more of the rows than this cannot be used.",
-    ),
+    option_of("strict"),
+    option_of("max_skipped"),
     click.option(
         "--where",
         type=KeyValue("tag"),
@@ -240,19 +227,9 @@ _OPTIONS = [
         help="File with old and new item names (CSV, TOML or JSON); equal new names merge.",
     ),
     click.option("--drop-rater", multiple=True, help="Leave out this rater. Repeatable."),
-    click.option(
-        "--pseudonymise",
-        is_flag=True,
-        help="Replace rater names everywhere by pseudonyms, with the key of BBQ_PSEUDONYM_KEY.",
-    ),
-    click.option(
-        "--pseudonym-key-file",
-        type=click.Path(path_type=Path),
-        help="File with the key of the pseudonyms instead; implies --pseudonymise.",
-    ),
-    click.option(
-        "--seed", type=SEED, default=0, show_default=True, help="Seed of whatever is random."
-    ),
+    option_of("pseudonymise"),
+    option_of("pseudonym_key_file"),
+    option_of("seed"),
 ]
 
 
@@ -354,7 +331,7 @@ def reading_options(command: _Command) -> _Command:
         files: tuple[str, ...],
         store: Path | None,
         adapter: str | None,
-        adapter_options: tuple[tuple[str, str], ...],
+        options: dict[str, Any],
         task: str | None,
         items: str | None,
         labels: str | None,
@@ -375,7 +352,7 @@ def reading_options(command: _Command) -> _Command:
             files=files,
             store=store,
             adapter=adapter,
-            options=merged(adapter_options, short),
+            options=merged(options, short),
             strict=strict,
             max_skipped=max_skipped,
             where=_once("--where", where),
@@ -386,13 +363,11 @@ def reading_options(command: _Command) -> _Command:
         )
         return command(source, **rest)
 
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value] # click calls it by keyword
+    return together(*_OPTIONS)(wrapped)  # type: ignore[return-value] # click calls it by keyword
 
 
 # How files are read: a store has its answers read already.
-_FOR_FILES = ("adapter", "adapter_options", "task", "items", "labels", "both_bad", "strict",
+_FOR_FILES = ("adapter", "options", "task", "items", "labels", "both_bad", "strict",
               "max_skipped")  # fmt: skip
 
 
@@ -415,13 +390,10 @@ def _check_source(files: tuple[str, ...], store: Path | None) -> None:
             )
 
 
-def merged(given: tuple[tuple[str, str], ...], short: dict[str, str | None]) -> dict[str, Any]:
-    """Adapter options, each said once; only what was said, for an adapter may not know others."""
-    said = [
-        *((key.replace("-", "_"), value) for key, value in given),
-        *((key, value) for key, value in short.items() if value is not None),
-    ]
-    return _once("the option", said)
+def merged(given: dict[str, Any], short: dict[str, str | None]) -> dict[str, Any]:
+    """Adapter options, each given once; only these, for an adapter may not know others."""
+    named = {key: value for key, value in short.items() if value is not None}
+    return _once("the option", [*given.items(), *named.items()])
 
 
 def _once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:

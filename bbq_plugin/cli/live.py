@@ -8,12 +8,12 @@ import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli import settings
 from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import JUDGING, check_judged, configured_by
 from bbq_plugin.cli.output import tell
 from bbq_plugin.cli.projects import Server, naming_options, place_options, warn_of_readers
 from bbq_plugin.config import KEYS
@@ -22,16 +22,14 @@ from bbq_plugin.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bbq_plugin.cli.settings import Configured
+    from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.log import LogFormat
-    from bbq_plugin.model.fit import Model
 
 
 @click.command(cls=Command)
 @click.option("--once", is_flag=True, help="Read what is there, write the results, and leave.")
-@settings.options
+@configured_by(KEYS)
 @place_options
 def watch(
     configured: Configured,
@@ -64,7 +62,7 @@ def watch(
     chosen.feedback.check()
     if chosen.feedback.push:
         server(chosen).place()
-    log = Log(sys.stderr, cast("LogFormat", chosen.log_format))
+    log = Log(sys.stderr, chosen.log_format)
     daemon = Daemon(
         chosen, configured.load, log,
         reach=lambda now, store, notice: server(now).open(store, notice=notice),
@@ -96,15 +94,11 @@ class Duration(click.ParamType[float]):
 
 
 # The keys of bbq.toml that concern a server; the others are those of a folder and its results.
-_KEYS = [
-    key
-    for key in KEYS
-    if key in settings.JUDGING or key.section == "feedback" or key.name == "store"
-]
+_KEYS = [key for key in KEYS if key in JUDGING or key.section == "feedback" or key.name == "store"]
 
 
 @click.command(cls=Command)
-@settings.options_for(_KEYS)
+@configured_by(_KEYS)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -178,7 +172,7 @@ def serve(
     door = listening(host, port)
     with ExitStack() as stack:
         stack.callback(door.close)
-        model = cast("Model", chosen.model.model)
+        model = chosen.model.model
         engine = stack.enter_context(Engine(store, model=model, priors=chosen.model.fit_priors()))
         known_url, known_options = _known_server(engine)
         service = Service(
@@ -235,7 +229,7 @@ def _check_serving(chosen: Settings, reconcile_s: float | None) -> None:
     chosen.feedback.check()
     if reconcile_s is not None and chosen.feedback.project is None:
         raise click.UsageError("--reconcile pulls from a project; name it with --project")
-    settings.check_judged(chosen, "bbq serve")
+    check_judged(chosen, "bbq serve")
 
 
 def _file_options(chosen: Settings) -> Mapping[str, Any]:

@@ -15,9 +15,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from bbq_plugin import __version__
-from bbq_plugin.cli.options import near_miss
 from bbq_plugin.cli.output import leave_pipe
-from bbq_plugin.errors import BBQError, UsageError
+from bbq_plugin.errors import BBQError, UsageError, did_you_mean
 
 #: Where the context keeps what was typed.
 ARGUMENTS = "bbq_plugin.arguments"
@@ -66,8 +65,8 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which one was probably meant."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            hint = near_miss(args[0], self.list_commands(ctx))
-            ctx.fail(f"No such command {args[0]!r}.{hint}")
+            hint = did_you_mean(args[0], self.list_commands(ctx))
+            ctx.fail(f"No such command {args[0]!r}{hint or '.'}")
         return super().resolve_command(ctx, args)
 
 

@@ -1,42 +1,50 @@
-"""Options of a fit and kinds of option values, the same for every command."""
+"""Options of the commands: those with a key in `config` are made from it, the same everywhere."""
 
 from __future__ import annotations
 
-from dataclasses import astuple
-from difflib import get_close_matches
+import os
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bbq_plugin.errors import UsageError
+from bbq_plugin.cli.output import tell, working
+from bbq_plugin.config import (
+    JUDGED_MODEL,
+    JUDGED_MODELS,
+    KEYS,
+    KEYS_BY_NAME,
+    InvalidValue,
+    ModelSettings,
+)
+from bbq_plugin.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from bbq_plugin.cli.inputs import Input
+    from bbq_plugin.config import Key, Settings
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     # Only new versions of click take the type in brackets when the program runs.
     _Words = click.Choice[str]
-    _Number = click.ParamType[float]
+    _Any = click.ParamType[Any]
     _Pair = click.ParamType[tuple[str, str]]
 else:
-    _Words, _Number, _Pair = click.Choice, click.ParamType, click.ParamType
+    _Words, _Any, _Pair = click.Choice, click.ParamType, click.ParamType
 
-#: What --seed takes, whatever is drawn.
-SEED = click.IntRange(min=0)
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
 
+CONFIG_VARIABLE = "BBQ_CONFIG"
+CONFIG_FILE = Path("bbq.toml")
 
-def near_miss(word: str, known: Iterable[str]) -> str:
-    """A question to put behind a message, or nothing."""
-    by_lower = {one.lower(): one for one in known}
-    close = get_close_matches(word.lower(), by_lower, n=1)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+#: What a verdict on raters depends on: the same for every command that plans feedback.
+JUDGING = tuple(
+    key for key in KEYS if key.section == "raters" or key.name in ("model", "priors", "level")
+)
 
 
 class Choice(_Words):
@@ -48,55 +56,8 @@ class Choice(_Words):
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             known = [str(one) for one in self.choices]
-            message = error.message + near_miss(str(value), known)
-            raise click.BadParameter(message, ctx, param) from None
-
-
-def _fraction(value: Any) -> tuple[str, float | None]:
-    """What was typed, and its number: 1% is 0.01."""
-    text = str(value).strip()
-    number = _number(text.removesuffix("%"))
-    return text, number / 100 if number is not None and text.endswith("%") else number
-
-
-class Probability(_Number):
-    """A number between 0 and 1, ends excluded, such as a level."""
-
-    name = "probability"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Take 0.95 or 95%; 95 is refused with what was meant."""
-        text, number = _fraction(value)
-        if number is None:
-            raise click.BadParameter(
-                f"{text!r} is not a number; expected one such as 0.95.", ctx, param
-            )
-        if 0 < number < 1:
-            return number
-        meant = f" Did you mean {number / 100:g}?" if 1 < number < 100 else ""
-        raise click.BadParameter(f"{text} is not between 0 and 1.{meant}", ctx, param)
-
-
-class Share(_Number):
-    """A share from nothing to all, as 1% or 0.01."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Take 1% or 0.01; 5 is refused, because it could be either."""
-        text, number = _fraction(value)
-        if number is None:
-            raise click.BadParameter(
-                f"{text!r} is not a share; expected one such as 1% or 0.01.", ctx, param
-            )
-        if 0 <= number <= 1:
-            return number
-        meant = f" Did you mean {number:g}%?" if 1 < number <= 100 and "%" not in text else ""
-        raise click.BadParameter(f"{text} is not a share from 0% to 100%.{meant}", ctx, param)
+            meant = did_you_mean(value, known, before=" ").replace("did", "Did", 1)
+            raise click.BadParameter(error.message + meant, ctx, param) from None
 
 
 class KeyValue(_Pair):
@@ -117,122 +78,207 @@ class KeyValue(_Pair):
         return key.strip(), rest
 
 
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if number == number else None  # noqa: PLR0124 (not NaN)
+class KeyType(_Any):
+    """What a key of the settings takes."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        # The documentation's words are too long behind an option.
+        short = {"options": "name=value", "priors": "priors"}
+        self.name = short.get(key.name) or ("name,…" if key.words else key.form.takes)
+        if key.kind is int:
+            self.name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse what was typed."""
+        if not isinstance(value, str):
+            return value
+        try:
+            if self.key.name == "options" and "=" in value:
+                # What is typed at once is one option, whatever its value holds.
+                name, _, rest = value.partition("=")
+                return self.key.check({name.strip(): rest})
+            return self.key.parse(value)
+        except InvalidValue as invalid:
+            raise click.BadParameter(f"{value!r}: {invalid}.", ctx, param) from None
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[Any]:
+        """Offer the words of a choice."""
+        if not self.key.is_choice:
+            return super().shell_complete(ctx, param, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in self.key.words if word.startswith(incomplete)]
 
 
-_Command = TypeVar("_Command", bound="Callable[..., Any]")
-
-PRIORS_HELP = (
-    "auto: estimated from the data. paper: a=5, b=0.1, alpha=10, beta=2. "
-    "Or four numbers a,b,alpha,beta."
-)
-
-model_option = click.option(
-    "--model",
-    type=Choice(["bbq", "bbq-signed", "bayes-bt", "crowd-bt"]),
-    default="bbq",
-    show_default=True,
-    help="bbq: Bradley-Terry with rater quality. bbq-signed: the same for raters who may answer "
-    "upside down. bayes-bt: raters taken as equal. crowd-bt: Chen et al. 2013.",
-)
-#: The models that verdicts can be had from.
-JUDGED_MODELS = ("bbq", "bbq-signed")
-
-judged_model_option = click.option(
-    "--model",
-    type=Choice(list(JUDGED_MODELS)),
-    default="bbq",
-    show_default=True,
-    help="bbq-signed uses the answers of raters who answer upside down, turned round.",
-)
-
-solver_option = click.option(
-    "--solver",
-    type=Choice(["auto", "em"]),
-    default="auto",
-    show_default=True,
-    help="auto: accelerated. em: the paper's closed-form steps. Same optimum.",
-)
-
-priors_option = click.option(
-    "--priors",
-    help=f"{PRIORS_HELP} Default: auto; with --solver em, paper. bbq-signed has its own, or takes "
-    "five numbers a,b,informed,guessed,inverted; crowd-bt has its own.",
-)
-
-level_option = click.option(
-    "--level",
-    type=Probability(),
-    default=0.95,
-    show_default=True,
-    help="Probability that an interval is meant to hold the truth.",
-)
-
-false_rate_option = click.option(
-    "--false-rate",
-    type=Probability(),
-    default=0.05,
-    show_default=True,
-    help="Share of honest raters to expect among the excluded, at most.",
-)
-
-least_option = click.option(
-    "--least",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Answers a rater must have before exclusion.",
-)
-
-before_option = click.option(
-    "--before",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An earlier JSON report; a rater excluded there comes back only when little is left "
-    "against them. Default with --store: the raters that the store has as excluded.",
-)
-
-intervals_option = click.option(
-    "--intervals",
-    type=Choice(["auto", "laplace", "posterior", "bootstrap", "paper"]),
-    default="auto",
-    show_default=True,
-    help="How uncertainty is computed.",
-)
-
-scale_option = click.option(
-    "--scale",
-    type=Choice(["elo", "paper", "theta"]),
-    default="elo",
-    show_default=True,
-    help="Scale of the ratings; theta is always in the report.",
-)
-
-
-def options(*chosen: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+def together(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
     """Several options at once, in this order."""
 
     def decorate(command: _Command) -> _Command:
-        for option in reversed(chosen):
+        for option in reversed(options):
             command = option(command)
         return command
 
     return decorate
 
 
-def fitted(data: Comparisons, model: Any, priors: str | None, solver: Any = "auto") -> Fit:
+def option_of(key: str | Key, **given: Any) -> Callable[[Any], Any]:
+    """The option of a key with its default, for a command that reads no `bbq.toml`.
+
+    ``given`` is for click.
+    """
+    if isinstance(key, str):
+        key = KEYS_BY_NAME[key]
+    if key.kind is bool:
+        return click.option(key.option, key.name, **{"is_flag": True, "help": key.help, **given})
+    shown = {"default": key.default, "show_default": True} if key.default is not None else {}
+    return _made(key, key.help, **{**shown, **given})
+
+
+def options_of(*names: str) -> Callable[[_Command], _Command]:
+    """The options of several keys."""
+    return together(*map(option_of, names))
+
+
+def _made(key: Key, text: str, **given: Any) -> Callable[[Any], Any]:
+    """A click option of a key."""
+    if key.name == "options":
+        return click.option(
+            "-O", key.option, key.name, type=KeyType(key), multiple=True,
+            callback=_merged, help=f"{text} Repeatable.",
+        )  # fmt: skip
+    words = f"[{'|'.join(key.words)}]" if key.is_choice else None
+    return click.option(
+        key.option, key.name, **{"type": KeyType(key), "help": text, "metavar": words, **given}
+    )
+
+
+def _merged(
+    ctx: click.Context, param: click.Parameter, value: tuple[dict[str, Any], ...]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for one in value:
+        for name in one:
+            if name in found:
+                raise click.BadParameter(f"{name!r} is given twice; give it once.", ctx, param)
+        found |= one
+    return found
+
+
+before_option = click.option(
+    "--before",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An earlier JSON report. A rater who was excluded there is kept again only when little "
+    "evidence is left against them. Default with --store: the raters excluded in the store.",
+)
+
+
+def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
+    """--format, with a word on each, and --output."""
+    words = " ".join(f"{name}: {what}." for name, what in formats.items())
+
+    return together(
+        click.option(
+            "--format", "output_format", type=Choice(list(formats)), help=f"{words} Default: table."
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(path_type=Path),
+            help="File to write instead; its suffix tells the format.",
+        ),
+    )
+
+
+# -- commands that read bbq.toml
+
+
+@dataclass(frozen=True)
+class Configured:
+    """Where the settings of a command come from; `load` reads them, again if need be."""
+
+    file: Path | None
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Settings:
+        """The settings as they are now."""
+        from bbq_plugin.config import load, unknown_variables
+
+        tell(*unknown_variables(os.environ), what="Warning")
+        return load(self.file, os.environ, self.given)
+
+
+def configured_by(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
+    """Add --config and an option for each of these keys; the command gets them as `configured`.
+
+    The file may hold other keys as well.
+    """
+
+    def added(command: _Command) -> _Command:
+        @wraps(command)
+        def wrapped(config: Path | None, **rest: Any) -> Any:
+            typed = {key.name: rest.pop(key.name) for key in keys}
+            given = {name: value for name, value in typed.items() if value not in (None, {})}
+            file = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
+            return command(configured=Configured(file, given), **rest)
+
+        for key in reversed(keys):
+            wrapped = _configured_option(key)(wrapped)
+        return click.option(  # type: ignore[return-value] # click calls it by keyword
+            "--config",
+            type=click.Path(path_type=Path),
+            envvar=CONFIG_VARIABLE,
+            help="File with the configuration. Default: bbq.toml in the current folder, if there "
+            "is one.",
+        )(wrapped)
+
+    return added
+
+
+def judging_options(command: _Command) -> _Command:
+    """Add --config and what verdicts depend on to a command that does nothing else with a fit."""
+    keys = [JUDGED_MODEL if key.name == "model" else key for key in JUDGING]
+    return configured_by(keys)(command)
+
+
+def check_judged(chosen: Settings, command: str) -> None:
+    """Refuse a model that raters cannot be judged with; the file may name any."""
+    if chosen.model.model not in JUDGED_MODELS:
+        raise UsageError(
+            f"model.model is {chosen.model.model!r}, and {command} judges raters, which needs "
+            f"{' or '.join(JUDGED_MODELS)}; choose one of these with --model"
+        )
+
+
+def _configured_option(key: Key) -> Callable[[Any], Any]:
+    """The option of a key without its default: what is not typed is looked up elsewhere."""
+    if key.name == "folder":
+        return click.argument("folder", required=False, type=KeyType(key))
+    shown = key.shown(key.default)
+    text = f"{key.help} Default: {shown}." if shown else key.help
+    if key.kind is bool:
+        both = f"{key.option}/--no-{key.option.removeprefix('--')}"
+        return click.option(both, key.name, default=None, help=text)
+    return _made(key, text)
+
+
+# -- what the commands that fit have in common
+
+
+def fitted(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:
     """Fit, with a sign of life."""
-    return fitted_with(data, model, parsed_priors(priors, model, solver), solver)
+    return fitted_with(data, model, fit_priors(model, priors, solver), solver)
+
+
+def fit_priors(model: Any, priors: Any, solver: str = "auto") -> Any:
+    """What ``fit`` takes, from what was typed."""
+    return ModelSettings(model=model, priors=priors).fit_priors(solver)
 
 
 def fitted_with(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:
     """The same with the priors of `bbq.toml`, which are read already."""
-    from bbq_plugin.cli.output import working
-
     with working("Fitting"):
         from bbq_plugin.model import fit
 
@@ -271,47 +317,6 @@ def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tu
         return known, ""
     return known, (
         f"{gone:,} of the {len(named):,} raters that {before} excludes are not in these data, and "
-        "are not kept out; if it was made with --pseudonymise, use the same key here "
+        "are not excluded here; if it was made with --pseudonymise, use the same key "
         "(--pseudonym-key-file, BBQ_PSEUDONYM_KEY)"
     )
-
-
-def parsed_priors(text: str | None, model: str, solver: str = "auto") -> Any:
-    """From what was typed to what ``fit`` takes."""
-    if text is None:
-        # Neither the closed-form steps nor these models know of a population to estimate.
-        own = solver == "em" or model in ("crowd-bt", "bbq-signed")
-        return "paper" if own else "auto"
-    if model == "bbq-signed":
-        return _signed_priors(text)
-    if model == "crowd-bt":
-        raise UsageError(
-            f"--priors is {text!r}, and --model crowd-bt has priors of its own (Chen et al. 2013); "
-            "leave --priors out"
-        )
-    if text in ("auto", "paper"):
-        return text
-    try:
-        a, b, alpha, beta = map(float, text.split(","))
-    except ValueError:
-        raise UsageError(
-            f"--priors is {text!r}; expected auto, paper or four numbers a,b,alpha,beta"
-        ) from None
-    from bbq_plugin.model import Priors
-
-    return Priors(a=a, b=b, alpha=alpha, beta=beta)
-
-
-def _signed_priors(text: str) -> Any:
-    """Priors of bbq-signed, which knows neither the paper's nor estimated ones."""
-    from bbq_plugin.model import SignedPriors
-
-    try:
-        a, b, informed, guessed, inverted = map(float, text.split(","))
-    except ValueError:
-        raise UsageError(
-            f"--priors is {text!r}, and --model bbq-signed has priors of its own: leave --priors "
-            "out, or give five numbers a,b,informed,guessed,inverted such as "
-            f"{','.join(f'{value:g}' for value in astuple(SignedPriors()))}"
-        ) from None
-    return SignedPriors(a=a, b=b, informed=informed, guessed=guessed, inverted=inverted)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from bbq_plugin.cli.options import Choice
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from rich.console import Console, RenderableType
@@ -33,24 +32,6 @@ SUFFIXES = {
     ".html": "html",
     ".htm": "html",
 }
-
-
-def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
-    """--format, with a word on each, and --output."""
-    words = " ".join(f"{name}: {what}." for name, what in formats.items())
-
-    def decorate(command: Any) -> Any:
-        command = click.option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path),
-            help="File to write instead; its suffix tells the format.",
-        )(command)
-        return click.option(
-            "--format", "output_format", type=Choice(list(formats)), help=f"{words} Default: table."
-        )(command)
-
-    return decorate
 
 
 def chosen_format(output_format: str | None, output: Path | None, *known: str) -> str:

@@ -10,16 +10,7 @@ from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import Choice
-from bbq_plugin.cli.output import (
-    chosen_format,
-    emit,
-    framed,
-    output_options,
-    show,
-    tell,
-    width_of,
-    working,
-)
+from bbq_plugin.cli.output import chosen_format, emit, framed, show, tell, width_of, working
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,13 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@fitting.options(
-    fitting.model_option,
-    fitting.priors_option,
-    fitting.false_rate_option,
-    fitting.least_option,
-    fitting.before_option,
-)
+@fitting.options_of("model", "priors", "false_rate", "least")
+@fitting.before_option
 @click.option(
     "-n",
     "--number",
@@ -78,7 +64,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Predictions whose scores order the tasks, lowest first (label-studio).",
 )
-@output_options(
+@fitting.output_options(
     {
         "table": "for people",
         "json": "all of it",
@@ -90,7 +76,7 @@ if TYPE_CHECKING:
 def pairs(
     source: Input,
     model: Any,
-    priors: str | None,
+    priors: Any,
     false_rate: float,
     least: int,
     before: Path | None,

@@ -13,18 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli import options as fitting
-from bbq_plugin.cli import settings
 from bbq_plugin.cli.inputs import merged
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import Choice, KeyValue
+from bbq_plugin.cli.options import (
+    CONFIG_FILE,
+    Choice,
+    check_judged,
+    judging_options,
+    option_of,
+    together,
+)
 from bbq_plugin.cli.output import emit, show, tell, working
 from bbq_plugin.data.actions import ACTION_KINDS, ASKABLE, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from bbq_plugin.cli.settings import Configured
+    from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.live.feedback import Address, Memory, Pulled
@@ -65,14 +71,7 @@ _PROJECT = [
 _NAMING = [
     click.option("--items", help="Fields of the task data that name the items; for -O items=…."),
     click.option("--labels", help="What the labels of Choices mean; for -O labels=…."),
-    click.option(
-        "-O",
-        "--option",
-        "adapter_options",
-        type=KeyValue(),
-        multiple=True,
-        help="An option of the adapter label-studio; 'bbq formats' lists them. Repeatable.",
-    ),
+    option_of("options"),
 ]
 
 _MANNERS = [
@@ -90,12 +89,12 @@ _MANNERS = [
 
 def address_options(command: _Command) -> _Command:
     """Add where the server is and who asks to a command."""
-    return _with(_ADDRESS, command)
+    return together(*_ADDRESS)(command)
 
 
 def place_options(command: _Command) -> _Command:
     """Add the same to a command that has a --config of its own."""
-    return _with(_PLACE, command)
+    return together(*_PLACE)(command)
 
 
 def naming_options(command: _Command) -> _Command:
@@ -106,18 +105,12 @@ def naming_options(command: _Command) -> _Command:
         *,
         items: str | None,
         labels: str | None,
-        adapter_options: tuple[tuple[str, str], ...],
+        options: dict[str, Any],
         **rest: Any,
     ) -> Any:
-        return command(naming=merged(adapter_options, {"items": items, "labels": labels}), **rest)
+        return command(naming=merged(options, {"items": items, "labels": labels}), **rest)
 
-    return _with(_NAMING, wrapped)  # type: ignore[return-value] # click calls it by keyword
-
-
-def _with(options: Sequence[Callable[[Any], Any]], command: _Command) -> _Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return together(*_NAMING)(wrapped)  # type: ignore[return-value] # click calls it by keyword
 
 
 @dataclass(frozen=True)
@@ -176,8 +169,8 @@ def place(
     from bbq_plugin.live import feedback as remote
 
     tool = remote.tool()
-    settings = remote.settings_of(config, tool)
-    found = remote.address(tool, url=url, token_file=token_file, settings=settings)
+    config = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
+    found = remote.address(tool, url=url, token_file=token_file, config=config)
     tell(*(text for text in found.warnings if text not in warned), what="Warning")
     warned.update(found.warnings)
     return found
@@ -199,7 +192,7 @@ def server_options(command: _Command) -> _Command:
         server, rest = _taken(config, **rest)
         return command(server=server, **rest)
 
-    return _with([*_PROJECT, *_ADDRESS, *_MANNERS], wrapped)  # type: ignore[return-value] # click's
+    return together(*_PROJECT, *_ADDRESS, *_MANNERS)(wrapped)  # type: ignore[return-value] # click's
 
 
 def configured_server_options(command: _Command) -> _Command:
@@ -210,7 +203,7 @@ def configured_server_options(command: _Command) -> _Command:
         server, rest = _taken(configured.file, **rest)
         return command(server=server, configured=configured, **rest)
 
-    return _with([*_PROJECT, *_PLACE, *_MANNERS], wrapped)  # type: ignore[return-value] # click's
+    return together(*_PROJECT, *_PLACE, *_MANNERS)(wrapped)  # type: ignore[return-value] # click's
 
 
 def _taken(
@@ -308,7 +301,7 @@ def _progress() -> Iterator[Callable[[Pulled], None] | None]:
 
 
 @click.command(cls=Command)
-@settings.judging_options
+@judging_options
 @configured_server_options
 @click.option("--apply", "applied", is_flag=True, help="Write; without it, only say what.")
 @click.option("--undo", "undone", is_flag=True, help="Put back everything that was written.")
@@ -370,7 +363,7 @@ def push(
     if applied and undone:
         raise UsageError("--apply and --undo were both given; say one of them")
     chosen = configured.load()
-    settings.check_judged(chosen, "bbq push")
+    check_judged(chosen, "bbq push")
     with (
         _opened_store(server.store, writable=applied or undone) as store,
         server.open(store) as opened,

@@ -9,17 +9,8 @@ import click
 from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import Probability
-from bbq_plugin.cli.output import (
-    chosen_format,
-    emit,
-    framed,
-    output_options,
-    show,
-    tell,
-    width_of,
-    working,
-)
+from bbq_plugin.cli.output import chosen_format, emit, framed, show, tell, width_of, working
+from bbq_plugin.config import JUDGED_MODEL
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -29,22 +20,11 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@fitting.options(
-    fitting.judged_model_option,
-    fitting.priors_option,
-    fitting.level_option,
-    fitting.false_rate_option,
-    fitting.least_option,
-    fitting.before_option,
-)
-@click.option(
-    "--threshold",
-    type=Probability(),
-    default=0.5,
-    show_default=True,
-    help="Quality of which P(q below it) is reported.",
-)
-@output_options(
+@fitting.option_of(JUDGED_MODEL)
+@fitting.options_of("priors", "level", "false_rate", "least")
+@fitting.before_option
+@fitting.option_of("threshold")
+@fitting.output_options(
     {
         "table": "for people",
         "json": "all of it",
@@ -56,7 +36,7 @@ if TYPE_CHECKING:
 def raters(
     source: Input,
     model: Any,
-    priors: str | None,
+    priors: Any,
     level: float,
     false_rate: float,
     least: int,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import SEED, Choice
+from bbq_plugin.cli.options import Choice, option_of
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
 from bbq_plugin.errors import UsageError
 
@@ -70,7 +70,7 @@ def _study_options(command: _Command) -> _Command:
         click.option(
             "--median-votes", type=float, help="Log-normal votes a rater, with this median."
         ),
-        click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the study."),
+        option_of("seed", help="Seed of the study."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -117,7 +117,7 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
 
 @click.command(cls=Command)
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the study.")
+@option_of("seed", help="Seed of the study.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Also draw the screen into this file.")
 def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
     """Show the main job live, on a simulated study.

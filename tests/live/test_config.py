@@ -1,24 +1,40 @@
 """bbq.toml, the options and the variables: one table, and errors that name the key.
 
-python tests/live/test_config.py      writes the table of docs/live.md anew
+python tests/live/test_config.py      rewrites the table of docs/live.md
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import fields, replace
 
-from bbq_plugin.cli.settings import Configured, options
-from bbq_plugin.config import KEYS, Settings, load, unknown_variables
-from bbq_plugin.errors import SettingsError
-from bbq_plugin.model import Priors
+from bbq_plugin.analysis.leaderboard import Scale
+from bbq_plugin.analysis.raters.report import JUDGED
+from bbq_plugin.analysis.uncertainty import Intervals
+from bbq_plugin.cli.options import Configured, configured_by
+from bbq_plugin.config import (
+    JUDGED_MODELS,
+    KEYS,
+    KEYS_BY_NAME,
+    Settings,
+    load,
+    load_server,
+    unknown_variables,
+)
+from bbq_plugin.data.actions import ASKABLE
+from bbq_plugin.errors import SettingsError, UsageError
+from bbq_plugin.live.ingest import Exports
+from bbq_plugin.live.log import LogFormat
+from bbq_plugin.live.watch.notifier import NotifierChoice
+from bbq_plugin.model import Priors, SignedPriors
+from bbq_plugin.model.fit import Model, Solver
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "live.md"
 _TABLE = re.compile(r"(<!-- keys -->\n).*?(<!-- /keys -->)", re.DOTALL)
@@ -117,7 +133,7 @@ def run(*typed: str, env: dict[str, str] | None = None) -> Settings:
     seen: list[Settings] = []
 
     @click.command()
-    @options
+    @configured_by(KEYS)
     def command(configured: Configured) -> None:
         seen.append(configured.load())
 
@@ -182,7 +198,7 @@ def test_the_usual_file_is_found_in_the_current_folder(
         ("observer = 'poling'", ("observer is 'poling'; expected one of auto, native, polling; did "
          "you mean 'polling'?")),
         ("[model]\nlevel = 95", ("model.level is 95; expected a probability between 0 and 1, such "
-         "as 0.95; did you mean 0.95?")),
+         "as 0.95; did you mean 95%?")),
         ("[model]\npriors = [1, 2]", "model.priors is [1, 2]; expected auto, paper or four"),
         ("[model]\npriors = 'papper'", ("model.priors is 'papper'; expected auto, paper or four "
          "numbers a,b,alpha,beta; did you mean 'paper'?")),
@@ -192,7 +208,7 @@ def test_the_usual_file_is_found_in_the_current_folder(
         ("read = 'arena'", "read is 'arena'; expected a table, [read]"),
         ("[read]\noptions = 'x'", "read.options is 'x'; expected a table"),
         ("[outputs]\nwrite = ['report.jsn']", ("outputs.write is ['report.jsn']; 'report.jsn' is "
-         "none of list of report.json, leaderboard.csv, raters.csv, report.html; did you mean "
+         "none of report.json, leaderboard.csv, raters.csv, report.html; did you mean "
          "'report.json'?")),
         ("settle_s = ", "not valid TOML ("),
         ("debounce_s = 3\nmax_delay_s = 2", "max_delay_s is 2 and debounce_s 3"),
@@ -220,7 +236,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused_by_name(tmp_path: Path)
 
 def test_wrong_use_on_the_command_line_and_in_the_environment_is_told_by_its_name() -> None:
     @click.command()
-    @options
+    @configured_by(KEYS)
     def command(configured: Configured) -> None:
         configured.load()
 
@@ -251,6 +267,8 @@ def test_priors_reach_the_fit_as_it_takes_them() -> None:
     assert load(None, {}, {}).model.fit_priors() == "auto"
     assert load(None, {}, {"model": "crowd-bt"}).model.fit_priors() == "paper"
     assert load(None, {}, {"priors": "4,0.2,8,3"}).model.fit_priors() == Priors(4, 0.2, 8, 3)
+    signed = load(None, {}, {"model": "bbq-signed", "priors": "5,0.1,10,2,1"}).model
+    assert signed.fit_priors() == SignedPriors(5, 0.1, 10, 2, 1)
 
 
 def test_settings_can_be_read_again_and_compared(tmp_path: Path) -> None:
@@ -262,14 +280,67 @@ def test_settings_can_be_read_again_and_compared(tmp_path: Path) -> None:
     assert configured.load() == replace(before, settle_s=4.0)
 
 
+def test_the_choices_of_the_settings_are_those_of_what_they_are_for() -> None:
+    words = {key.name: key.words for key in KEYS_BY_NAME.values()}
+    for name, kind in {
+        "model": Model, "solver": Solver, "intervals": Intervals, "scale": Scale,
+        "exports": Exports, "log_format": LogFormat, "observer": NotifierChoice,
+    }.items():  # fmt: skip
+        assert words[name] == get_args(kind)
+    assert words["auto_apply"] == ASKABLE
+    assert JUDGED_MODELS == JUDGED
+
+
+def test_the_section_of_a_server_is_read_from_the_same_file(tmp_path: Path) -> None:
+    path = toml(tmp_path, 'settle_s = 1\n[label_studio]\nurl = "http://ls"\ntoken_file = "token"\n')
+    found = load_server(path, "label_studio")
+    assert (found.url, found.token_file) == ("http://ls", tmp_path / "token")
+    assert load(path, {}, {}).settle_s == 1.0
+    assert load_server(toml(tmp_path, ""), "label_studio").url is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "[label_studio]\nurll = 'x'",
+            "no key 'label_studio.urll'; did you mean 'label_studio.url'?",
+        ),
+        ("[label_studio]\nurl = 3", "label_studio.url is 3; expected text that is not empty"),
+        ("label_studio = 'x'", "label_studio is 'x'; expected a table, [label_studio]"),
+    ],
+)
+def test_a_wrong_section_of_a_server_is_refused_by_its_key(
+    text: str, says: str, tmp_path: Path
+) -> None:
+    path = toml(tmp_path, text)
+    with pytest.raises(SettingsError) as caught:
+        load_server(path, "label_studio")
+    assert str(caught.value).startswith(f"{path}: ")
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"model": "crowd-bt", "priors": "auto"}, "crowd-bt has priors of its own"),
+        ({"model": "bbq-signed", "priors": "4,0.2,8,3"}, "give five numbers a,b,informed"),
+        ({"priors": "4,0.2,8,3,1"}, "priors has 5 numbers; bbq takes four"),
+    ],
+)
+def test_priors_that_a_model_does_not_have_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        load(None, {}, given).model.fit_priors()
+
+
 def documented() -> str:
     """The table of all keys, as Markdown."""
     lines = ["| key | takes | default | command line | environment | meaning |", "|---" * 6 + "|"]
     for key in KEYS:
-        default = key.kind.shown(key.default)
+        default = key.shown(key.default)
         cells = (
-            f"`{key.dotted}`", key.kind.takes, f"`{default}`" if default else "",
-            f"`{key.typed}`", f"`{key.variable}`", key.meaning,
+            f"`{key.dotted}`", key.form.takes, f"`{default}`" if default else "",
+            f"`{key.typed}`", f"`{key.variable}`", key.help,
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

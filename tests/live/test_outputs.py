@@ -6,9 +6,9 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import bbq_plugin as bbq
@@ -236,5 +236,7 @@ def test_a_folder_that_cannot_be_written_is_named(engine: Engine, tmp_path: Path
 def test_a_file_where_the_folder_should_be_is_named(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(OSError, match="out") as caught:
-        write_outputs(engine, replace(settings(tmp_path), out=tmp_path / "out"), 1.7e9)
+        write_outputs(
+            engine, msgspec.structs.replace(settings(tmp_path), out=tmp_path / "out"), 1.7e9
+        )
     assert str(caught.value.filename) == str(tmp_path / "out")

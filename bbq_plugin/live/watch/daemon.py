@@ -7,8 +7,9 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 
     from bbq_plugin.config import Settings
     from bbq_plugin.live.feedback.rounds import Pusher, Reach
-    from bbq_plugin.live.ingest import Exports, Offer, Outcome
-    from bbq_plugin.live.log import Log, LogFormat
-    from bbq_plugin.live.watch.notifier import NotifierChoice
-    from bbq_plugin.model.fit import Model
+    from bbq_plugin.live.ingest import Offer, Outcome
+    from bbq_plugin.live.log import Log
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def reading_of(settings: Settings) -> ReadingOptions:
         options=read.options,
         strict=read.strict,
         max_skipped=read.max_skipped,
-        exports=cast("Exports", read.exports),
+        exports=read.exports,
         keep_tags=read.keep_tags,
     )
 
@@ -201,7 +200,7 @@ class Daemon:
         """Open the store for writing, or say who writes it."""
         return Engine(
             settings.path("store"),
-            model=cast("Model", settings.model.model),
+            model=settings.model.model,
             priors=settings.model.fit_priors(),
             reading=reading_of(settings),
             clock=self._wall_clock,
@@ -211,7 +210,7 @@ class Daemon:
         """Watch the folder; once, it is looked at with no need for events."""
         settings = self.settings
         folder = settings.path("folder").absolute()
-        choice = cast("NotifierChoice", settings.observer)
+        choice = settings.observer
         notifier, why = (Polling(), None) if self._once else chosen(choice, folder)
         if why is not None:
             self._log("polling", reason=why)
@@ -399,7 +398,7 @@ class Daemon:
         for key in ("folder", "store"):
             if getattr(new, key) != getattr(old, key):
                 self._log("config_needs_restart", key=key, kept=str(getattr(old, key)))
-                new = replace(new, **{key: getattr(old, key)})
+                new = msgspec.structs.replace(new, **{key: getattr(old, key)})
         # It holds the store that is about to be closed, and the settings of before.
         self._end_push()
         if new.model != old.model:
@@ -414,7 +413,7 @@ class Daemon:
         self._engine.reading = reading_of(new)
         self.settings = new
         self._push()
-        self._log.style = cast("LogFormat", new.log_format)
+        self._log.style = new.log_format
         self._arrivals.close()
         self._arrivals = self._watching()
         self._stale = True

@@ -83,7 +83,7 @@ def test_secrets_that_others_can_read_and_addresses_that_others_can_hear_are_war
         here.wait_until(lambda: here.url, "the start")
     assert here.log.count(f"chmod 600 {tmp_path / 'token'}") == 1
     assert here.log.count(f"chmod 600 {secret}") == 1
-    assert here.log.count("http://label-studio.invalid: the token goes there without") == 1
+    assert here.log.count("http://label-studio.invalid: the token is sent without") == 1
     for path in (secret, tmp_path / "token"):
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     with serving(tmp_path / "state.db", *given, "--url", "http://127.0.0.1:9") as here:
