@@ -1,4 +1,4 @@
-"""Feedback from the page of a real `bbq serve`: carried out, cut off, put back, and then quiet."""
+"""Feedback from the page of a real `bbq serve`: applied, cut off, undone, and then quiet."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def lose_the_tab(asked: Asked) -> Answer | None:
     return Answer(502, after=True) if lost else None
 
 
-def test_a_plan_is_carried_out_after_a_cut_and_put_back_from_the_page(study: Study) -> None:
+def test_a_plan_is_applied_after_a_cut_and_undone_from_the_page(study: Study) -> None:
     before, tasks = study.export(), study.tasks()
     with study.serving() as browser:
-        assert "Nothing of ours stands" in browser.page()
+        assert "There is no change by bbq" in browser.page()
         browser.press("dry-run")
         mark = browser.hidden("plan")
         study.proxy.rule = lose_the_tab
@@ -111,10 +111,10 @@ def test_a_plan_is_carried_out_after_a_cut_and_put_back_from_the_page(study: Stu
         n = sum(changed[task] != tasks[task] for task in tasks)
         assert n > 5
         page = browser.page()
-        assert f"{n + 1} writes of ours stand in the project: relabel {n}, tab 1." in page
-        assert f"Put these {n + 1} writes back" in page
+        assert f"{n + 1} changes in the project: relabel {n}, tab 1." in page
+        assert f"Undo {n + 1} changes" in page
         # Who has not logged in reads the same, and has no button.
-        assert "Put these" not in browser.here.ask("/feedback").text
+        assert ">Undo " not in browser.here.ask("/feedback").text
         standing = browser.hidden("standing")
         body = f"standing={standing}".encode()
         assert browser.here.ask("/feedback/undo", body, browser.form).status == 403
@@ -122,32 +122,32 @@ def test_a_plan_is_carried_out_after_a_cut_and_put_back_from_the_page(study: Stu
         assert browser.here.ask("/feedback/undo", body, foreign).status == 403
         browser.press("undo", standing="1-1")
         assert study.tasks() == changed
-        assert f"{n + 1} writes were put back" in browser.press("undo", standing=standing)
-        assert "Nothing of ours stands" in browser.page()
+        assert f"{n + 1} changes were undone" in browser.press("undo", standing=standing)
+        assert "There is no change by bbq" in browser.page()
     assert study.n_tabs() == 0
     assert study.export() == before
     assert study.tasks() == tasks
 
 
-def test_what_was_put_back_on_the_page_is_not_written_again_unasked(study: Study) -> None:
+def test_what_was_undone_on_the_page_is_not_written_again_automatically(study: Study) -> None:
     tasks = study.tasks()
     alone = ("--push", "--push-every-s", "0.3", "--auto-apply", "relabel,tab")
     with study.serving(*alone) as browser:
-        said(browser.here, "actions were carried out (relabel")
+        said(browser.here, 'feedback done="relabel ')
         wait_until(lambda: study.n_tabs() == 1, "the tab")
         changed = study.tasks()
         browser.press("undo", standing=browser.hidden("standing"))
-        said(browser.here, "everything was put back by hand")
+        said(browser.here, "all changes were undone by hand")
         assert study.tasks() == tasks
     # Not even by a new start.
     n_asked = len(study.proxy.asked)
     with study.serving(*alone) as browser:
-        said(browser.here, "everything was put back by hand")
-        assert "Nothing is carried out without asking until somebody" in browser.page()
+        said(browser.here, "all changes were undone by hand")
+        assert "Nothing is written automatically until a plan" in browser.page()
         writes = [one for one in study.proxy.asked[n_asked:] if one.method in (*WRITES, "POST")]
         assert writes == []
-        assert "actions were carried out" in browser.press("apply", plan=browser.hidden("plan"))
-        assert "until somebody" not in browser.page()
+        assert "changes were applied" in browser.press("apply", plan=browser.hidden("plan"))
+        assert "until a plan is applied" not in browser.page()
     assert study.tasks() == changed
     with Store(study.store, writable=False) as opened:
         standing = remote.standing(opened, "label-studio", study.project)

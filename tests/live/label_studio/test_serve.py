@@ -269,7 +269,7 @@ def test_the_plan_on_the_page_is_dry_until_somebody_with_the_token_carries_it_ou
         assert wrong.status == 303
         assert label_studio.export(crowd.project) == before
         here.ask("/feedback/apply", f"plan={plan}".encode(), {**form, "Cookie": cookie})
-        here.wait_until(lambda: "were carried out" in here.ask("/feedback").text, "the plan's end")
+        here.wait_until(lambda: "were applied" in here.ask("/feedback").text, "the plan's end")
     after = label_studio.export(crowd.project)
     reopened = {t["id"] for t, b in zip(after, before, strict=True) if t != b}
     assert reopened

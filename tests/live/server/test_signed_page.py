@@ -1,4 +1,4 @@
-"""`bbq serve --model bbq-signed`: the page of a fit that turns upside-down answers round."""
+"""`bbq serve --model bbq-signed`: the page of a fit that reverses inverted answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_page_shows_the_signed_fit_and_whom_it_has_turned_round(tmp_path: Pa
     with serving(store, "--model", "bbq-signed") as server:
         server.wait_for(1200)
         raters = server.ask("/raters").text
-        assert "−1 (upside down)" in raters
+        assert "−1 (inverted)" in raters
         assert "bbq-signed" in raters
         for name in turned:
             said = html.unescape(server.ask(f"/rater?name={name}").text)
