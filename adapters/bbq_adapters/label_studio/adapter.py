@@ -22,7 +22,7 @@ from bbq_adapters.label_studio.files import (
     objects,
 )
 from bbq_adapters.label_studio.keys import project_prefix
-from bbq_adapters.label_studio.question import make_plan
+from bbq_adapters.label_studio.question import find_question
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import (
     BothBad,
@@ -321,8 +321,7 @@ def _records(
 ) -> Iterator[Record]:
     """The records, and at the end which projects the file holds all of, as of when."""
     held, sample = _first(tasks)
-    plan = make_plan(sample, options, name)
-    reading = TaskReading(plan, options, name)
+    reading = TaskReading(find_question(sample, options, name), options, name)
     for task in chain(held, tasks):
         yield from reading.records(task)
         if covered is not None and task.project:
@@ -340,7 +339,7 @@ def _first(tasks: Iterator[ExportedTask]) -> tuple[list[ExportedTask], list[Expo
     sample: list[ExportedTask] = []
     for task in tasks:
         held.append(task)
-        if any(answer.results and not answer.cancelled for answer in task.answers):
+        if task.is_answered:
             sample.append(task)
         if len(sample) >= _SAMPLE or len(held) >= _MOST_HELD:
             break

@@ -72,18 +72,18 @@ class Answer:
 
 
 class AnswerReader:
-    """Reads answers by a plan."""
+    """Reads the answers to a question."""
 
-    def __init__(self, plan: Question, options: ReadingOptions, file: str) -> None:
-        self._plan = plan
+    def __init__(self, question: Question, options: ReadingOptions, file: str) -> None:
+        self._question = question
         self._options = options
         self._file = file
 
     def __call__(self, task: ExportedTask, answer: Annotation) -> Answer:
         """What was said, else LeftOutError."""
-        if self._plan.way == "ratings":
+        if self._question.way == "ratings":
             return self._ratings(task, answer)
-        values = [result.value for result in answer.of(self._plan.controls[0])]
+        values = [result.value for result in answer.of(self._question.controls[0])]
         if not values:
             empty = not answer.results or task.flat
             raise LeftOutError(
@@ -92,14 +92,14 @@ class AnswerReader:
             )
         if any(value != values[0] for value in values[1:]):
             raise LeftOutError("the results contradict one another", values)
-        if self._plan.way == "pairwise":
+        if self._question.way == "pairwise":
             return self._pairwise(task, values[0])
-        if self._plan.way == "ranker":
+        if self._question.way == "ranker":
             return self._ranker(task, values[0])
         return self._choices(task, values[0])
 
     def _names(self, task: ExportedTask, least: int = 2) -> list[str]:
-        source = self._plan.source
+        source = self._question.source
         found = source.names(task.data) if source is not None else None
         if found is None:
             raise LeftOutError(NO_NAMES)
@@ -125,7 +125,7 @@ class AnswerReader:
             raise LeftOutError("a Choices result without labels", value)
         if not labels:
             raise LeftOutError("the result is empty", expected=True)
-        if self._plan.way == "listed":
+        if self._question.way == "listed":
             return self._listed(task, labels, value)
         meanings = [self._meaning(label, task) for label in dict.fromkeys(labels)]
         if "skip" in meanings:
@@ -168,7 +168,7 @@ class AnswerReader:
         return self._chosen(best, rest)
 
     def _shown(self, task: ExportedTask) -> dict[str, str | None]:
-        source = self._plan.source
+        source = self._question.source
         shown = source.by_identity(task.data) if isinstance(source, names.Listed) else {}
         if not shown:
             raise LeftOutError(NO_NAMES)
@@ -186,7 +186,7 @@ class AnswerReader:
         if buckets is None:
             raise LeftOutError("a Ranker result that is no ranking", value)
         order: list[str] | None = None
-        if self._plan.source is not None:
+        if self._question.source is not None:
             shown = self._shown(task)
             order = [name for name in shown.values() if name is not None]
             for ids in buckets.values():
@@ -239,7 +239,7 @@ class AnswerReader:
 
     def _ratings(self, task: ExportedTask, answer: Annotation) -> Answer:
         ratings: list[float] = []
-        for control in self._plan.controls:
+        for control in self._question.controls:
             values = [result.value for result in answer.of(control)]
             if not values:
                 raise LeftOutError(
@@ -276,14 +276,14 @@ def _number(value: Any) -> float | None:
 class TaskReading:
     """One pass over the tasks of a file or a page."""
 
-    def __init__(self, plan: Question | None, options: ReadingOptions, name: str) -> None:
+    def __init__(self, question: Question | None, options: ReadingOptions, name: str) -> None:
         self._options = options
         self._name = name
-        self._plan = plan
-        self._reader = AnswerReader(plan, options, name) if plan else None
-        source = plan.source if plan else None
+        self._question = question
+        self._reader = AnswerReader(question, options, name) if question else None
+        source = question.source if question else None
         keys = () if source is None else source.keys if isinstance(source, Keys) else (source.key,)
-        self._no_tags = {*keys, *(plan.controls if plan else ())}
+        self._no_tags = {*keys, *(question.controls if question else ())}
         self._named = 0
         self._nameless = 0
         self._odd_time = False
@@ -349,12 +349,12 @@ class TaskReading:
 
     def check_names(self, sample: Sequence[ExportedTask]) -> None:
         """Refuse a file of which no task names its items: the keys are the wrong ones."""
-        if self._nameless and not self._named and sample and self._plan:
+        if self._nameless and not self._named and sample and self._question:
             raise FormatError(
                 f"no task names its items; {described(sample)}",
                 self._name,
                 sample[0].line,
-                value=sorted(self._no_tags - set(self._plan.controls)),
+                value=sorted(self._no_tags - set(self._question.controls)),
                 remedy="say which keys do with the option items=KEY,KEY",
             )
 

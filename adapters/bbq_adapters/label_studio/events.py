@@ -12,26 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.answers import TaskReading, key_of, settled
 from bbq_adapters.label_studio.files import (
     Annotation,
     ControlResult,
     ExportedTask,
     identifier,
-    server_task,
+    task_of_api,
     without_address,
 )
 from bbq_adapters.label_studio.keys import answer_key, answer_url, number, task_named, task_ref
 from bbq_adapters.label_studio.ml_backend import MLBackend
-from bbq_adapters.label_studio.question import meaning
+from bbq_adapters.label_studio.question import (
+    Question,
+    comparing_controls,
+    find_question,
+    meaning,
+)
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
 from bbq_plugin.protocols import ParsedEvent, Settled
 
 if TYPE_CHECKING:
     from bbq_adapters.label_studio.adapter import ReadingOptions
-    from bbq_adapters.label_studio.question import Question
     from bbq_plugin.data.records import Comparison, Record, TaskRef
     from bbq_plugin.protocols import Endpoint
 
@@ -48,8 +51,8 @@ _NOTHING = (
 )
 
 _LONGEST_WORD = 64
-# Plans that are remembered; a configuration that changes makes another one.
-_MOST_PLANS = 256
+# Questions that are remembered; a configuration that changes makes another one.
+_MOST_QUESTIONS = 256
 
 
 class _Annotation(msgspec.Struct, omit_defaults=True):
@@ -109,8 +112,8 @@ class LabelStudioEvents:
 
     def __init__(self, options: ReadingOptions) -> None:
         self._options = options
-        self._plans: dict[tuple[str | None, bytes], Question] = {}
-        #: The last plan of each project. Other threads look it up while events are read.
+        self._questions: dict[tuple[str | None, bytes], Question] = {}
+        #: The last one of each project. Other threads look it up while events are read.
         self._last: dict[str | None, Question] = {}
 
     event_paths = EVENT_PATHS
@@ -168,14 +171,14 @@ class LabelStudioEvents:
 
     def remember(self, project: str, plan: Mapping[str, Any]) -> None:
         """What names the items of a project, until its events tell."""
-        kept = question.unpacked(plan)
-        if kept is not None and len(self._last) < _MOST_PLANS:
+        kept = Question.of_kept(plan)
+        if kept is not None and len(self._last) < _MOST_QUESTIONS:
             self._last.setdefault(project, kept)
 
     def items(self, project: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
-        """The items that a task shows, by the last plan of its project."""
-        plan = self._last.get(project)
-        source = plan.source if plan is not None else None
+        """The items that a task shows, by the last question of its project."""
+        question = self._last.get(project)
+        source = question.source if question is not None else None
         names = source.names(dict(data)) if source is not None else None
         return tuple(names) if names else None
 
@@ -208,8 +211,8 @@ class LabelStudioEvents:
                 for answer in whole.answers
                 if answer.id is not None and own is not None
             ]
-        plan = self._last.get(project)
-        kept = None if plan is None else _encode(question.packed(plan)).decode()
+        question = self._last.get(project)
+        kept = None if question is None else _encode(question.kept()).decode()
         return ParsedEvent(
             action, project, tuple(records), answers=tuple(answers), partial=lost, plan=kept
         )
@@ -218,22 +221,22 @@ class LabelStudioEvents:
         parsed = project.parsed_label_config if project else None
         controls = {key: msgspec.to_builtins(one) for key, one in (parsed or {}).items()}
         place = task.project, _encode(controls)
-        plan = self._plans.get(place)
-        new = plan is None and any(a.results and not a.cancelled for a in task.answers)
+        question = self._questions.get(place)
+        new = question is None and task.is_answered
         if new:
-            candidates = question.controls_of(controls, self._options, name) if controls else []
+            candidates = comparing_controls(controls, self._options, name) if controls else []
             sample = [self._with_all_labels(task, controls, candidates)]
-            plan = question.planned(sample, candidates, self._options, name)
-        reading = TaskReading(plan, self._options, name)
+            question = find_question(sample, self._options, name, candidates)
+        reading = TaskReading(question, self._options, name)
         records: list[Record] = list(reading.records(task))
-        if new and plan is not None:
+        if new and question is not None:
             reading.check_names([task])
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
+            if len(self._questions) >= _MOST_QUESTIONS:
+                self._questions.clear()
                 self._last.clear()
-            self._plans[place] = plan
-        if plan is not None and self._last.get(task.project) != plan:
-            self._last[task.project] = plan
+            self._questions[place] = question
+        if question is not None and self._last.get(task.project) != question:
+            self._last[task.project] = question
         return records
 
     def _with_all_labels(
@@ -285,7 +288,7 @@ def _whole(
     for annotation in annotations:
         if (number(own), number(identifier(annotation.id))) in given:
             annotation.was_cancelled = False
-    return server_task(
+    return task_of_api(
         {
             "id": task.id,
             "project": own,

@@ -292,6 +292,11 @@ class ExportedTask:
     #: Keys of data that a table had to rename because a control has the same name.
     renamed: frozenset[str] = frozenset()
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether somebody has answered, and not skipped it."""
+        return any(answer.results and not answer.cancelled for answer in self.answers)
+
     def shown_beside(self, control: str) -> dict[str, Any]:
         """The data without this control's own answer."""
         if not self.flat or control in self.renamed:
@@ -366,7 +371,7 @@ def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[Export
         yield _full_task(task, line, f"{name}:{line}: task {_shown(task.id)}")
 
 
-def server_task(found: dict[str, Any], name: str) -> ExportedTask:
+def task_of_api(found: dict[str, Any], name: str) -> ExportedTask:
     """A task as the server's API has it, which differs from an export's in what is not read."""
     try:
         task = msgspec.convert(found, _Task)

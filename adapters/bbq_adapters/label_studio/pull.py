@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.label_studio import question
+import msgspec
+
 from bbq_adapters.label_studio.answers import TaskReading, key_of
 from bbq_adapters.label_studio.client import plain, query
-from bbq_adapters.label_studio.files import epoch, server_task
+from bbq_adapters.label_studio.files import epoch, task_of_api
 from bbq_adapters.label_studio.keys import task_ref
+from bbq_adapters.label_studio.question import Question, comparing_controls, find_question
 from bbq_plugin.data.records import TaskState
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.protocols import TaskPage
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
     from bbq_adapters.label_studio.adapter import ReadingOptions
     from bbq_adapters.label_studio.client import Client
-    from bbq_adapters.label_studio.question import Question
     from bbq_plugin.data.records import Record, TaskRef
     from bbq_plugin.protocols import ProjectMemory
 
@@ -85,7 +87,7 @@ class TaskReader:
         self.name = f"label-studio project {project}"
         self.page_size = page_size
         self.parsed = info.get("parsed_label_config")
-        self.candidates = question.controls_of(self.parsed, options, self.name)
+        self.candidates = comparing_controls(self.parsed, options, self.name)
         self.fingerprint = self._fingerprint(info)
 
     def reads(self, info: Mapping[str, Any]) -> bool:
@@ -93,12 +95,13 @@ class TaskReader:
         return self._fingerprint(info) == self.fingerprint
 
     def _fingerprint(self, info: Mapping[str, Any]) -> str:
-        return question.fingerprint(str(info.get("label_config")), self.options)
+        """Changes when answers have to be read in another way."""
+        read_by = msgspec.json.encode((str(info.get("label_config")), self.options), order="sorted")
+        return sha256(read_by).hexdigest()[:16]
 
-    def plan(self, known: ProjectMemory) -> Question | None:
+    def question(self, known: ProjectMemory) -> Question | None:
         """How the answers are read, if that is known by now."""
-        kept = self._kept(known.state)
-        return question.unpacked(kept.plan)
+        return Question.of_kept(self._kept(known.state).plan)
 
     def _kept(self, state: Mapping[str, Any]) -> PullState:
         if state.get("fingerprint") != self.fingerprint:
@@ -131,44 +134,40 @@ class TaskReader:
         n_done: int,
         n_left: int,
     ) -> TaskPage:
-        records, plan = self._read(tasks, question.unpacked(state.plan), known)
+        records, question = self._read(tasks, Question.of_kept(state.plan), known)
         states = tuple(self._task_state(task) for task in tasks)
-        packed = question.packed(plan) if plan else None
-        state = replace(state, plan=packed, after=int(tasks[-1]["id"]))
+        plan = question.kept() if question else None
+        state = replace(state, plan=plan, after=int(tasks[-1]["id"]))
         return TaskPage(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
-        self, tasks: list[dict[str, Any]], plan: Question | None, known: ProjectMemory
+        self, tasks: list[dict[str, Any]], question: Question | None, known: ProjectMemory
     ) -> tuple[list[Record], Question | None]:
         given = known.cancelled_by_push()
         for task in tasks:
             for annotation in task.get("annotations") or () if given else ():
                 if annotation.get("id") in given:
                     annotation["was_cancelled"] = False
-        shown = [server_task(task, self.name) for task in tasks]
-        sample = [
-            task
-            for task in shown
-            if any(answer.results and not answer.cancelled for answer in task.answers)
-        ]
-        new = plan is None
+        shown = [task_of_api(task, self.name) for task in tasks]
+        sample = [task for task in shown if task.is_answered]
+        new = question is None
         if new:
-            plan = question.planned(sample, self.candidates, self.options, self.name)
-        reading = TaskReading(plan, self.options, self.name)
+            question = find_question(sample, self.options, self.name, self.candidates)
+        reading = TaskReading(question, self.options, self.name)
         # A task that nobody has answered yet is no row that was left out.
         records: list[Record] = [
             record for task in shown if task.answers for record in reading.records(task)
         ]
         if new:
             reading.check_names(sample)
-        return records, plan
+        return records, question
 
     def _ref(self, task: Any) -> TaskRef:
         return task_ref(str(self.project), str(task))
 
     def _task_state(self, task: dict[str, Any]) -> TaskState:
         stamp = str(task.get("updated_at") or "")
-        shown = server_task(task, self.name)
+        shown = task_of_api(task, self.name)
         return TaskState(
             self._ref(task["id"]),
             stamp,

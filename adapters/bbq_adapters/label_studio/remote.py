@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.label_studio import question
 from bbq_adapters.label_studio.adapter import checked
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
 from bbq_adapters.label_studio.events import EVENT_PATHS
@@ -17,15 +16,15 @@ from bbq_adapters.label_studio.feedback import (
     import_tasks,
     planned,
 )
-from bbq_adapters.label_studio.files import server_task
+from bbq_adapters.label_studio.files import task_of_api
 from bbq_adapters.label_studio.pull import ANSWERS, PAGE_SIZE, TaskReader
+from bbq_adapters.label_studio.question import Question, described
 from bbq_adapters.label_studio.write import CurrentValues, ProjectWriter
 from bbq_plugin.errors import RemoteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bbq_adapters.label_studio.question import Question as ReadingPlan
     from bbq_plugin.data.actions import Action, FeedbackPlan, JournalEntry, WriteState
     from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskPage
 
@@ -191,7 +190,7 @@ class LabelStudioProject:
         self._options = checked(**{**_DEFAULTS, **options, "project": project})
         self._page_size = page_size
         self._read_as(self._project())
-        self._plan: ReadingPlan | None = None
+        self._question: Question | None = None
         self._looked = False
 
     def _read_as(self, info: dict[str, Any]) -> None:
@@ -232,18 +231,16 @@ class LabelStudioProject:
     def describe(self) -> str:
         """Title, control and where the items' names are."""
         pulling = self._pulling
-        what = question.described_plan(
-            self._plan, pulling.candidates, pulling.parsed, looked=self._looked
-        )
+        what = described(self._question, pulling.candidates, pulling.parsed, looked=self._looked)
         return f"project {self.project} ({self._info['title']!r}): {what}"
 
     def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """What has changed."""
         self._looked = True
         self._refresh()
-        self._plan = self._pulling.plan(known)
+        self._question = self._pulling.question(known)
         for page in self._pulling.pages(known, everything=everything):
-            self._plan = question.unpacked(page.state.get("plan"))
+            self._question = Question.of_kept(page.state.get("plan"))
             yield page
 
     # -- feedback
@@ -252,7 +249,7 @@ class LabelStudioProject:
         """What to write, from the server's state of this moment."""
         self._refresh()
         info = self._info
-        self._plan = self._pulling.plan(known)
+        self._question = self._pulling.question(known)
         entries = journal.entries()
         enterprise = self._edition() == "enterprise"
         now = ServerState(
@@ -294,7 +291,7 @@ class LabelStudioProject:
     def _tasks(self) -> Iterator[ServerTask]:
         """All tasks, as they are now."""
         after = 0
-        source = self._plan.source if self._plan else None
+        source = self._question.source if self._question else None
         while True:
             asked = query([("id", "greater", "Number", after)])
             tasks, _ = self._pulling.listed(
@@ -312,7 +309,7 @@ def _percent(value: Any) -> int:
 
 
 def _task(task: dict[str, Any], source: Any, name: str) -> ServerTask:
-    shown = server_task(task, name)
+    shown = task_of_api(task, name)
     names = source.names(shown.data) if source is not None else None
     return ServerTask(
         id=int(task["id"]),
