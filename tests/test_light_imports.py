@@ -99,3 +99,9 @@ def test_a_store_a_format_and_a_wrong_file_are_told_of_without_the_model(
     words: str, store: Path
 ) -> None:
     assert loaded(COMMAND.format(words=words.split()), *HEAVY, folder=store) == []
+
+
+@pytest.mark.parametrize("words", ["--store s.db", "--store s.db --format json", "--store no.db"])
+def test_the_status_of_a_store_needs_no_arrays(words: str, store: Path) -> None:
+    code = COMMAND.format(words=["status", *words.split()])
+    assert loaded(code, *HEAVY, "numpy", folder=store) == []

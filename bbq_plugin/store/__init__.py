@@ -1,20 +1,33 @@
-"""The store: every answer under its key, what was read from where, and the last fit, in SQLite."""
+"""The store: every answer under its key, what was read from where, and the last fit, in SQLite.
+
+Names load when they are first used: `bbq status` needs no arrays.
+"""
 
 from __future__ import annotations
 
-from bbq_plugin.store.columns import Change
-from bbq_plugin.store.lock import Holder, holder
-from bbq_plugin.store.read import read_store, read_store_by
-from bbq_plugin.store.sources import SourceEntry
-from bbq_plugin.store.store import Counts, Store
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Change",
-    "Counts",
-    "Holder",
-    "SourceEntry",
-    "Store",
-    "holder",
-    "read_store",
-    "read_store_by",
-]
+if TYPE_CHECKING:
+    from bbq_plugin.store.columns import Change
+    from bbq_plugin.store.lock import holder
+    from bbq_plugin.store.read import read_store, read_store_by
+    from bbq_plugin.store.sources import SourceEntry
+    from bbq_plugin.store.store import Store
+
+__all__ = ["Change", "SourceEntry", "Store", "holder", "read_store", "read_store_by"]
+
+_HOME = {
+    "Change": "columns",
+    "SourceEntry": "sources",
+    "Store": "store",
+    "holder": "lock",
+    "read_store": "read",
+    "read_store_by": "read",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bbq_plugin.store' has no attribute {name!r}")
+    return getattr(import_module(f"bbq_plugin.store.{_HOME[name]}"), name)

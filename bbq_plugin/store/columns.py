@@ -8,7 +8,6 @@ from array import array
 from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import numpy as np
 
@@ -91,11 +90,6 @@ class ChangeBuilder:
 _USUAL: Mapping[str, Any] = {
     "slate": 0, "weight": 1.0, "time_s": nan, "at": nan, "gold": 0, "kept": 0,
 }  # fmt: skip
-
-
-def slate_code(name: str) -> int:
-    """A number for the name of a slate, of which two of one rater hardly share theirs."""
-    return 1 + crc32(name.encode()) % (2**31 - 1)
 
 
 def columns_of(data: Mapping[str, bytes]) -> ColumnArrays:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import msgspec
 
 from bbq_plugin.data.actions import Action, JournalEntry
 from bbq_plugin.errors import UsageError
-from bbq_plugin.store.schema import connect
+from bbq_plugin.store.schema import reading
 from bbq_plugin.store.upsert import among
 
 if TYPE_CHECKING:
@@ -369,7 +368,7 @@ def tasks_of(transaction: Transaction, keys: Iterable[str]) -> set[str]:
 def task_by_answer(path: str, keys: Iterable[str]) -> dict[str, str | int]:
     """The task of each answer: its name, as an event told it, or else its number in a pull."""
     wanted = (msgspec.json.encode(list(keys)).decode(),)
-    with closing(connect(path, writable=False)) as db:
+    with reading(path) as db:
         paged = db.execute(
             "SELECT k.value, t.task FROM remote_task t, json_each(t.keys) k "
             "WHERE k.value IN (SELECT value FROM json_each(?))",

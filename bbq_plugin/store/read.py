@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from bbq_plugin.data.records import OUTCOMES, Comparison, Source
 from bbq_plugin.errors import DataError
 from bbq_plugin.store.codebook import Codebook
 from bbq_plugin.store.columns import ColumnArrays
-from bbq_plugin.store.schema import connect
+from bbq_plugin.store.schema import reading
 from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.store import Store
 from bbq_plugin.store.upsert import among
@@ -99,7 +98,7 @@ def comparison(row: tuple[Any, ...]) -> Comparison:
 
 def records_of_rater(path: str, rater: str) -> list[Comparison]:
     """Every comparison of one rater, by a connection of its own: a writer does not wait for it."""
-    with closing(connect(path, writable=False)) as db:
+    with reading(path) as db:
         of_rater = "WHERE c.rater = (SELECT id FROM rater WHERE name = ?)"
         return list(map(comparison, db.execute(f"{SELECT_COMPARISONS} {of_rater}", (rater,))))
 

@@ -7,11 +7,15 @@ yet. A new store runs all migrations, an older one those that it has not seen.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
 
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store import columns
-from bbq_plugin.store.columns import slate_code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 M001_ANSWERS = """
 CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -259,6 +263,23 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def reading(path: str) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, to look at one moment of a store; no writer waits for it."""
+    check_folder(path, writable=False)
+    with closing(connect(path, writable=False)) as connection:
+        try:
+            connection.execute("BEGIN")
+            yield connection
+        except sqlite3.Error as error:
+            raise explained(error, path) from error
+
+
+def slate_code(name: str) -> int:
+    """A number for the name of a slate, of which two of one rater hardly share theirs."""
+    return 1 + crc32(name.encode()) % (2**31 - 1)
+
+
 def check_folder(path: str, *, writable: bool) -> None:
     """Refuse a path at which no store can be, before anything is made there."""
     file = Path(path)
@@ -325,6 +346,8 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
         f"PRAGMA user_version = {VERSION};"
     )
     if version < _COLUMNS_SINCE:
+        from bbq_plugin.store import columns  # noqa: PLC0415 (whoever only looks needs no arrays)
+
         columns.rewrite(connection)
     connection.execute("COMMIT")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -52,6 +52,14 @@ class FitNote:
     n_comparisons: int
 
 
+class Counts(NamedTuple):
+    """How much a store holds; names stay known when their comparisons are taken back."""
+
+    n_comparisons: int
+    n_items: int
+    n_raters: int
+
+
 _COLUMNS = tuple(one.name for one in fields(SourceEntry))
 
 _JSON = {"options", "skipped", "notes"}
@@ -88,6 +96,16 @@ def _entry(row: tuple[Any, ...]) -> SourceEntry:
 
 def _packed(name: str, value: Any) -> Any:
     return msgspec.json.encode(value).decode() if name in _JSON else value
+
+
+def counts(db: sqlite3.Connection) -> Counts:
+    """How much there is."""
+    return Counts(
+        *db.execute(
+            "SELECT (SELECT value FROM counter WHERE name = 'n_comparisons'), "
+            "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
+        ).fetchone()
+    )
 
 
 def history(db: sqlite3.Connection, most: int | None = None) -> list[HistoryPoint]:

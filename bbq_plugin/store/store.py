@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import check, columns, sources
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.records import Comparison, HistoryPoint, Skipped
     from bbq_plugin.store.columns import Change, ColumnArrays
-    from bbq_plugin.store.sources import FitNote, SourceEntry
+    from bbq_plugin.store.sources import Counts, SourceEntry
 
 __all__ = [
     "Store",
@@ -185,11 +185,6 @@ class Store:
         with self._mutex, self._explained():
             return sources.history(self.db, most)
 
-    def fit_notes(self) -> list[FitNote]:
-        """When, how and of how many comparisons the last fits were made."""
-        with self._mutex, self._explained():
-            return sources.fit_notes(self.db)
-
     def saved_fit(self) -> tuple[float, bytes] | None:
         """When the last fit was made, and what was kept of it."""
         with self._mutex, self._explained():
@@ -210,12 +205,7 @@ class Store:
     def counts(self) -> Counts:
         """How much there is."""
         with self._mutex, self._explained():
-            return Counts(
-                *self.db.execute(
-                    "SELECT (SELECT value FROM counter WHERE name = 'n_comparisons'), "
-                    "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
-                ).fetchone()
-            )
+            return sources.counts(self.db)
 
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """What a question of one's own finds, in no transaction that is still open."""
@@ -224,16 +214,11 @@ class Store:
 
     def check(self) -> list[str]:
         """What is wrong with it, in words; nothing if all is well."""
-        with self.one_moment():
-            return check.problems(self.db)
-
-    @contextmanager
-    def one_moment(self) -> Iterator[None]:
-        """Everything that is read inside is of one moment, whatever is written meanwhile."""
         with self._mutex, self._explained():
+            # One moment for all questions: a writer may go on meanwhile.
             self.db.execute("BEGIN")
             try:
-                yield
+                return check.problems(self.db)
             finally:
                 self.db.execute("ROLLBACK")
 
@@ -243,11 +228,3 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise explained(error, self.path) from error
-
-
-class Counts(NamedTuple):
-    """How much a store holds; names stay known when their comparisons are taken back."""
-
-    n_comparisons: int
-    n_items: int
-    n_raters: int

@@ -25,7 +25,7 @@ from bbq_plugin.data.records import (
     Skipped,
 )
 from bbq_plugin.errors import DataError
-from bbq_plugin.store.columns import slate_code
+from bbq_plugin.store.schema import slate_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,14 +8,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import bbq_plugin
-from bbq_plugin.store import Store, holder
+from bbq_plugin.store.lock import holder
+from bbq_plugin.store.schema import reading
+from bbq_plugin.store.sources import counts, entries, fit_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bbq_plugin.store import Counts, Holder, SourceEntry
-    from bbq_plugin.store.sources import FitNote
+    from bbq_plugin.store.lock import Holder
+    from bbq_plugin.store.sources import Counts, FitNote, SourceEntry
 
 __all__ = ["SCHEMA", "Status", "status_of"]
 
@@ -56,7 +60,7 @@ class Status:
             **self.counts._asdict(),
             "last_fit": _fit_dict(self.last_fit),
             "last_full_fit": _fit_dict(self.last_full_fit),
-            "writer": None if self.writer is None else _holder_dict(self.writer),
+            "writer": None if self.writer is None else msgspec.structs.asdict(self.writer),
             "n_sources": self.n_sources(),
             "n_skipped": sum(entry.n_skipped for entry in self.sources),
             "skipped": self.skipped(),
@@ -67,14 +71,14 @@ class Status:
 def status_of(path: str | os.PathLike[str]) -> Status:
     """Look at a store, also while another process writes it."""
     name = os.fspath(path)
-    with Store(name, writable=False) as store, store.one_moment():
-        fits = store.fit_notes()
+    with reading(name) as db:
+        fits = fit_notes(db)
         return Status(
             store=name,
-            counts=store.counts(),
+            counts=counts(db),
             last_fit=_newest(fits),
             last_full_fit=_newest(one for one in fits if one.how == "full"),
-            sources=tuple(store.ledger()),
+            sources=tuple(entries(db)),
             writer=holder(name),
         )
 
@@ -90,11 +94,6 @@ def iso(at: float) -> str:
 
 def _fit_dict(note: FitNote | None) -> dict[str, Any] | None:
     return None if note is None else {**asdict(note), "at": iso(note.at)}
-
-
-def _holder_dict(writer: Holder) -> dict[str, Any]:
-    return {"pid": writer.pid, "host": writer.host, "program": writer.program,
-            "since": writer.since}  # fmt: skip
 
 
 def _source_dict(entry: SourceEntry) -> dict[str, Any]:
