@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean figures
+.PHONY: demo test lint compile clean figures
 .DEFAULT_GOAL := test
 
 # The stamps hold the moment of the last installation: pip runs again only when
@@ -32,9 +32,15 @@ lint: $(VENV)/.stamp-dev
 	@echo "== Types: mypy"
 	@$(BIN)/mypy
 
-test: lint
-	@echo "== Tests: pytest"
-	@$(BIN)/python -m pytest
+# Compiled code is kept on disk; without this every worker of the tests would compile its own.
+compile: $(VENV)/.stamp-dev
+	@echo "== Kernels: compiled once, for all workers of the tests"
+	@$(BIN)/python -m tests.compiling
+
+test: $(VENV)/.stamp-dev
+	@$(MAKE) --no-print-directory -j2 lint compile
+	@echo "== Tests: pytest; the first run installs Label Studio, which takes two minutes"
+	@$(BIN)/python -m pytest -n auto --dist loadgroup
 
 bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"

@@ -12,25 +12,13 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from tests.browsing import CHROMIUM, DESK, DRIVER, PHONE, browsing, complaints, look
+from tests.browsing import DESK, PHONE, complaints, look
 from tests.report.studies import HOSTILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.report.studies import Result
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="Chromium and chromedriver are not installed (Debian: chromium, chromium-driver)",
-)
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    with browsing(tmp_path_factory.mktemp("profile"), "performance") as driver:
-        yield driver
 
 
 @pytest.fixture(scope="session")

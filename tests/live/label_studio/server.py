@@ -30,10 +30,12 @@ from typing import TYPE_CHECKING, Any
 from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
 VERSION = "1.23.2"
 ADMIN = "admin@example.com"
+# The address that the server refuses, as by default it does all of a private network.
+BANNED = "127.0.0.2"
 
 
 class NoServerError(Exception):
@@ -107,18 +109,15 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def running(failed: Callable[[], bool] = lambda: False, **variables: str) -> Iterator[Server]:
-    """A server of one's own, on a copy of the migrated data; its log is kept if it `failed`.
-
-    `variables` of the environment count before those of the tests.
-    """
+def running(failed: Callable[[], bool] = lambda: False) -> Iterator[Server]:
+    """A server of one's own, on a copy of the migrated data; its log is kept if it `failed`."""
     cache = installed()
     admin = json.loads((cache / "ready.json").read_text())
     folder = Path(tempfile.mkdtemp(prefix="bbq-label-studio-"))
     data = folder / "data"
     shutil.copytree(cache / "data", data)
     command = cache / "venv" / "bin" / "label-studio"
-    server = Server(command, data, admin["token"], admin["password"], variables)
+    server = Server(command, data, admin["token"], admin["password"])
     well = False
     try:
         server.wait()
@@ -161,7 +160,6 @@ class Server:
         data: Path,
         token: str,
         password: str,
-        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -178,8 +176,10 @@ class Server:
             "LABEL_STUDIO_SENTRY_DSN": "",
             "LABEL_STUDIO_FRONTEND_SENTRY_DSN": "",
             "LABEL_STUDIO_FEATURE_FLAGS_OFFLINE": "true",
-            # Webhooks and ML backends of the tests are on the loopback too.
-            "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": "false",
+            # Webhooks and ML backends of the tests are on the loopback too, all but one.
+            "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": "true",
+            "LABEL_STUDIO_USE_DEFAULT_BANNED_SUBNETS": "false",
+            "LABEL_STUDIO_USER_ADDITIONAL_BANNED_SUBNETS": BANNED,
             "LABEL_STUDIO_ML_BLOCK_LOCAL_IP": "false",
             "LABEL_STUDIO_ENABLE_LEGACY_API_TOKEN": "true",
             "LABEL_STUDIO_USERNAME": ADMIN,
@@ -188,7 +188,6 @@ class Server:
             "HTTP_PROXY": closed,
             "HTTPS_PROXY": closed,
             "NO_PROXY": "127.0.0.1,localhost",
-            **(variables or {}),
         }
         arguments = ["start", "--no-browser", "--internal-host", "127.0.0.1"]
         with (data / "server.log").open("wb") as log:

@@ -10,8 +10,8 @@ import pytest
 
 from bbq_plugin.store import Store
 from bbq_plugin.store.read import records_of
-from tests.browsing import CHROMIUM, DRIVER, browsing, text_of
-from tests.live.label_studio.server import _free_port
+from tests.browsing import text_of
+from tests.live.label_studio.server import BANNED, _free_port
 from tests.live.label_studio.study import PAIRWISE, chose, fill, pair
 from tests.live.server.serving import SECRET, Serving, run, serving
 from tests.waiting import wait_until
@@ -79,12 +79,11 @@ def test_every_event_of_the_server_reaches_the_page_and_no_secret_does(
         assert secret not in pages
 
 
-@pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="Chromium is not installed")
 def test_every_annotation_reaches_an_open_page_in_the_browser(
-    label_studio: Server, tmp_path: Path
+    label_studio: Server, browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
     project, tasks = made(label_studio, 10)
-    with serving(tmp_path / "state.db") as here, browsing(tmp_path / "profile") as browser:
+    with serving(tmp_path / "state.db") as here:
         connected(label_studio, project, here)
         browser.get(here.url)
         for n, task in enumerate(tasks, 1):
@@ -281,16 +280,12 @@ def _planned(here: Serving) -> str:
     return page if "planned at" in page and "Working" not in page else ""
 
 
-def test_a_server_that_protects_its_network_is_explained(tmp_path: Path) -> None:
-    from tests.live.label_studio.server import NoServerError, running  # noqa: PLC0415
-
-    try:
-        with running(LABEL_STUDIO_SSRF_PROTECTION_ENABLED="true") as server:
-            project, _ = made(server, 1)
-            with serving(tmp_path / "state.db") as here:
-                done = run_connect(server, project, here.url)
-            assert done.returncode == 1
-            assert "LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false" in done.stderr
-            assert server.get(f"/api/webhooks/?project={project}") == []
-    except NoServerError as error:
-        pytest.skip(str(error))
+def test_a_server_that_protects_its_network_is_explained(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    project, _ = made(label_studio, 1)
+    with serving(tmp_path / "state.db", "--host", BANNED) as here:
+        done = run_connect(label_studio, project, here.url)
+    assert done.returncode == 1
+    assert "LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false" in done.stderr
+    assert label_studio.get(f"/api/webhooks/?project={project}") == []

@@ -13,7 +13,7 @@ import bbq_plugin as bbq
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.simulation import simulate
-from tests.browsing import CHROMIUM, DESK, DRIVER, PHONE, browsing, complaints, look, text_of
+from tests.browsing import DESK, PHONE, complaints, look, text_of
 from tests.live.server.payloads import event
 from tests.live.server.serving import Serving, serving
 from tests.report.studies import HOSTILE
@@ -23,18 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="Chromium and chromedriver are not installed (Debian: chromium, chromium-driver)",
-)
-
 TOKEN = "a-token-of-the-page-0123456789"  # noqa: S105
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    with browsing(tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 def filled(store: Path, items: tuple[str, ...], raters: tuple[str, ...], n: int) -> None:
@@ -166,7 +155,6 @@ def test_whoever_has_the_token_may_log_in_and_nobody_else(
         browser.find_element(By.ID, "token").send_keys(token)
         browser.find_element(By.CSS_SELECTOR, "main button").click()
         wait_until(partial(_says, browser, foot), foot)
-    browser.delete_all_cookies()
 
 
 # -- without a browser
