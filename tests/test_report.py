@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 import bbq_plugin as bbq
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.cli.study import screen_svg
 from bbq_plugin.live.demo import check_against_truth
 from bbq_plugin.report.atomic import remove_leftovers, write_atomically
@@ -134,7 +135,7 @@ def test_a_picture_of_the_screen_fetches_nothing() -> None:
 
 
 def test_the_report_is_json_whatever_is_unknown(fit: bbq.Fit) -> None:
-    report = report_dict(fit.data, fit, bbq.leaderboard(fit), bbq.rater_report(fit))
+    report = report_dict(Analysis(fit))
     again = json.loads(report_json(report))
     assert again["schema"] == "bbq.report/1"
     # Nobody measured the time of a simulated answer.
@@ -150,8 +151,7 @@ def test_the_items_that_are_called_bad_most_often_are_named(fit: bbq.Fit) -> Non
         for i in range(4)
     ]
     some = bbq.fit(bbq.Comparisons.from_comparisons(answers))
-    board, raters = bbq.leaderboard(some), bbq.rater_report(some)
-    report = json.loads(report_json(report_dict(some.data, some, board, raters)))
+    report = json.loads(report_json(report_dict(Analysis(some))))
     assert report["both_bad_rate"] == {
         "o[b]ak": 0.0, "elm": 0.375, "fir": 0.25, "ash": 0.5, "yew": 0.75
     }  # fmt: skip
@@ -159,8 +159,7 @@ def test_the_items_that_are_called_bad_most_often_are_named(fit: bbq.Fit) -> Non
         "38% of the comparisons were answered both bad; highest: yew 75%, ash 50%, elm 38%"
         in summary_lines(some.data, some)
     )
-    board, raters = bbq.leaderboard(fit), bbq.rater_report(fit)
-    assert "both_bad_rate" not in report_dict(fit.data, fit, board, raters)
+    assert "both_bad_rate" not in report_dict(Analysis(fit))
     assert not any("both bad" in line for line in summary_lines(fit.data, fit))
 
 
@@ -235,8 +234,7 @@ def test_a_narrow_table_keeps_names_ratings_and_verdicts(fit: bbq.Fit) -> None:
 
 
 def test_the_exclusion_report_counts_its_verdicts(fit: bbq.Fit) -> None:
-    raters = bbq.rater_report(fit)
-    document = raters_dict(fit.data, fit, raters, Origin("bbq raters x", 3), level=0.95)
+    document = raters_dict(Analysis(fit), Origin("bbq raters x", 3))
     assert sum(document["verdicts"].values()) == 10
     assert (document["command"], document["seed"]) == ("bbq raters x", 3)
     assert json.loads(report_json(document))["digest"] == fit.data.digest

@@ -13,7 +13,7 @@ from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import chosen_format, emit, framed, show, tell, width_of, working
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,10 +109,10 @@ def _analysed(
 
 def _print_one(result: Analysis, chosen: str, output: Path | None, origin: Origin) -> None:
     from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import report_json
+    from bbq_plugin.report.json import report_dict, report_json
 
     if chosen == "json":
-        emit(report_json(_document(result, origin)), output)
+        emit(report_json(report_dict(result, origin)), output)
     elif chosen == "csv":
         emit(rows_csv(result.leaderboard), output)
     elif chosen == "html":
@@ -125,10 +125,10 @@ def _print_groups(
     tag: str, results: dict[str, Analysis], chosen: str, output: Path | None, origin: Origin
 ) -> None:
     from bbq_plugin.report.csv import grouped_csv
-    from bbq_plugin.report.json import groups_dict, report_json
+    from bbq_plugin.report.json import groups_dict, report_dict, report_json
 
     if chosen == "json":
-        documents = {value: _document(result, origin) for value, result in results.items()}
+        documents = {value: report_dict(result, origin) for value, result in results.items()}
         emit(report_json(groups_dict(tag, documents, origin)), output)
     elif chosen == "csv":
         boards = {value: result.leaderboard for value, result in results.items()}
@@ -145,15 +145,6 @@ def _print_groups(
             for part in _tables(result, origin, width_of(output), f"{tag}: {value}")
         )
         show(parts, output)
-
-
-def _document(result: Analysis, origin: Origin) -> dict[str, Any]:
-    from bbq_plugin.report.json import report_dict
-
-    fit = result.fit
-    return report_dict(
-        fit.data, fit, result.leaderboard, result.raters, origin, stop=result.stopping
-    )
 
 
 def _tables(
@@ -174,43 +165,24 @@ def _tables(
     if result.fit.rated:
         tables.append(raters_table(raters, RATERS_SHOWN, width=width))
         tables += reason_lines(raters, RATERS_SHOWN, width=width)
-    yield from framed(result.fit, origin, all_warnings(result.fit, board, raters), tables)
+    yield from framed(result.fit, origin, all_warnings(result), tables)
 
 
 def report_page(result: Analysis, origin: Origin, title: str | None = None) -> str:
     """The report as one HTML file."""
-    try:
-        from bbq_plugin.report.html import report_html
-    except ImportError as error:
-        raise _missing("the HTML report", error) from error
+    from bbq_plugin.report.html import report_html
+
     with working("Drawing"):
-        return report_html(
-            result.fit.data,
-            result.fit,
-            result.leaderboard,
-            result.raters,
-            title=title,
-            stop=result.stopping,
-            command=origin.command,
-        )
+        return report_html(result, title=title, command=origin.command)
 
 
 def _write_charts(folder: Path, result: Analysis) -> None:
-    try:
-        from bbq_plugin.report.charts import write_charts
-    except ImportError as error:
-        raise _missing("drawing charts", error) from error
+    from bbq_plugin.report.charts import write_charts
+
     folder.mkdir(parents=True, exist_ok=True)
     with working("Drawing"):
         write_charts(folder, result.fit.data, result.fit, result.leaderboard, result.raters)
     tell(f"the charts are in {folder}")
-
-
-def _missing(what: str, error: ImportError) -> UnsupportedError:
-    return UnsupportedError(
-        f"{what} needs more than is installed ({error}); "
-        "install it with: pip install 'bbq-plugin[charts]'"
-    )
 
 
 def file_part(value: str) -> str:

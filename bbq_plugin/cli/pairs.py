@@ -134,7 +134,7 @@ def pairs(
         found.warnings = (gone, *found.warnings)
     warnings = distinct(data.warnings, fit.warnings, found.warnings)
     if chosen == "json":
-        emit(report_json(pairs_dict(data, fit, found, origin)), output)
+        emit(report_json(pairs_dict(fit, found, origin)), output)
     elif chosen == "csv":
         emit(rows_csv(found), output)
         tell(*warnings, what="Warning")

@@ -70,8 +70,7 @@ def raters(
     if gone:
         found.warnings = (*found.warnings, gone)
     if chosen == "json":
-        document = raters_dict(data, fit, found, origin, level=level)
-        emit(report_json(document), output)
+        emit(report_json(raters_dict(result, origin)), output)
     elif chosen == "csv":
         emit(rows_csv(found), output)
         tell(*found.warnings, what="Warning")

@@ -16,9 +16,9 @@ from bbq_plugin.live.excluded import excluded_in, keep_excluded
 from bbq_plugin.model import Fit
 from bbq_plugin.report.atomic import remove_leftovers, write_atomically
 from bbq_plugin.report.csv import rows_csv
+from bbq_plugin.report.history import history_rows, most_points
 from bbq_plugin.report.json import Origin, report_dict, report_json
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
-from bbq_plugin.report.timeline import history_rows, most_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,21 +113,13 @@ def _pseudonymous(analysis: Analysis, key: bytes) -> Analysis:
 
 
 def _document(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:
-    return report_json(
-        report_dict(
-            found.fit.data, found.fit, found.leaderboard, found.raters, origin, history,
-            stop=found.stopping,
-        )
-    )  # fmt: skip
+    return report_json(report_dict(found, origin, history))
 
 
 def _page(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:
     from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
 
-    return report_html(
-        found.fit.data, found.fit, found.leaderboard, found.raters, command=origin.command,
-        history=history, stop=found.stopping,
-    )  # fmt: skip
+    return report_html(found, command=origin.command, history=history)
 
 
 def _leaderboard(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001

@@ -16,7 +16,6 @@ import bbq_plugin
 from bbq_plugin.analysis.forecast import settling_plan
 from bbq_plugin.analysis.raters.reasons import effect_text
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.model.fit import LARGEST_COVARIANCE
 from bbq_plugin.report.charts.drawing import PAGE, Chart, chart, drawn
 from bbq_plugin.report.charts.items import (
     HISTORY_DRAWN,
@@ -30,18 +29,17 @@ from bbq_plugin.report.charts.items import (
     percent,
 )
 from bbq_plugin.report.charts.scatter import SMALL_HEIGHT, SMALL_WIDTH, Scatter
+from bbq_plugin.report.history import thinned
 from bbq_plugin.report.json import all_warnings, verdict_counts
 from bbq_plugin.report.quality import data_quality
 from bbq_plugin.report.summary import answer, stop_section
-from bbq_plugin.report.timeline import thinned
 from bbq_plugin.text import UNKNOWN, level_text, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbq_plugin.analysis import Leaderboard, RaterReport, RaterRow, Stopping
+    from bbq_plugin.analysis import Analysis, Leaderboard, RaterReport, RaterRow
     from bbq_plugin.analysis.uncertainty import Floats
-    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.model import Fit
 
@@ -63,23 +61,21 @@ _SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
 
 
 def report_html(
-    data: Comparisons,
-    fit: Fit,
-    board: Leaderboard,
-    raters: RaterReport,
+    analysis: Analysis,
     *,
     title: str | None = None,
-    stop: Stopping | None = None,
     command: str | None = None,
     history: Sequence[HistoryPoint] = (),
 ) -> str:
     """Everything that a fit says, as one self-contained page that can also be printed.
 
-    ``history`` is the leaderboard over time, where a store keeps one.
+    ``history`` is the leaderboard over time, if a store keeps one.
     """
     env = _environment()
-    # The matrix of all pairs is not computed for so many items: 40 rows of it are shown.
-    better = board.better if len(board) <= LARGEST_COVARIANCE else None
+    fit, board, raters, better = (
+        analysis.fit, analysis.leaderboard, analysis.raters, analysis.better,
+    )  # fmt: skip
+    data = fit.data
     quality = data_quality(data)
     scatter = Scatter.of(raters)
     style = env.loader.get_source(env, "report.css")[0]
@@ -107,14 +103,14 @@ def report_html(
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=None if better is None else _matrix(board, better),
         plan=None if better is None else settling_plan(fit, board, better),
-        stop=None if stop is None else stop_section(stop),
+        stop=stop_section(analysis.stopping),
         pairs_shown=OPEN_PAIRS_SHOWN,
         files_shown=FILES_SHOWN,
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
         scatter=_scatter_charts(scatter, raters),
         quality=quality,
         threshold=raters.threshold,
-        warnings=[plain(text) for text in all_warnings(fit, board, raters)],
+        warnings=[plain(text) for text in all_warnings(analysis)],
         version=bbq_plugin.__version__,
         digest=data.digest,
     )

@@ -15,8 +15,7 @@ from bbq_plugin.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport, Stability
-    from bbq_plugin.analysis.stopping import Stopping
+    from bbq_plugin.analysis import Analysis, NextPairs, RaterReport, Stability
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
@@ -54,18 +53,13 @@ class Origin:
 
 
 def report_dict(
-    data: Comparisons,
-    fit: Fit,
-    board: Leaderboard,
-    raters: RaterReport,
+    analysis: Analysis,
     origin: Origin = Origin(),  # noqa: B008 (a frozen value)
     history: Sequence[HistoryPoint] | None = None,
-    stop: Stopping | None = None,
 ) -> dict[str, Any]:
-    """The document of one fit.
-
-    ``history`` is the leaderboard over time, where a store keeps one.
-    """
+    """The document of one fit; ``history`` is the leaderboard over time, if a store keeps one."""
+    fit, board = analysis.fit, analysis.leaderboard
+    data = fit.data
     document = {
         "schema": SCHEMA,
         **origin.fields(data),
@@ -88,13 +82,13 @@ def report_dict(
         "converged": fit.converged,
         "log_posterior": fit.log_posterior,
         "items": [dict(row) for row in board],
-        "raters": [dict(row) for row in raters],
-        **({} if stop is None else {"stopping": stop.as_dict()}),
-        "warnings": all_warnings(fit, board, raters),
+        "raters": [dict(row) for row in analysis.raters],
+        "stopping": analysis.stopping.as_dict(),
+        "warnings": all_warnings(analysis),
     }
     if history is not None:
         # Not at the top: a document without a fit must not load numpy.
-        from bbq_plugin.report.timeline import history_dicts, most_points, thinned  # noqa: PLC0415
+        from bbq_plugin.report.history import history_dicts, most_points, thinned  # noqa: PLC0415
 
         kept = thinned(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)
@@ -120,21 +114,16 @@ def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin)
     }
 
 
-def raters_dict(
-    data: Comparisons,
-    fit: Fit,
-    raters: RaterReport,
-    origin: Origin,
-    *,
-    level: float,
-) -> dict[str, Any]:
+def raters_dict(analysis: Analysis, origin: Origin) -> dict[str, Any]:
     """The rater report: the verdicts and their rules."""
+    fit, raters = analysis.fit, analysis.raters
+    data = fit.data
     return {
         "schema": RATERS_SCHEMA,
         **origin.fields(data),
         "model": fit.model,
         "priors": fit.priors.describe(),
-        "level": level,
+        "level": analysis.limits.level,
         "false_rate": raters.false_rate,
         "least": raters.least,
         "threshold": raters.threshold,
@@ -183,8 +172,9 @@ class _Earlier(msgspec.Struct):
     raters: list[_EarlierRow]
 
 
-def pairs_dict(data: Comparisons, fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
+def pairs_dict(fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
     """The pairs to compare next."""
+    data = fit.data
     return {
         "schema": PAIRS_SCHEMA,
         **origin.fields(data),
@@ -219,9 +209,12 @@ def report_json(report: Mapping[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
-def all_warnings(fit: Fit, board: Leaderboard, raters: RaterReport) -> list[str]:
-    """Every warning once, in the order of the work."""
-    return distinct(fit.data.warnings, fit.warnings, board.warnings, raters.warnings)
+def all_warnings(analysis: Analysis) -> list[str]:
+    """Every warning of the data, the fit, the leaderboard and the raters once, in this order."""
+    fit = analysis.fit
+    return distinct(
+        fit.data.warnings, fit.warnings, analysis.leaderboard.warnings, analysis.raters.warnings
+    )
 
 
 def distinct(*warnings: Iterable[str]) -> list[str]:

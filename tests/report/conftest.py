@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis import stopping
 from tests.report.studies import HOSTILE, Result, history_of, renamed, result_of
 
 
@@ -33,7 +32,6 @@ def demo_html(demo: Result) -> str:
         title="A study",
         command="bbq fit votes.jsonl -o report.html",
         history=history_of(demo.board),
-        stop=stopping(demo.fit, demo.board),
     )
 
 
@@ -43,5 +41,4 @@ def hostile_html(hostile: Result) -> str:
         title=HOSTILE[0],
         command=f"bbq fit '{HOSTILE[1]}'",
         history=history_of(hostile.board),
-        stop=stopping(hostile.fit, hostile.board),
     )

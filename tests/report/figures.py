@@ -13,7 +13,6 @@ import numpy as np
 from selenium import webdriver
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis import stopping
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
 from tests.browsing import DESK, PHONE, browsing
@@ -61,7 +60,6 @@ def main() -> None:
     text = result.html(
         title="A study",
         command="bbq fit votes.jsonl -o report.html",
-        stop=stopping(result.fit, result.board),
     )
     with TemporaryDirectory() as folder, browsing(Path(folder), "performance") as browser:
         page = Path(folder) / "report.html"

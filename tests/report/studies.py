@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison, HistoryItem, HistoryPoint, Skipped
+from bbq_plugin.report.history import history_rows
 from bbq_plugin.report.html import report_html
-from bbq_plugin.report.timeline import history_rows
 
 if TYPE_CHECKING:
-    from bbq_plugin.analysis import Leaderboard, RaterReport
+    from bbq_plugin.analysis import Leaderboard
     from bbq_plugin.simulation import Study
 
 HOSTILE = (
@@ -31,15 +31,19 @@ HOSTILE = (
 )
 
 
-@dataclass(frozen=True)
-class Result:
-    data: Comparisons
-    fit: bbq.Fit
-    board: Leaderboard
-    raters: RaterReport
+class Result(Analysis):
+    """An analysis under the short names of these tests."""
+
+    @property
+    def data(self) -> Comparisons:
+        return self.fit.data
+
+    @property
+    def board(self) -> Leaderboard:
+        return self.leaderboard
 
     def html(self, **options: Any) -> str:
-        return report_html(self.data, self.fit, self.board, self.raters, **options)
+        return report_html(self, **options)
 
 
 def history_of(board: Leaderboard, refreshes: int = 12) -> list[HistoryPoint]:
@@ -58,8 +62,7 @@ def history_of(board: Leaderboard, refreshes: int = 12) -> list[HistoryPoint]:
 
 
 def result_of(data: Comparisons, **options: Any) -> Result:
-    fit = bbq.fit(data, **options)
-    return Result(data, fit, bbq.leaderboard(fit), bbq.rater_report(fit))
+    return Result(bbq.fit(data, **options))
 
 
 def renamed(study: Study, items: tuple[str, ...], raters: tuple[str, ...]) -> Comparisons:

@@ -15,8 +15,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.records import HistoryItem, HistoryPoint
 from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
 from bbq_plugin.report.charts.items import _apart, history_spec
+from bbq_plugin.report.history import history_rows, most_points, thinned
 from bbq_plugin.report.json import report_dict, report_json
-from bbq_plugin.report.timeline import history_rows, most_points, thinned
 from tests.report.studies import history_of
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ def test_an_interval_that_was_not_computed_is_null_and_leaves_the_line(demo: Res
         })
         for i in (1, 2)
     ]  # fmt: skip
-    parts = (demo.data, demo.fit, demo.board, demo.raters)
-    document = json.loads(report_json(report_dict(*parts, history=history)))
+    document = json.loads(report_json(report_dict(demo, history=history)))
     assert document["history"][0]["items"][0]["rating_lower"] is None
     rows = history_spec(demo.board, thinned(history, "elo", 9), FILE, narrow=False)["data"]
     assert all(row["lower"] == row["rating"] == row["upper"] for row in rows["values"])
@@ -98,11 +97,10 @@ def test_nothing_is_drawn_beyond_the_axes(demo: Result) -> None:
 
 
 def test_the_document_has_the_history_where_there_is_one(demo: Result) -> None:
-    parts = (demo.data, demo.fit, demo.board, demo.raters)
-    without = report_dict(*parts)
+    without = report_dict(demo)
     assert "history" not in without
     history = history_of(demo.board, 300)
-    document = json.loads(report_json(report_dict(*parts, history=history)))
+    document = json.loads(report_json(report_dict(demo, history=history)))
     assert document["schema"] == without["schema"] == "bbq.report/1"
     assert 100 < len(document["history"]) <= 200
     last = document["history"][-1]

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from jinja2 import Environment
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis import stopping
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError
@@ -75,7 +74,6 @@ def test_the_same_result_gives_the_same_file(demo: Result, demo_html: str) -> No
         title="A study",
         command=command,
         history=history_of(demo.board),
-        stop=stopping(demo.fit, demo.board),
     )
     assert again == demo_html
 
@@ -328,16 +326,15 @@ def test_a_verdict_in_the_table_leads_to_its_page(demo_html: str) -> None:
 def test_more_items_than_a_matrix_can_hold_are_still_reported(
     demo: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("html", "summary"):
-        monkeypatch.setattr(f"bbq_plugin.report.{module}.LARGEST_COVARIANCE", 4)
+    for module in ("analysis.analysis", "report.summary"):
+        monkeypatch.setattr(f"bbq_plugin.{module}.LARGEST_COVARIANCE", 4)
     page = Page(demo.html())
     assert f"{demo.board[0].item} is best" in page.text
     assert "pairs" not in {attrs.get("id") for _, attrs in page.tags}
 
 
-def test_the_page_says_when_to_stop(demo: Result, demo_html: str) -> None:
+def test_the_page_says_when_to_stop(demo_html: str) -> None:
     section = demo_html.split('id="stop"')[1].split("</section>", maxsplit=1)[0]
     assert "Significant under continuous monitoring (95%)" in section
     for question in ("The best item", "The best 3", "Every pair of neighbours"):
         assert question in section
-    assert "stop-title" not in demo.html()

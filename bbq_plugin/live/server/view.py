@@ -14,8 +14,8 @@ from bbq_plugin.analysis.stopping import told_apart
 from bbq_plugin.live.excluded import excluded_in, keep_verdicts
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.runner import Job, Next
+from bbq_plugin.report.history import HISTORY_POINTS, history_rows
 from bbq_plugin.report.summary import StopSection, stop_section
-from bbq_plugin.report.timeline import HISTORY_POINTS, history_rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.report.timeline import history_rows
+from bbq_plugin.report.history import history_rows
 from tests.browsing import browsing
 from tests.live.server.serving import serving
 from tests.live.server.test_page import show
