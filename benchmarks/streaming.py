@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin import Comparisons, Priors, fit, simulate
 from bbq_plugin.data.aggregate import Triples, aggregate
-from bbq_plugin.model.marginal import theta_density
+from bbq_plugin.model.objectives import theta_density
 from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.streaming import Streaming
 

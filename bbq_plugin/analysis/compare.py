@@ -24,8 +24,7 @@ from bbq_plugin.analysis.rows import Row
 from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit
-from bbq_plugin.model.bbq import Height
-from bbq_plugin.model.marginal import ThetaDensity
+from bbq_plugin.model.objectives import Height, Objective
 from bbq_plugin.model.solvers import with_level
 
 __all__ = [
@@ -113,17 +112,17 @@ def _signed_root(fit: Fit, i: int, j: int, wald: float) -> float:
     return r + float(np.log(v / r)) / r if v * r > 0 else r
 
 
-def _matrix(density: ThetaDensity, point: Height, basis: Floats) -> Floats:
+def _matrix(density: Objective, point: Height, basis: Floats) -> Floats:
     curvature = with_level(density.passes.curvature(point), flat=not point.prior_curve.any())
     reduced: Floats = basis.T @ curvature @ basis
     return reduced
 
 
-def _log_det(density: ThetaDensity, point: Height, basis: Floats) -> float:
+def _log_det(density: Objective, point: Height, basis: Floats) -> float:
     return float(np.linalg.slogdet(_matrix(density, point, basis))[1])
 
 
-def _best_equal(density: ThetaDensity, theta: Floats, rest: Floats, i: int, j: int) -> Height:
+def _best_equal(density: Objective, theta: Floats, rest: Floats, i: int, j: int) -> Height:
     """The top of the density among all theta in which items i and j are equal."""
     start = theta.copy()
     start[i] = start[j] = 0.5 * (theta[i] + theta[j])

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.model.bbq import Floats
     from bbq_plugin.model.fit import Model
+    from bbq_plugin.model.objectives import Floats
     from bbq_plugin.store import Change, SourceEntry
     from bbq_plugin.store.codebook import Codebook
     from bbq_plugin.store.columns import ColumnArrays

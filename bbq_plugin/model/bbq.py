@@ -1,248 +1,124 @@
-"""The log-posterior of (theta, q) with q at its best, as a function of theta, and its curvature."""
+"""``bbq``, the paper's model, and ``bayes-bt``, the same with every rater's quality held at 1.
+
+Under given priors a fit is the joint maximum of the paper's log-posterior of (theta, q). Under
+estimated priors theta is the maximum with quality integrated out, and quality its posterior mean.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bbq_plugin.data.aggregate import Triples
-from bbq_plugin.model.kernels import likelihood as kernels
-from bbq_plugin.threads import even_chunks, run_chunks
+from bbq_plugin.errors import UsageError
+from bbq_plugin.model.objectives import Floats, Joint, Marginal, joint_of, theta_density
+from bbq_plugin.model.population import MOST_ITEMS, estimate_priors
+from bbq_plugin.model.priors import AnyPriors, Priors
+from bbq_plugin.model.solvers import (
+    LAPLACE_TOLERANCE,
+    Laplace,
+    Optimum,
+    inverse,
+    solve_em,
+    solve_newton,
+    with_level,
+)
 
-__all__ = [
-    "Height",
-    "Joint",
-    "Objective",
-    "Passes",
-]
+if TYPE_CHECKING:
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.model.fit import Fit
 
-Floats = NDArray[np.float64]
-
-
-@dataclass(slots=True, eq=False)
-class Height:
-    """An objective at one theta: its value, gradient, and curvature in a form that is never K x K.
-
-    Minus the Hessian is ``diag(prior) + sum_t curve_t e_t e_t' - sum_(r,c) row_rc row_rc'`` with
-    ``e_t`` the difference of winner and loser, and ``row_rc = sum_(t of r) rows[c, t] e_t``.
-    """
-
-    theta: Floats
-    quality: Floats
-    value: float
-    gradient: Floats
-    prior_curve: Floats
-    curve: Floats
-    rows: Floats
+__all__ = ["BBQModel"]
 
 
-class Objective(Protocol):
-    """What a solver needs: a value that it may only raise, with its curvature, and an EM step."""
+@dataclass(frozen=True)
+class BBQModel:
+    """The model of that name; ``rated`` says whether each rater has a quality."""
 
-    passes: Passes
-
-    def at(self, theta: Floats, quality: Floats) -> Height:
-        """The objective at theta; ``quality`` is where to look for the best q from."""
-        ...
-
-    def rounding(self, value: float) -> float:
-        """What the sum that makes up this value cannot resolve."""
-        ...
-
-    def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
-        """The next (theta, q) of EM, at which the objective is no lower."""
-        ...
-
-
-class Passes:
-    """The triples of a data set, cut into chunks, and what all objectives do with them."""
-
-    def __init__(self, triples: Triples, copies: Floats | None = None) -> None:
-        self.triples = triples
-        self.chunks = even_chunks(triples.start)
-        self.copies = np.ones(triples.n_raters) if copies is None else copies
-        self._s = np.empty(triples.size)
-        weight = triples.weight
-        if copies is not None:
-            weight = weight * np.repeat(copies, np.diff(triples.start))
-        self.total_weight = float(np.sum(weight))
+    name: Literal["bbq", "bayes-bt"]
+    rated: bool
+    solvers = ("auto", "em")
+    needs_raters = uses_inverted = False
 
     @property
-    def n_items(self) -> int:
-        """How many items there are."""
-        return self.triples.n_items
+    def gives_verdicts(self) -> bool:
+        """Raters can be judged where each has a quality."""
+        return self.rated
 
-    def standing(self, theta: Floats) -> Floats:
-        """s = y - 1/2 of every triple (overwritten by the next call)."""
-        t = self.triples
-        table = np.empty(0)
-        if t.n_items <= 1024 and t.n_items**2 <= t.size:
-            table = (0.5 * np.tanh(0.5 * (theta[:, None] - theta[None, :]))).ravel()
-
-        def work(first: int, last: int) -> None:
-            kernels.standing(first, last, t.start, t.winner, t.loser, theta, table, self._s)
-
-        run_chunks(work, self.chunks)
-        return self._s
-
-    def curvature(self, point: Height) -> Floats:
-        """Minus the Hessian in theta, dense."""
-        t, k = self.triples, self.n_items
-
-        def work(first: int, last: int) -> Floats:
-            out = np.zeros((k, k))
-            kernels.schur_dense(
-                first, last, t.start, t.winner, t.loser, point.curve, point.rows, k, out
+    def checked(self, priors: AnyPriors | str) -> Priors | Literal["auto"]:
+        """Given or estimated priors, or "auto"; others are refused."""
+        if priors == "auto":
+            return "auto"
+        if priors == "paper":
+            return Priors()
+        if not isinstance(priors, Priors):
+            raise UsageError(
+                f"{type(priors).__name__} belong to model='bbq-signed', not to {self.name!r}"
             )
-            return out
-
-        half = np.sum(run_chunks(work, self.chunks), axis=0)
-        full: Floats = half + half.T
-        full[np.diag_indices(k)] = point.prior_curve - full.sum(axis=1)
-        return full
-
-    def curvature_times(self, point: Height, vector: Floats) -> Floats:
-        """The same matrix times a vector, in one pass over the triples."""
-        t = self.triples
-
-        def work(first: int, last: int) -> Floats:
-            out = np.zeros(vector.size)
-            kernels.schur_times(
-                first, last, t.start, t.winner, t.loser, point.curve, point.rows, vector, out
+        if priors.guessers and not priors.estimated:
+            raise UsageError(
+                "a two-part population (guessers > 0) is estimated, not given: use priors='auto'"
             )
-            return out
+        return priors
 
-        product: Floats = np.sum(run_chunks(work, self.chunks), axis=0)
-        return product + point.prior_curve * vector
-
-    def pair_diagonal(self, point: Height) -> Floats:
-        """The diagonal of the pair part of the curvature: a preconditioner."""
-        t = self.triples
-
-        def work(first: int, last: int) -> Floats:
-            out = np.zeros(self.n_items)
-            kernels.schur_diagonal(first, last, t.start, t.winner, t.loser, point.curve, out)
-            return out
-
-        diagonal: Floats = np.sum(run_chunks(work, self.chunks), axis=0)
-        return diagonal
-
-
-class Joint:
-    """The paper's log-posterior of (theta, q), up to a constant.
-
-    sum w log(1/2 + q s) + sum [(a - 1) theta - b exp(theta)]
-    + sum [(alpha - 1) log q + (beta - 1) log(1 - q)].
-
-    ``fixed`` holds q where it is (q = 1: Bayes-BT, and with a = 1, b = 0 plain Bradley-Terry).
-    ``copies`` counts each rater so many times: the bootstrap over raters.
-    """
-
-    def __init__(
-        self,
-        triples: Triples,
-        a: float,
-        b: float,
-        alpha: float,
-        beta: float,
-        *,
-        fixed: bool = False,
-        copies: Floats | None = None,
-    ) -> None:
-        self.passes = Passes(triples, copies)
-        self.a, self.b, self.alpha, self.beta, self.fixed = a, b, alpha, beta, fixed
-
-    def rounding(self, value: float) -> float:
-        """A few units in the last place of each w log p, however small log p itself is."""
-        return 2e-15 * (self.passes.total_weight + abs(value)) + 1e-13
-
-    def start(self) -> tuple[Floats, Floats]:
-        """Equal items at the level the prior puts them, raters at the mode of theirs."""
-        level = np.log((self.a - 1) / self.b) if self.b else 0.0
-        return np.full(self.passes.n_items, level), self.usual_quality()
-
-    def usual_quality(self) -> Floats:
-        """Every rater at the mode of the prior, or at 1 where quality is fixed."""
-        r = self.passes.triples.n_raters
-        if self.fixed:
-            return np.ones(r)
-        mode = (
-            0.5 if self.alpha + self.beta <= 2 else (self.alpha - 1) / (self.alpha + self.beta - 2)
+    def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
+        """The maximum of the log-posterior; "auto" estimates the priors from the data first."""
+        chosen, warnings = self.checked(priors), tuple[str, ...]()
+        if chosen == "auto" and len(data.items) > MOST_ITEMS:
+            chosen = Priors()
+            limit = f"with more than {MOST_ITEMS:,} items priors are not estimated"
+            warnings = (f"{limit}: the paper's were used",)
+        rated = self.rated and data.has_raters
+        triples = data.triples if rated else data.triples.without_raters()
+        estimated = chosen == "auto" or chosen.estimated
+        if estimated and solver == "em":
+            raise UsageError("solver='em' is the paper's, under given priors; use solver='auto'")
+        first = joint_of(
+            triples, Priors() if chosen == "auto" or estimated else chosen, fixed=not rated
         )
-        return np.full(r, min(max(mode, 0.05), 0.95))
+        population = None
+        if chosen == "auto":
+            guess = solve_newton(first, *first.start(), 1e-3)
+            population = estimate_priors(triples, guess.theta, fixed=not rated)
+            chosen = population.priors
+            density = theta_density(triples, chosen, fixed=not rated)
+            found = solve_newton(density, population.theta, guess.quality, tol)
+        elif estimated:
+            # Those of another fit: taken as they are, quality integrated out as it was there.
+            density = theta_density(triples, chosen, fixed=not rated)
+            found = solve_newton(density, *first.start(), tol)
+        else:
+            found = (solve_em if solver == "em" else solve_newton)(first, *first.start(), tol)
+        quality = found.quality if rated else np.ones(len(data.raters))
+        return Optimum(found.theta, quality, chosen, found.trace, found.error, population, warnings)
 
-    def at(self, theta: Floats, quality: Floats) -> Height:
-        """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
-        passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
-        q, curve, rows = quality.copy(), np.empty(t.size), np.empty((1, t.size))
+    def density(self, fit: Fit) -> Joint | Marginal:
+        """The log-density of theta with quality integrated out."""
+        return theta_density(fit.triples, fit.given_priors(), fixed=not fit.rated)
 
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            gradient = np.zeros(theta.size)
-            value = kernels.profile_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, self.alpha, self.beta,
-                passes.copies, self.fixed, q, gradient, curve, rows[0],
-            )  # fmt: skip
-            return value, gradient
+    def laplace(self, fit: Fit) -> Laplace:
+        """Mode and covariance of theta; what is not known of estimated priors is added."""
+        density, flat, k = self.density(fit), fit.given_priors().flat_items, len(fit.items)
+        start = fit.quality if fit.rated else np.ones(1)
+        found = solve_newton(density, fit.theta, start, LAPLACE_TOLERANCE)
+        covariance = inverse(with_level(density.passes.curvature(found.point), flat=flat))
+        if flat:
+            # Only differences are known: what was added to pin the level is taken out again.
+            middle = np.eye(k) - 1.0 / k
+            covariance = middle @ covariance @ middle
+        if fit.population is not None:
+            slope = fit.population.slope
+            covariance = covariance + slope @ fit.population.covariance @ slope.T
+        return Laplace(found.theta, covariance)
 
-        parts = run_chunks(work, passes.chunks)
-        skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
-        value = sum(part[0] for part in parts) + float(np.sum((self.a - 1) * theta - skill))
-        gradient = np.sum([part[1] for part in parts], axis=0) + (self.a - 1) - skill
-        return Height(theta, q, value, gradient, skill, curve, rows[:0] if self.fixed else rows)
-
-    def value(self, theta: Floats) -> float:
-        """The value alone, q at its best."""
-        return self.at(theta, self.start()[1]).value
-
-    def _e_step(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats, Floats]:
-        passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
-        new_q = np.empty(quality.size)
-
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            sums = np.zeros((2, theta.size))
-            value = kernels.em_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, self.alpha, self.beta,
-                passes.copies, self.fixed, quality, new_q, sums[0], sums[1],
-            )  # fmt: skip
-            return value, sums
-
-        parts = run_chunks(work, passes.chunks)
-        wins, draw = np.sum([part[1] for part in parts], axis=0)
-        return sum(part[0] for part in parts), wins, draw, new_q
-
-    def em_sums(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
-        """Expected informed wins of each item, and lambda_i sum_j m_ij / (lambda_i + lambda_j)."""
-        _, wins, draw, _ = self._e_step(theta, quality)
-        return wins, draw
-
-    def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
-        """The log-posterior at (theta, q), and the paper's next (theta, q), rescaled."""
-        share, wins, draw, new_q = self._e_step(theta, quality)
-        skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
-        value = share + float(np.sum((self.a - 1) * theta - skill))
-        # An item that was never compared has no draw and, without a prior, stays where it is.
-        with np.errstate(divide="ignore"):
-            up = np.log(wins + self.a - 1) - np.log(draw + skill)
-        step = np.where(draw + skill > 0, up, 0.0)
-        return value, self.rescale(theta + step), new_q
-
-    def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
-        """The paper's next (theta, q), rescaled."""
-        _, new_theta, new_quality = self.em_pass(theta, quality)
-        return new_theta, new_quality
-
-    def rescale(self, theta: Floats) -> Floats:
-        """Move all items to the level where b sum(lambda) = K (a - 1), as at any optimum.
-
-        The likelihood does not see the level, so the log-posterior can only rise.
-        """
-        if not self.b:
-            return theta - float(np.mean(theta))
-        top = float(np.max(theta))
-        total = np.log(self.b) + top + np.log(np.sum(np.exp(theta - top)))
-        return theta + float(np.log(theta.size * (self.a - 1)) - total)
+    def refit(self, fit: Fit, copies: Floats) -> Floats:
+        """theta with each rater counted ``copies`` times; the priors stay as they are."""
+        # Not pooled, so that raters can be counted.
+        triples, priors = fit.data.triples, fit.given_priors()
+        quality = fit.quality if fit.rated else np.ones(triples.n_raters)
+        if priors.estimated:
+            density = theta_density(triples, priors, fixed=not fit.rated, copies=copies)
+            return solve_newton(density, fit.theta, quality, 1e-5).theta
+        joint = joint_of(triples, priors, fixed=not fit.rated, copies=copies)
+        return solve_newton(joint, fit.theta, quality, 1e-6).theta

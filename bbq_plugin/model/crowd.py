@@ -2,7 +2,7 @@
 
     P(r ranks i above j) = eta_r sigma(d) + (1 - eta_r) sigma(-d) = 1/2 + (2 eta_r - 1) s
 
-which is BBQ with q = 2 eta - 1 in [-1, 1]: a rater may answer in reverse. As in that paper the
+which is BBQ with q = 2 eta - 1 in [-1, 1]: a rater may be inverted. As in that paper the
 items are held together by a virtual item of skill 0 that each has beaten once and lost to once,
 with weight ``TIE_TO_ZERO``, and eta ~ Beta(10, 1). The maximum is found by L-BFGS on (theta, eta).
 """
@@ -10,17 +10,24 @@ with weight ``TIE_TO_ZERO``, and eta ~ Beta(10, 1). The maximum is found by L-BF
 from __future__ import annotations
 
 from dataclasses import astuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
-from scipy.sparse import coo_array, csr_array
 
 from bbq_plugin.data.aggregate import Triples
-from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.bbq import Floats
-from bbq_plugin.model.priors import CrowdPriors
+from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Floats
+from bbq_plugin.model.priors import AnyPriors, CrowdPriors, Priors, SignedPriors
+from bbq_plugin.model.solvers import Laplace, Optimum, inverse
 
-__all__ = ["CrowdBT"]
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+    from scipy.sparse import csr_array
+
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.model.fit import Fit
+
+__all__ = ["CrowdBT", "CrowdModel"]
 
 TIE_TO_ZERO, ALPHA, BETA = astuple(CrowdPriors())
 POLISH_STEPS = 20
@@ -59,6 +66,8 @@ class CrowdBT:
 
         ``first`` is where to start: (theta, eta) of a fit to similar data.
         """
+        from scipy.optimize import minimize  # noqa: PLC0415 (loads slowly, only for this baseline)
+
         k, r = self.triples.n_items, self.triples.n_raters
         trace: list[float] = []
 
@@ -118,6 +127,8 @@ class CrowdBT:
 
     def _inner(self, theta: Floats, eta: Floats) -> tuple[Floats, csr_array, Floats]:
         """Minus the second derivatives: theta-theta (dense), theta-eta (sparse), eta-eta."""
+        from scipy.sparse import coo_array  # noqa: PLC0415 (loads slowly, only for this baseline)
+
         t = self.triples
         s = 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser]))
         q = (2.0 * eta - 1.0)[self.rater]
@@ -147,3 +158,46 @@ class CrowdBT:
         scaled = cross[:, free] / stiff[free]
         reduced: Floats = inner - (scaled @ cross[:, free].T).toarray()
         return reduced
+
+
+class CrowdModel:
+    """The model ``crowd-bt``, a baseline; a fit's quality is 2 eta - 1."""
+
+    name: Literal["crowd-bt"] = "crowd-bt"
+    solvers = ("auto",)
+    rated = needs_raters = True
+    gives_verdicts = uses_inverted = False
+
+    def checked(self, priors: AnyPriors | str) -> CrowdPriors:
+        """Its own priors; others are refused."""
+        if isinstance(priors, SignedPriors):
+            raise UsageError("SignedPriors belong to model='bbq-signed', not to 'crowd-bt'")
+        if priors not in (Priors(), "paper", CrowdPriors()):
+            raise UsageError("crowd-bt has priors of its own (Chen et al. 2013); leave priors out")
+        return CrowdPriors()
+
+    def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
+        """The maximum of the log-posterior."""
+        del solver
+        if len(data.items) > LARGEST_COVARIANCE:
+            raise UnsupportedError(
+                f"crowd-bt, a baseline, is built for up to {LARGEST_COVARIANCE} items; "
+                "fit model='bbq'"
+            )
+        crowd = CrowdBT(data.triples)
+        theta, eta, trace = crowd.solve(tol)
+        error = crowd.error(theta, eta)
+        return Optimum(theta, 2.0 * eta - 1.0, self.checked(priors), trace, error)
+
+    def density(self, fit: Fit) -> None:
+        """There is none with quality integrated out."""
+
+    def laplace(self, fit: Fit) -> Laplace:
+        """Mode and covariance of theta."""
+        curvature = CrowdBT(fit.triples).curvature(fit.theta, 0.5 * (1.0 + fit.quality))
+        return Laplace(fit.theta, inverse(curvature))
+
+    def refit(self, fit: Fit, copies: Floats) -> Floats:
+        """theta with each rater counted ``copies`` times."""
+        here = fit.theta, 0.5 * (1.0 + fit.quality)
+        return CrowdBT(fit.triples, copies).solve(1e-5, here)[0]

@@ -12,21 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.data.aggregate import Triples
-from bbq_plugin.model.bbq import Floats, Height, Joint
 from bbq_plugin.model.kernels import held_out as kernels
-from bbq_plugin.model.marginal import Marginal
-from bbq_plugin.model.priors import Priors
-from bbq_plugin.model.signed import Signed, SignedPriors, signed_density
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Floats, Height, Joint, Marginal
+from bbq_plugin.model.priors import Priors, SignedPriors
+from bbq_plugin.model.signed import Signed, signed_density
 from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.threads import run_chunks
 
-__all__ = ["MOST_ITEMS", "Consensus", "LeftOut"]
+__all__ = ["Consensus", "LeftOut"]
 
 TOLERANCE = 1e-4  # nats
 LARGE_SHARE = 0.1  # of all weight: without such a rater one Newton step may not be enough
 MOST_LOCAL = 400  # items of one rater whose matrix is inverted
 MOST_REFITS = 64
-MOST_ITEMS = 4096  # K x K numbers beyond are a gigabyte and more
 WEAK = Priors()
 
 
@@ -68,7 +66,7 @@ class Consensus:
         self.point = solve_newton(objective, theta, quality, TOLERANCE).point
         #: The covariance of theta; empty with so many items that it is not sensible.
         self.covariance: Floats = np.empty((0, 0))
-        if triples.n_items <= MOST_ITEMS:
+        if triples.n_items <= LARGEST_COVARIANCE:
             curvature = objective.passes.curvature(self.point)
             self.covariance = np.ascontiguousarray(np.linalg.inv(curvature))
         self.push = _push(objective, self.point)

@@ -20,8 +20,7 @@ import numpy as np
 
 from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.bbq import Floats, Height
-from bbq_plugin.model.marginal import ThetaDensity, theta_density
+from bbq_plugin.model.objectives import Floats, Height, Objective, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import solve_newton
 
@@ -128,7 +127,7 @@ class PopulationEvidence:
         return value - 0.5 * _log_determinant(density, found.point), found.theta
 
 
-def _log_determinant(density: ThetaDensity, point: Height) -> float:
+def _log_determinant(density: Objective, point: Height) -> float:
     return float(np.linalg.slogdet(density.passes.curvature(point))[1])
 
 

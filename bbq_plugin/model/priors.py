@@ -11,7 +11,14 @@ from dataclasses import asdict, dataclass
 
 from bbq_plugin.errors import UsageError
 
-__all__ = ["GUESSER_ALPHA", "GUESSER_BETA", "CrowdPriors", "Priors"]
+__all__ = [
+    "GUESSER_ALPHA",
+    "GUESSER_BETA",
+    "AnyPriors",
+    "CrowdPriors",
+    "Priors",
+    "SignedPriors",
+]
 
 # A guesser answers by the model in one comparison out of a hundred, on average: a coin, in short,
 # but with a density, so that all parts of the population are integrated in the same way.
@@ -111,3 +118,52 @@ class CrowdPriors:
             f"crowd-bt: eta ~ Beta({self.alpha:g}, {self.beta:g}), "
             f"virtual item of weight {self.tie_to_zero:g}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SignedPriors:
+    """Skills ~ Gamma(a, b); (q+, q0, q-) of each rater ~ Dirichlet(informed, guessed, inverted)."""
+
+    a: float = 5.0
+    b: float = 0.1
+    informed: float = 4.0
+    guessed: float = 1.2
+    inverted: float = 1.05
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not math.isfinite(value):
+                raise UsageError(f"SignedPriors({name}={value}): not a finite number")
+        if self.a <= 1 or self.b <= 0:
+            raise UsageError(f"SignedPriors(a={self.a}, b={self.b}): use a > 1 with b > 0")
+        if self.informed <= 1 or self.guessed <= 1 or self.inverted < 1:
+            raise UsageError(
+                f"SignedPriors(informed={self.informed}, guessed={self.guessed}, "
+                f"inverted={self.inverted}): the first two above 1, the third at least 1, "
+                "else the posterior has no maximum"
+            )
+
+    @property
+    def flat_items(self) -> bool:
+        """There always is a prior on the items."""
+        return False
+
+    def describe(self) -> dict[str, float | str]:
+        """The numbers, and where they come from, for a report."""
+        return {"source": "default" if self == SignedPriors() else "given", **asdict(self)}
+
+    def text(self, *, rated: bool = True) -> str:
+        """In words; without the part on raters where nobody is named."""
+        what = f"skill ~ Gamma({self.a:.4g}, {self.b:.4g})"
+        if rated:
+            what += (
+                ", (informed, guessed, inverted) ~ "
+                f"Dirichlet({self.informed:.4g}, {self.guessed:.4g}, {self.inverted:.4g})"
+            )
+        return f"{self.describe()['source']}: {what}"
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+AnyPriors = Priors | SignedPriors | CrowdPriors

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.data.aggregate import Triples
-from bbq_plugin.model.bbq import Floats
 from bbq_plugin.model.kernels import held_out as kernels
+from bbq_plugin.model.objectives import Floats
 from bbq_plugin.threads import even_chunks, run_chunks
 
 __all__ = [

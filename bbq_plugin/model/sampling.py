@@ -11,10 +11,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bbq_plugin.data.aggregate import Triples
-from bbq_plugin.model.bbq import Floats
 from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.kernels.gibbs import gibbs_chain
-from bbq_plugin.model.marginal import Marginal, population_table, theta_density
+from bbq_plugin.model.objectives import Floats, Marginal, population_table, theta_density
 from bbq_plugin.model.population import log_hyperprior, priors_of
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.threads import worker_count

@@ -1,4 +1,4 @@
-"""``bbq-signed``: raters who may answer in reverse, and whose answers then still tell something.
+"""``bbq-signed``: raters may be inverted, and their answers are then used in reverse.
 
 Three latent kinds of answer (informed, guessed, inverted) with a Dirichlet on their shares. The
 model is Crowd-BT's family (q = q+ - q- = 2 eta - 1 in [-1, 1]) with guessing as a kind of its own,
@@ -7,64 +7,35 @@ and BBQ where q- = 0. EM stays closed-form and monotone.
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model.bbq import Floats, Height, Passes
 from bbq_plugin.model.kernels import likelihood as kernels
+from bbq_plugin.model.objectives import Floats, Height, Passes, level_of
+from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
+from bbq_plugin.model.solvers import (
+    LAPLACE_TOLERANCE,
+    Laplace,
+    Optimum,
+    inverse,
+    solve_em,
+    solve_newton,
+)
 from bbq_plugin.threads import run_chunks
 
-__all__ = ["Signed", "SignedPriors", "signed_density"]
+if TYPE_CHECKING:
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.model.fit import Fit
 
-
-@dataclass(frozen=True, slots=True)
-class SignedPriors:
-    """Skills ~ Gamma(a, b); (q+, q0, q-) of each rater ~ Dirichlet(informed, guessed, inverted)."""
-
-    a: float = 5.0
-    b: float = 0.1
-    informed: float = 4.0
-    guessed: float = 1.2
-    inverted: float = 1.05
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not math.isfinite(value):
-                raise UsageError(f"SignedPriors({name}={value}): not a finite number")
-        if self.a <= 1 or self.b <= 0:
-            raise UsageError(f"SignedPriors(a={self.a}, b={self.b}): use a > 1 with b > 0")
-        if self.informed <= 1 or self.guessed <= 1 or self.inverted < 1:
-            raise UsageError(
-                f"SignedPriors(informed={self.informed}, guessed={self.guessed}, "
-                f"inverted={self.inverted}): the first two above 1, the third at least 1, "
-                "else the posterior has no maximum"
-            )
-
-    @property
-    def flat_items(self) -> bool:
-        """There always is a prior on the items."""
-        return False
-
-    def describe(self) -> dict[str, float | str]:
-        """The numbers, and where they come from, for a report."""
-        return {"source": "default" if self == SignedPriors() else "given", **asdict(self)}
-
-    def text(self, *, rated: bool = True) -> str:
-        """In words; without the part on raters where no rater is named."""
-        what = f"skill ~ Gamma({self.a:.4g}, {self.b:.4g})"
-        if rated:
-            what += (
-                ", (informed, guessed, inverted) ~ "
-                f"Dirichlet({self.informed:.4g}, {self.guessed:.4g}, {self.inverted:.4g})"
-            )
-        return f"{self.describe()['source']}: {what}"
-
-    def __str__(self) -> str:
-        return self.text()
+__all__ = [
+    "Signed",
+    "SignedModel",
+    "signed_density",
+]
 
 
 class Signed:
@@ -144,7 +115,7 @@ class Signed:
         shape = self.priors.a - 1.0
         value = sum(part[0] for part in parts) + float(np.sum(shape * theta - skill))
         moved = theta + np.log(wins + shape) - np.log(draw + skill)
-        return value, self._rescale(moved), new
+        return value, level_of(moved, self.priors.b, shape), new
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
         """The next (theta, q); from q alone the shares are the best for it."""
@@ -152,15 +123,56 @@ class Signed:
         _, new_theta, new = self.em_pass(theta, shares)
         return new_theta, new if quality.ndim == 2 else new[:, 0] - new[:, 2]
 
-    def _rescale(self, theta: Floats) -> Floats:
-        """Move all items to the level where b sum(lambda) = K (a - 1), as at any optimum."""
-        top = float(np.max(theta))
-        total = np.log(self.priors.b) + top + np.log(np.sum(np.exp(theta - top)))
-        return theta + float(np.log(theta.size * (self.priors.a - 1)) - total)
-
 
 def signed_density(
     triples: Triples, priors: SignedPriors, *, copies: Floats | None = None
 ) -> Signed:
     """The log-density of theta, q at its best: ``a`` one larger, for the change of variables."""
     return Signed(triples, replace(priors, a=priors.a + 1.0), copies=copies)
+
+
+class SignedModel:
+    """The model ``bbq-signed``."""
+
+    name: Literal["bbq-signed"] = "bbq-signed"
+    solvers = ("auto", "em")
+    rated = needs_raters = gives_verdicts = uses_inverted = True
+
+    def checked(self, priors: AnyPriors | str) -> SignedPriors:
+        """Its own priors; others are refused."""
+        if isinstance(priors, SignedPriors):
+            return priors
+        if priors not in (Priors(), "paper"):
+            raise UsageError(
+                "bbq-signed has priors of its own, which are not estimated: leave priors out "
+                "(in Python SignedPriors may be given), or fit model='bbq'"
+            )
+        return SignedPriors()
+
+    def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
+        """The maximum of the log-posterior."""
+        own = self.checked(priors)
+        signed = Signed(data.triples, own)
+        theta, quality = signed.start()
+        if solver == "em":
+            found = solve_em(signed, theta, signed.split(quality), tol)
+            quality = found.quality[:, 0] - found.quality[:, 2]
+        else:
+            found = solve_newton(signed, theta, quality, tol)
+            quality = found.quality
+        return Optimum(found.theta, quality, own, found.trace, found.error)
+
+    def density(self, fit: Fit) -> Signed:
+        """The log-density of theta, quality at its best."""
+        return signed_density(fit.triples, self.checked(fit.priors))
+
+    def laplace(self, fit: Fit) -> Laplace:
+        """Mode and covariance of theta."""
+        signed = self.density(fit)
+        top = solve_newton(signed, fit.theta, fit.quality, LAPLACE_TOLERANCE)
+        return Laplace(top.theta, inverse(signed.passes.curvature(top.point)))
+
+    def refit(self, fit: Fit, copies: Floats) -> Floats:
+        """theta with each rater counted ``copies`` times."""
+        signed = Signed(fit.triples, self.checked(fit.priors), copies=copies)
+        return solve_newton(signed, fit.theta, fit.quality, 1e-6).theta

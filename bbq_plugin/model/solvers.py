@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.bbq import Floats, Height, Objective
+from bbq_plugin.model.objectives import Floats, Height, Objective
+
+if TYPE_CHECKING:
+    from bbq_plugin.model.population import Population
+    from bbq_plugin.model.priors import AnyPriors
 
 __all__ = [
+    "LAPLACE_TOLERANCE",
+    "Laplace",
+    "Optimum",
     "Solution",
     "Step",
     "dense_is_cheap",
     "hill_solver",
+    "inverse",
     "newton_step",
     "solve_em",
     "solve_newton",
@@ -175,6 +183,36 @@ class Solution:
     def value(self) -> float:
         """The objective there."""
         return self.point.value
+
+
+LAPLACE_TOLERANCE = 1e-4  # nats, of which the last step leaves the square
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """What a model found: theta and each rater's quality at its maximum, and the priors used."""
+
+    theta: Floats
+    quality: Floats
+    priors: AnyPriors
+    trace: list[float]
+    error: float
+    population: Population | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Laplace:
+    """The Gaussian that the posterior of theta looks like near its top, q integrated out."""
+
+    mean: Floats
+    covariance: Floats
+
+
+def inverse(matrix: Floats) -> Floats:
+    """The inverse of a symmetric matrix, symmetric to the last digit."""
+    found = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    return 0.5 * (found + found.T)
 
 
 def _size(vector: Floats) -> float:

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.errors import DataError, UsageError
-from bbq_plugin.model.bbq import Floats, Height, Joint
 from bbq_plugin.model.kernels import incremental as kernels
 from bbq_plugin.model.kernels import quadrature
-from bbq_plugin.model.marginal import Marginal, theta_density
+from bbq_plugin.model.objectives import Floats, Height, Joint, Marginal, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import Solution, dense_is_cheap, hill_solver, solve_newton, with_level
 

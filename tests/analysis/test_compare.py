@@ -10,7 +10,7 @@ from bbq_plugin.analysis.compare import compare
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit
-from bbq_plugin.model.marginal import Marginal
+from bbq_plugin.model.objectives import Marginal
 from tests.model.studies import draw_study
 
 

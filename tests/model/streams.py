@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin.data.aggregate import Triples, aggregate
 from bbq_plugin.model import Priors
-from bbq_plugin.model.bbq import Height, Joint
-from bbq_plugin.model.marginal import theta_density
+from bbq_plugin.model.objectives import Height, Joint, theta_density
 from bbq_plugin.model.solvers import solve_newton
 from tests.model.studies import draw_study
 

@@ -10,9 +10,8 @@ import pytest
 from scipy import integrate, special
 
 from bbq_plugin.model import Priors
-from bbq_plugin.model.bbq import Joint
 from bbq_plugin.model.crowd import CrowdBT
-from bbq_plugin.model.marginal import Marginal, theta_density
+from bbq_plugin.model.objectives import Joint, Marginal, theta_density
 from tests.model.studies import draw_study
 
 PRIORS = [

@@ -16,7 +16,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import BBQError, ConvergenceError, UnsupportedError, UsageError
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model import solvers as linear
-from bbq_plugin.model.bbq import Joint
+from bbq_plugin.model.objectives import Joint
 from bbq_plugin.model.solvers import solve_em, solve_newton
 from tests.model.studies import Study, draw_study
 from tests.strategies import records

@@ -25,7 +25,8 @@ from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model import fit as fitted
-from bbq_plugin.model.leave_out import MOST_ITEMS, Consensus
+from bbq_plugin.model.fit import LARGEST_COVARIANCE, MODELS
+from bbq_plugin.model.leave_out import Consensus
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.model.rater_types import RaterPopulation
 
@@ -69,7 +70,7 @@ def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | No
     large studies, it is one Newton step of the same log-posterior.
     """
     priors = fit.priors
-    if not raters or isinstance(priors, CrowdPriors) or len(fit.items) > MOST_ITEMS:
+    if not raters or isinstance(priors, CrowdPriors) or len(fit.items) > LARGEST_COVARIANCE:
         return {}, None
     raters_shown = raters[:MOST]
     # The mode that the leaderboard shows: joint under given priors, else quality integrated out.
@@ -107,7 +108,7 @@ def _compared(items: tuple[str, ...], before: Floats, after: Floats, sd: Floats)
     )
 
 
-JUDGED = ("bbq", "bbq-signed")
+JUDGED = tuple(name for name, model in MODELS.items() if model.gives_verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,7 @@ def rater_report(
     evidence = evidence_of(fit, level, threshold)
     population = evidence.kinds.population
     signs = signs_of(fit.data, evidence.left_out.s, fit.quality, population, least)
-    turned = fit.model == "bbq-signed"
+    turned = MODELS[fit.model].uses_inverted
     flags = flags_of(evidence, signs, rules, fit.raters, before, turned=turned)
     excluded = np.flatnonzero(flags.excluded).tolist()
     alone, together = effects(fit, excluded)
@@ -238,7 +239,7 @@ def rater_report(
 
 def gives_verdicts(fit: Fit) -> bool:
     """Whether raters can be judged by this fit."""
-    return bool(fit.raters) and fit.model in JUDGED
+    return bool(fit.raters) and MODELS[fit.model].gives_verdicts
 
 
 def judging_fit(fit: Fit) -> Fit:
@@ -260,7 +261,7 @@ def _without_verdicts(fit: Fit, rules: Rules) -> RaterReport:
     agreed = np.bincount(rater, t.weight * 0.5 * (1.0 + ahead), t.n_raters)
     rows = [
         RaterRow(
-            name, float(n[r]), nan if fit.model == "bayes-bt" else float(fit.quality[r]), nan, nan,
+            name, float(n[r]), float(fit.quality[r]) if fit.rated else nan, nan, nan,
             float(agreed[r] / n[r]) if n[r] else nan, *_counted(fit, r), "keep", (),
         )
         for r, name in enumerate(fit.raters)
