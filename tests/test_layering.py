@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "errors": set(),
     "text": set(),
     "threads": set(),
-    "config": BASE | {"data", "plugins"},
+    "config": BASE | {"data", "plugins", "model"},
     "protocols": BASE | {"data"},
     "plugins": BASE | {"protocols", "data"},
     "data": DATA,
