@@ -47,6 +47,7 @@ RATERS_SHOWN = 15
         "html": "a page to send and print",
     }
 )
+@fitting.all_option
 @click.option(
     "--charts",
     type=click.Path(file_okay=False, path_type=Path),
@@ -58,6 +59,7 @@ def fit(
     by: str | None,
     output_format: str | None,
     output: Path | None,
+    show_all: bool,  # noqa: FBT001 (click passes by keyword)
     charts: Path | None,
     **options: Any,
 ) -> None:
@@ -73,9 +75,9 @@ def fit(
     origin = source.origin()
     results = {value: _analysed(source, data, **options) for value, data in groups.items()}
     if by is None:
-        _print_one(results[""], chosen, output, origin)
+        _print_one(results[""], chosen, output, origin, show_all=show_all)
     else:
-        _print_groups(by, results, chosen, output, origin)
+        _print_groups(by, results, chosen, output, origin, show_all=show_all)
     if charts is not None:
         for value, result in results.items():
             _write_charts(charts / file_part(value) if value else charts, result)
@@ -107,7 +109,9 @@ def _analysed(
     return result
 
 
-def _print_one(result: Analysis, chosen: str, output: Path | None, origin: Origin) -> None:
+def _print_one(
+    result: Analysis, chosen: str, output: Path | None, origin: Origin, *, show_all: bool
+) -> None:
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import report_dict, report_json
 
@@ -118,11 +122,17 @@ def _print_one(result: Analysis, chosen: str, output: Path | None, origin: Origi
     elif chosen == "html":
         emit(report_page(result, origin), output)
     else:
-        show(_tables(result, origin, width_of(output)), output)
+        show(_tables(result, origin, width_of(output), show_all=show_all), output)
 
 
 def _print_groups(
-    tag: str, results: dict[str, Analysis], chosen: str, output: Path | None, origin: Origin
+    tag: str,
+    results: dict[str, Analysis],
+    chosen: str,
+    output: Path | None,
+    origin: Origin,
+    *,
+    show_all: bool,
 ) -> None:
     from bbq_plugin.report.csv import grouped_csv
     from bbq_plugin.report.json import groups_dict, report_dict, report_json
@@ -142,29 +152,32 @@ def _print_groups(
         parts = (
             part
             for value, result in results.items()
-            for part in _tables(result, origin, width_of(output), f"{tag}: {value}")
+            for part in _tables(
+                result, origin, width_of(output), f"{tag}: {value}", show_all=show_all
+            )
         )
         show(parts, output)
 
 
 def _tables(
-    result: Analysis, origin: Origin, width: int, heading: str | None = None
+    result: Analysis, origin: Origin, width: int, heading: str | None = None, *, show_all: bool
 ) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from bbq_plugin.report.json import all_warnings
     from bbq_plugin.report.summary import stopping_lines
-    from bbq_plugin.report.tables import leaderboard_table, raters_table, reason_lines
+    from bbq_plugin.report.tables import MOST_ROWS, leaderboard_table, raters_table, reason_lines
     from bbq_plugin.text import plain
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
     board, raters = result.leaderboard, result.raters
-    tables: list[RenderableType] = [leaderboard_table(board, width=width)]
+    most_items, most_raters = (None, None) if show_all else (MOST_ROWS, RATERS_SHOWN)
+    tables: list[RenderableType] = [leaderboard_table(board, limit=most_items, width=width)]
     tables += stopping_lines(result.stopping)
     if result.fit.rated:
-        tables.append(raters_table(raters, RATERS_SHOWN, width=width))
-        tables += reason_lines(raters, RATERS_SHOWN, width=width)
+        tables.append(raters_table(raters, most_raters, width=width))
+        tables += reason_lines(raters, most_raters, width=width)
     yield from framed(result.fit, origin, all_warnings(result), tables)
 
 

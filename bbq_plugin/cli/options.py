@@ -192,6 +192,11 @@ def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
     )
 
 
+all_option = click.option(
+    "--all", "show_all", is_flag=True, help="Print all rows of the tables. Default: the first 30."
+)
+
+
 # -- commands that read bbq.toml
 
 

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         "label-studio": "tasks to import",
     }
 )
+@fitting.all_option
 @reading_options
 def pairs(
     source: Input,
@@ -91,6 +92,7 @@ def pairs(
     scores: bool,  # noqa: FBT001
     output_format: str | None,
     output: Path | None,
+    show_all: bool,  # noqa: FBT001
 ) -> None:
     """List what to compare next.
 
@@ -127,7 +129,7 @@ def pairs(
         )
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import distinct, pairs_dict, report_json
-    from bbq_plugin.report.tables import pairs_table
+    from bbq_plugin.report.tables import MOST_ROWS, pairs_table
 
     origin = source.origin()
     if gone:
@@ -153,7 +155,8 @@ def pairs(
         emit(tasks, output)
         tell(*warnings, what="Warning")
     else:
-        tables = [pairs_table(found, width=width_of(output))]
+        limit = None if show_all else MOST_ROWS
+        tables = [pairs_table(found, limit=limit, width=width_of(output))]
         show(framed(fit, origin, warnings, tables), output)
 
 

@@ -18,6 +18,7 @@ from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import (
     CONFIG_FILE,
     Choice,
+    all_option,
     check_judged,
     judging_options,
     option_of,
@@ -81,9 +82,9 @@ _MANNERS = [
         type=click.FloatRange(0, min_open=True),
         default=60.0,
         show_default=True,
-        help="Seconds to wait for an answer of the server.",
+        help="Seconds to wait for a response of the server.",
     ),
-    click.option("--moved", is_flag=True, help="The server is the same under a new address."),
+    click.option("--moved", is_flag=True, help="The same server has a new address."),
 ]
 
 
@@ -246,9 +247,9 @@ def pull(
 ) -> None:
     """Read what is new in a Label Studio project into a store.
 
-    Only tasks that changed since the last time are read, page by page; answers that were edited
-    or deleted are edited or deleted in the store. Interrupted, it goes on from its last page.
-    Needs the extra label-studio.
+    Only tasks that have changed since the last pull are read, page by page. Answers that were
+    edited or deleted are edited or deleted in the store. After an interruption it continues from
+    the last page. Needs the extra label-studio.
     """
     from bbq_plugin.live import feedback as remote
     from bbq_plugin.report.json import report_json
@@ -277,7 +278,7 @@ def pull(
     tell(found, what="Found")
     emit(
         f"{done.n_tasks:,} tasks read: {done.n_new:,} new, {done.n_changed:,} changed, "
-        f"{done.n_retracted:,} taken back, {done.n_skipped:,} skipped; "
+        f"{done.n_retracted:,} retracted, {done.n_skipped:,} skipped; "
         f"{n:,} comparisons in the store\n",
         None,
     )
@@ -303,13 +304,13 @@ def _progress() -> Iterator[Callable[[Pulled], None] | None]:
 @click.command(cls=Command)
 @judging_options
 @configured_server_options
-@click.option("--apply", "applied", is_flag=True, help="Write; without it, only say what.")
-@click.option("--undo", "undone", is_flag=True, help="Put back everything that was written.")
+@click.option("--apply", "applied", is_flag=True, help="Apply the plan; else it is only shown.")
+@click.option("--undo", "undone", is_flag=True, help="Undo every change that a push has made.")
 @click.option(
     "--only",
     type=Choice(list(ASKABLE)),
     multiple=True,
-    help="Only actions of this kind, and what takes them back. Repeatable.",
+    help="Only actions of this kind, and what undoes them. Repeatable.",
 )
 @click.option(
     "--cancel-annotations",
@@ -329,8 +330,9 @@ def _progress() -> Iterator[Callable[[Pulled], None] | None]:
     type=click.IntRange(1),
     default=50,
     show_default=True,
-    help="How many tasks to serve first for what they would tell.",
+    help="How many tasks to serve first because they are the most informative.",
 )
+@all_option
 @click.option(
     "--format",
     "output_format",
@@ -345,23 +347,25 @@ def push(
     applied: bool,  # noqa: FBT001 (click passes by keyword)
     undone: bool,  # noqa: FBT001
     only: tuple[str, ...],
+    show_all: bool,  # noqa: FBT001
     output_format: str,
     **asked: Any,
 ) -> None:
-    """Plan, and with --apply write, feedback into a Label Studio project.
+    """Plan feedback for a Label Studio project; apply it with --apply.
 
-    Tasks that lean on excluded raters go back into the queue; their answers get a tab for review;
-    with uncertainty sampling the most informative tasks are served first. Every write is on
-    record before it is done, and --undo puts everything back. Nothing is ever deleted but what an
-    earlier push made. Pull first: the verdicts are on what the store holds. Model, priors and
-    [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch'; what is typed counts first.
+    Tasks that depend on excluded raters go back into the queue. The answers of these raters get a
+    tab for review. With uncertainty sampling the most informative tasks are served first. Every
+    write is recorded before it is made, and --undo undoes all of them. Nothing is deleted except
+    what an earlier push has created. Run 'bbq pull' first: the verdicts are about the answers in
+    the store. Model, priors and [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch';
+    options that are typed come first.
     """
     from bbq_plugin.data.actions import FeedbackPlan
     from bbq_plugin.live import feedback as remote
     from bbq_plugin.live.excluded import excluded_in, keep_excluded
 
     if applied and undone:
-        raise UsageError("--apply and --undo were both given; say one of them")
+        raise UsageError("--apply and --undo are both given; give one of them")
     chosen = configured.load()
     check_judged(chosen, "bbq push")
     with (
@@ -376,7 +380,7 @@ def push(
             if applied:
                 remote.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
-                tell("a write was cut off the last time; --apply looks what became of it first")
+                tell("a write was interrupted last time; --apply first checks whether it was done")
             goals = _goals(server, chosen, only, excluded_in(store), **asked)
             with working("Planning"):
                 plan = remote.make_plan(project, memory, goals)
@@ -385,7 +389,15 @@ def push(
                 memory.hold(on=False)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []
-    _show_plan(server.project, plan, done, output_format, applied=applied, undone=undone)
+    from bbq_plugin.report.json import push_dict, report_json
+    from bbq_plugin.report.tables import MOST_ROWS
+
+    if output_format == "json":
+        document = push_dict(server.project, plan, applied=applied, undone=undone, done=done)
+        emit(report_json(document), None)
+    else:
+        limit = None if show_all else MOST_ROWS
+        _show_plan(server.project, plan, done, limit, applied=applied, undone=undone)
 
 
 def _opened_store(path: Path, *, writable: bool) -> Store:
@@ -395,8 +407,8 @@ def _opened_store(path: Path, *, writable: bool) -> Store:
         return Store(path, writable=writable)
     except StoreBusyError as error:
         raise StoreBusyError(
-            f"{error}. If that is bbq serve, its page does the same under Feedback, for whoever "
-            "has the token (--page-token-file)"
+            f"{error}. If that is bbq serve, use the tab Feedback of its page; that needs the "
+            "token (--page-token-file)"
         ) from error
 
 
@@ -416,7 +428,9 @@ def _goals(
     with working("Reading"):
         data = read_store(server.store)
     if not data.has_raters:
-        raise UnsupportedError("the answers in the store name no raters, so none can be judged")
+        raise UnsupportedError(
+            "the answers in the store have no rater names, so no rater can be judged"
+        )
     fit = fitting.fitted_with(data, chosen.model.model, chosen.model.fit_priors())
     with working("Judging"):
         from bbq_plugin.analysis import Analysis
@@ -437,32 +451,29 @@ def _show_plan(
     project: int,
     plan: FeedbackPlan,
     done: list[ActionResult],
-    output_format: str,
+    limit: int | None,
     *,
     applied: bool,
     undone: bool,
 ) -> None:
     from rich.text import Text
 
-    from bbq_plugin.report.json import push_dict, report_json
     from bbq_plugin.report.tables import counts_line, plan_table
 
     left = [one.left for one in done if one.left]
-    if output_format == "json":
-        document = push_dict(project, plan, applied=applied, undone=undone, done=done)
-        emit(report_json(document), None)
-        return
-    what = "Put back" if undone else "Written" if applied else "Plan: nothing is written yet"
+    what = "Undone" if undone else "Applied" if applied else "Plan, nothing is applied yet"
     actions = plan.actions
     if applied or undone:
         actions = tuple(one.action for one in done if one.left is None)
     parts: list[Any] = [Text(f"{what}: {counts_line(actions)}")]
     if actions:
-        parts.append(plan_table(actions, f"Project {project}"))
+        parts.append(plan_table(actions, f"Project {project}", limit=limit))
     show(parts, None)
-    tell(*plan.notes, *left)
+    tell(*plan.notes, *left[:limit])
+    if limit is not None and len(left) > limit:
+        tell(f"… and {len(left) - limit:,} more; --all shows them, --format json has all")
     if plan.actions and not (applied or undone):
-        tell("--apply writes this, --undo puts it back")
+        tell("--apply applies this plan, --undo undoes it later")
 
 
 @click.command(cls=Command)
@@ -479,7 +490,7 @@ def _show_plan(
     type=click.Path(path_type=Path),
     help="File with the webhook's secret, the same as of bbq serve. Default: BBQ_WEBHOOK_SECRET.",
 )
-@click.option("--no-check", is_flag=True, help="Do not look whether an event comes through.")
+@click.option("--no-check", is_flag=True, help="Do not check that an event arrives.")
 def connect(
     project: int,
     url: str | None,
@@ -489,10 +500,10 @@ def connect(
     webhook_secret_file: Path | None,
     no_check: bool,  # noqa: FBT001 (click passes by keyword)
 ) -> None:
-    """Have a Label Studio project send its events to a running 'bbq serve'.
+    """Make a Label Studio project send its events to a running 'bbq serve'.
 
-    Registers a webhook with the secret, saves the project as it is to cause an event, and looks
-    whether that comes through. Running it again renews the same webhook. Needs the extra
+    It registers a webhook with the secret, saves the project unchanged to cause an event, and
+    checks that this event arrives. Run it again to renew the same webhook. Needs the extra
     label-studio.
     """
     from bbq_plugin.live import feedback as remote
@@ -503,7 +514,7 @@ def connect(
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
     if secret is None:
         raise UsageError(
-            "no secret is set; give the one of bbq serve with --webhook-secret-file or in "
+            "no secret is set; give the secret of bbq serve with --webhook-secret-file or "
             "BBQ_WEBHOOK_SECRET"
         )
     at = place(url, token_file, config, set())
@@ -515,5 +526,5 @@ def connect(
     finally:
         opened.close()
     what = "made" if found.is_new else "renewed"
-    seen = "not checked whether events arrive" if no_check else "an event came through"
+    seen = "not checked whether events arrive" if no_check else "an event has arrived"
     emit(f"Webhook {found.webhook} {what} for project {project}: {seen}\n", None)

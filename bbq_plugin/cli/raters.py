@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         "html": "the page of bbq fit, with a page for each excluded rater and 20 of those watched",
     }
 )
+@fitting.all_option
 @reading_options
 def raters(
     source: Input,
@@ -44,6 +45,7 @@ def raters(
     before: Path | None,
     output_format: str | None,
     output: Path | None,
+    show_all: bool,  # noqa: FBT001 (click passes by keyword)
 ) -> None:
     """Report whom to keep, to watch and to exclude.
 
@@ -64,7 +66,13 @@ def raters(
         found = result.raters
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import distinct, raters_dict, report_json, verdict_counts
-    from bbq_plugin.report.tables import raters_table, reason_lines, verdict_lines, way_back_lines
+    from bbq_plugin.report.tables import (
+        MOST_ROWS,
+        raters_table,
+        reason_lines,
+        verdict_lines,
+        way_back_lines,
+    )
 
     origin = source.origin()
     if gone:
@@ -79,15 +87,15 @@ def raters(
 
         emit(report_page(result, origin, "Raters"), output)
     else:
-        width = width_of(output)
+        width, limit = width_of(output), None if show_all else MOST_ROWS
         counts = verdict_counts(found)
         tables: list[RenderableType] = [
             ", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()),
             found.rule,
             *verdict_lines(found),
-            raters_table(found, width=width),
-            *reason_lines(found, width=width),
-            *way_back_lines(found),
+            raters_table(found, limit, width=width),
+            *reason_lines(found, limit, width=width),
+            *way_back_lines(found, limit),
         ]
         warnings = distinct(data.warnings, fit.warnings, found.warnings)
         show(framed(fit, origin, warnings, tables), output)

@@ -137,14 +137,14 @@ def verdict_lines(raters: RaterReport) -> list[str]:
     return lines
 
 
-def way_back_lines(raters: RaterReport, limit: int | None = 15) -> list[str]:
+def way_back_lines(raters: RaterReport, limit: int | None = MOST_ROWS) -> list[str]:
     """Say what would change the verdict of each excluded rater, and what the exclusion changes."""
     out = [row for row in worst_first(raters) if row.verdict == "exclude"]
     lines = []
     for row in out[:limit]:
         without = f" Without this rater: {row.effect}." if row.effect else ""
         lines.append(plain(f"{row.rater}: to be kept again: {row.way_back}.{without}"))
-    return lines
+    return [*lines, *filter(None, [_rest(len(out), limit)])]
 
 
 def worst_first(raters: RaterReport) -> list[RaterRow]:
@@ -255,7 +255,7 @@ def _rest(n: int, limit: int | None) -> str | None:
     """Say where the rows are that are not shown."""
     if limit is None or n <= limit:
         return None
-    return f"{limit:,} of {n:,} rows; --all shows all, --format json has all"
+    return f"… and {n - limit:,} more; --all shows them, --format json has all"
 
 
 def _truth(row: ItemRow, truth: float, digits: int) -> Text:

@@ -317,7 +317,7 @@ def test_the_plan_for_people_says_what_and_why(
     crowd = fill(label_studio, people, n_tasks=120, n_guessers=0)
     bbq.pull(crowd.project)
     shown = bbq("push", crowd.project)
-    assert "nothing is written yet" in shown
+    assert "nothing is applied yet" in shown
     assert "Second look" in shown
     assert "--apply writes this" in bbq.said[-1]
     plan = bbq.push(crowd.project)

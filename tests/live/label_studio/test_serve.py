@@ -46,7 +46,7 @@ def run_connect(server: Server, project: int, address: str) -> subprocess.Comple
 def connected(server: Server, project: int, here: Serving) -> None:
     done = run_connect(server, project, here.url)
     assert done.returncode == 0, done.stderr
-    assert "an event came through" in done.stdout
+    assert "an event has arrived" in done.stdout
 
 
 def test_every_event_of_the_server_reaches_the_page_and_no_secret_does(
