@@ -20,7 +20,7 @@ from common import Report, Table, arguments, best_of
 from numpy.typing import NDArray
 
 from bbq_plugin import Comparisons, Priors, fit, simulate
-from bbq_plugin.data.aggregate import Triples, aggregate
+from bbq_plugin.data.triples import Triples, aggregate
 from bbq_plugin.model.objectives import theta_density
 from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.streaming import Streaming

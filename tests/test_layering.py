@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # What each room may import, beside itself. Nothing that is not listed.
 BASE = {"errors", "text"}
-DATA = BASE | {"data", "plugins", "protocols", "threads"}
+DATA = BASE | {"data", "plugins", "protocols"}
 MODEL = DATA | {"model"}
 ANALYSIS = MODEL | {"analysis"}
 REPORT = ANALYSIS | {"report"}
@@ -24,7 +24,6 @@ LIVE = REPORT | {"store", "config", "simulation", "live"}
 MAY_IMPORT = {
     "errors": set(),
     "text": set(),
-    "threads": set(),
     "config": BASE | {"data", "plugins", "model"},
     "protocols": BASE | {"data"},
     "plugins": BASE | {"protocols", "data"},

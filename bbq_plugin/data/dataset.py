@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from bbq_plugin.data.aggregate import Triples
     from bbq_plugin.data.records import Record
+    from bbq_plugin.data.triples import Triples
 
 
 # Codes without names must be dense. This much slack is a matter of taste; codes
@@ -214,7 +214,7 @@ class Comparisons:
     def triples(self) -> Triples:
         """Distinct (rater, winner, loser) with summed weights, sorted by rater."""
         # Here and not above, because numba takes longer to import than most files to read.
-        from bbq_plugin.data.aggregate import aggregate  # noqa: PLC0415
+        from bbq_plugin.data.triples import aggregate  # noqa: PLC0415
 
         return aggregate(
             self.rater,

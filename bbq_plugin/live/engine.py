@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.aggregate import aggregate
 from bbq_plugin.data.builder import RIGHT, TIE
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
+from bbq_plugin.data.triples import aggregate
 from bbq_plugin.errors import DataError
 from bbq_plugin.live.ingest import Ingest, Offer, Outcome, ReadingOptions
 from bbq_plugin.live.votes import checked_answer

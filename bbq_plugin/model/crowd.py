@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Floats
 from bbq_plugin.model.priors import AnyPriors, CrowdPriors, Priors, SignedPriors

@@ -9,8 +9,8 @@ from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.triples import Triples, run_chunks
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model.bbq import BBQModel
 from bbq_plugin.model.crowd import CrowdModel
@@ -29,7 +29,6 @@ from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
 from bbq_plugin.model.sampling import Draws, gibbs, metropolis, whole_weights
 from bbq_plugin.model.signed import SignedModel
 from bbq_plugin.model.solvers import Laplace, Optimum
-from bbq_plugin.threads import run_chunks
 
 __all__ = [
     "LARGEST_COVARIANCE",

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Floats, Height, Joint, Marginal
 from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.signed import Signed, signed_density
 from bbq_plugin.model.solvers import solve_newton
-from bbq_plugin.threads import run_chunks
 
 __all__ = ["Consensus", "LeftOut"]
 

@@ -13,11 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.priors import Priors
-from bbq_plugin.threads import even_chunks, run_chunks
 
 __all__ = [
     "LARGEST_COVARIANCE",

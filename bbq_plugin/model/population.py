@@ -18,7 +18,7 @@ from math import inf, isinf, lgamma, log, pi
 
 import numpy as np
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.objectives import Floats, Height, Objective, theta_density
 from bbq_plugin.model.priors import Priors

@@ -14,10 +14,9 @@ from math import inf, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.objectives import Floats
-from bbq_plugin.threads import even_chunks, run_chunks
 
 __all__ = [
     "Kinds",

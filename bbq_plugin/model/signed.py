@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples, run_chunks
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import Floats, Height, Passes, level_of
@@ -25,7 +25,6 @@ from bbq_plugin.model.solvers import (
     solve_em,
     solve_newton,
 )
-from bbq_plugin.threads import run_chunks
 
 if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons

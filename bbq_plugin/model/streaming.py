@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bbq_plugin.data.aggregate import Triples
+from bbq_plugin.data.triples import Triples
 from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.model.kernels import incremental as kernels
 from bbq_plugin.model.kernels import quadrature

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.aggregate import Triples, aggregate
+from bbq_plugin.data.triples import Triples, aggregate
 from bbq_plugin.model import Priors
 from bbq_plugin.model.objectives import Height, Joint, theta_density
 from bbq_plugin.model.solvers import solve_newton

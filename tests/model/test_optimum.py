@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bbq_plugin.data.aggregate import aggregate
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.triples import aggregate
 from bbq_plugin.errors import BBQError, ConvergenceError, UnsupportedError, UsageError
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model import solvers as linear

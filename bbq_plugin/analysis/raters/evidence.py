@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.analysis.uncertainty import Floats
-from bbq_plugin.data.aggregate import Triples
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.rankings import information_weight
+from bbq_plugin.data.triples import Triples
 from bbq_plugin.model import Fit, Priors, SignedPriors
 from bbq_plugin.model.leave_out import Consensus, LeftOut
 from bbq_plugin.model.rater_types import Kinds, Slates, kinds_of
