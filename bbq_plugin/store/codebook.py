@@ -65,7 +65,7 @@ class Codebook:
         return np.fromiter(map(self.items.__getitem__, column), dtype=np.int32, count=n)
 
     def rater_codes(self, column: Sequence[Any] | None, n: int) -> NDArray[np.int32]:
-        """The same for raters; nobody is -1."""
+        """The same for raters; -1 for none."""
         if column is None:
             return np.full(n, -1, dtype=np.int32)
         return np.fromiter(map(self.raters.__getitem__, column), dtype=np.int32, count=n)

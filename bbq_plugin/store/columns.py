@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Columns of an answer in memory and their types. Codes count from 0; nobody is -1. `slate` is a
+#: Columns of an answer in memory and their types. Codes count from 0; no rater is -1. `slate` is a
 #: code of the name of the ranking or choice that a pair is of, 0 for none.
 KINDS: Mapping[str, str] = {
     "id": "q", "rater": "i", "left": "i", "right": "i",
@@ -81,10 +81,20 @@ class ChangeBuilder:
     def change(self) -> Change:
         """Everything so far; what came and went meanwhile is in neither part."""
         columns = columns_of({name: column.tobytes() for name, column in self._columns.items()})
-        gone = np.array(sorted(self.removed), dtype=np.int64)
-        stays = ~np.isin(columns["id"], gone)
-        before = gone[~np.isin(gone, columns["id"])]
-        return Change({name: column[stays] for name, column in columns.items()}, before)
+        return _net(columns, np.array(sorted(self.removed), dtype=np.int64))
+
+
+def merged(changes: list[Change]) -> Change:
+    """Several changes, in their order, as one; what came and went meanwhile is in neither part."""
+    removed = np.concatenate([np.empty(0, np.int64), *(change.removed for change in changes)])
+    return _net(joined(change.added for change in changes), np.sort(removed), changes[-1].last_id)
+
+
+def _net(added: ColumnArrays, removed: NDArray[np.int64], last_id: int = 0) -> Change:
+    """What stays of both, without what came and went meanwhile."""
+    stays, before = ~np.isin(added["id"], removed), ~np.isin(removed, added["id"])
+    kept = {name: column[stays] for name, column in added.items()}
+    return Change(kept, removed[before], last_id)
 
 
 _USUAL: Mapping[str, Any] = {
@@ -106,7 +116,7 @@ def joined(parts: Iterable[ColumnArrays]) -> ColumnArrays:
 
 #: Rows after the last chunk are read one by one at a start, so a chunk is written for so many.
 CHUNK_ROWS = 1 << 16
-# With more dead rows than this share, all chunks are written anew.
+# With more dead rows than this share, all chunks are rewritten.
 _MOST_DEAD = 0.25
 
 
@@ -134,7 +144,7 @@ def load(db: sqlite3.Connection) -> ColumnArrays:
         if zlib.crc32(data) != crc:
             raise StoreError(
                 f"the columns of comparisons {first} to {last_id} are damaged in the store; "
-                "'bbq store vacuum' writes them anew from the rows"
+                "'bbq store vacuum' rewrites them from the rows"
             )
         parts.append(_unpacked(data, n))
         last = last_id
@@ -177,7 +187,7 @@ def write_due(db: sqlite3.Connection, change: Change, first_id: int) -> None:
 
 
 def rewrite(db: sqlite3.Connection) -> None:
-    """All chunks anew, from the rows."""
+    """Write all chunks again, from the rows."""
     db.execute("DELETE FROM chunk")
     db.execute("DELETE FROM removed")
     rows = db.execute(_ROWS, (0, 2**62))
@@ -211,15 +221,3 @@ def note_removed(db: sqlite3.Connection, ids: Iterable[int]) -> None:
     (covered,) = db.execute(_COVERED).fetchone()
     dead = [(i,) for i in ids if i <= covered]
     db.executemany("INSERT OR IGNORE INTO removed VALUES (?)", dead)
-
-
-def merged(changes: list[Change]) -> Change:
-    """Several changes, in their order, as one; what came and went meanwhile is in neither part."""
-    if len(changes) == 1:
-        return changes[0]
-    added = joined(change.added for change in changes)
-    removed = np.concatenate([np.empty(0, np.int64), *(change.removed for change in changes)])
-    stays = ~np.isin(added["id"], removed)
-    before = np.sort(removed[~np.isin(removed, added["id"])])
-    kept = {name: column[stays] for name, column in added.items()}
-    return Change(kept, before, changes[-1].last_id)

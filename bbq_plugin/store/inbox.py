@@ -22,7 +22,6 @@ class ReceivedEvent(NamedTuple):
     """An event that waits to be read."""
 
     id: int
-    at: float
     body: bytes
 
 
@@ -69,20 +68,16 @@ class Inbox:
 
 def waiting_events(store: Store, most: int) -> list[ReceivedEvent]:
     """The oldest events that wait to be read."""
-    sql = "SELECT id, at, body FROM event WHERE reason IS NULL ORDER BY id LIMIT ?"
+    sql = "SELECT id, body FROM event WHERE reason IS NULL ORDER BY id LIMIT ?"
     return [ReceivedEvent(*row) for row in store.rows(sql, (most,))]
 
 
-def remove_events(transaction: Transaction, ids: Iterable[int]) -> None:
-    """Forget events whose answers are in."""
-    transaction.db.executemany("DELETE FROM event WHERE id = ?", [(own,) for own in ids])
-
-
-def refuse_events(transaction: Transaction, reasons: Mapping[int, str]) -> None:
-    """Keep events apart that cannot be read, each with the reason."""
-    transaction.db.executemany(
-        "UPDATE event SET reason = ? WHERE id = ?", [(why, own) for own, why in reasons.items()]
-    )
+def settle_events(transaction: Transaction, ids: Iterable[int], refused: Mapping[int, str]) -> None:
+    """Forget events whose answers are in; keep those that were refused, with the reason."""
+    done = [(own,) for own in ids if own not in refused]
+    transaction.db.executemany("DELETE FROM event WHERE id = ?", done)
+    reasons = [(why, own) for own, why in refused.items()]
+    transaction.db.executemany("UPDATE event SET reason = ? WHERE id = ?", reasons)
 
 
 def retry_refused(store: Store) -> int:

@@ -79,7 +79,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 def holder(store: str) -> Holder | None:
-    """Who writes this store now, if anybody does."""
+    """Which process writes this store now, if one does."""
     path = Path(f"{store}.lock")
     try:
         with path.open("rb") as file:

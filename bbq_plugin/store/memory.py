@@ -52,13 +52,13 @@ _SET_ASIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What an undo would put back."""
+    """The writes that an undo would take back."""
 
     #: How many writes of each kind.
     kinds: Mapping[str, int] = field(default_factory=dict)
-    #: Names these writes, so that no more is put back than was looked at.
+    #: Names these writes, so that no more is undone than the user has seen.
     mark: str = ""
-    #: Everything was put back by hand since anything was last carried out by hand.
+    #: All writes were undone by hand since a plan was last applied by hand.
     held: bool = False
 
     @property
@@ -150,7 +150,7 @@ class Memory:
 
     def last_id(self) -> int:
         """What comes into the store from now on has a higher id."""
-        return int(self.store.rows("SELECT value FROM counter WHERE name = 'last_id'")[0][0])
+        return self.store.last_id()
 
     def cancelled_by_push(self) -> frozenset[int]:
         """The tool's ids of answers that were cancelled by us."""
@@ -233,14 +233,14 @@ class Memory:
 
     @property
     def held(self) -> bool:
-        """Whether nothing is to be written without asking, since somebody has put everything back.
+        """Whether nothing is written automatically, because the user has undone everything.
 
-        A server that goes on by itself, or is started again, would write the same once more.
+        Otherwise a server that is running, or started again, would write the same once more.
         """
         return _is_held(self.store, self.id)
 
     def hold(self, on: bool) -> None:  # noqa: FBT001 (the value itself)
-        """Begin or end that; what is carried out by hand ends it."""
+        """Begin or end that; a plan that is applied by hand ends it."""
         if on != self.held:
             self.store.keep_note(_hold_note(self.id), "true" if on else "false")
 
@@ -302,7 +302,7 @@ def cancelled_by_push(store: Store) -> list[tuple[int, int, int]]:
 
 
 def standing(store: Store, tool: str, project: int) -> Standing:
-    """How much there is to put back, by the store alone: no server is asked."""
+    """How much there is to undo, by the store alone: no server is asked."""
     known = store.rows("SELECT id FROM remote WHERE tool = ? AND project = ?", (tool, project))
     if not known:
         return Standing()

@@ -195,7 +195,7 @@ CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 
 M007_TOLD_TASKS = """
 -- Tasks that events have told of and no page of a pull: few, where answers are many. A pull
--- asks for them, since nobody else would notice that they were deleted.
+-- asks for them, since nothing else would tell that they were deleted.
 CREATE TABLE told_task (
     project INTEGER NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (project, task)
 ) STRICT, WITHOUT ROWID;
@@ -298,7 +298,7 @@ def _connected(path: str, *, writable: bool) -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     file = Path(path)
     if writable and not file.exists():
-        # Answers may be confidential: nobody else reads what nobody was given.
+        # Answers may be confidential: only the owner of the file reads it.
         file.touch(mode=0o600)
     mode = "rw" if writable else "ro"
     uri = f"{file.absolute().as_uri()}?mode={mode}"
@@ -346,7 +346,7 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
         f"PRAGMA user_version = {VERSION};"
     )
     if version < _COLUMNS_SINCE:
-        from bbq_plugin.store import columns  # noqa: PLC0415 (whoever only looks needs no arrays)
+        from bbq_plugin.store import columns  # noqa: PLC0415 (bbq status needs no arrays)
 
         columns.rewrite(connection)
     connection.execute("COMMIT")

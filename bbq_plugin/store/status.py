@@ -97,18 +97,8 @@ def _fit_dict(note: FitNote | None) -> dict[str, Any] | None:
 
 
 def _source_dict(entry: SourceEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "status": entry.status,
-        "reason": entry.reason,
-        "at": iso(entry.at),
-        "adapter": entry.adapter,
-        "options": dict(entry.options),
-        "offset": entry.offset,
-        "sha256": entry.sha256,
-        "n_rows": entry.n_rows,
-        "n_skipped": entry.n_skipped,
-        "skipped": dict(entry.skipped),
-        "notes": list(entry.notes),
-    }
+    shown = (
+        "name", "kind", "status", "reason", "at", "adapter", "options", "offset", "sha256",
+        "n_rows", "n_skipped", "skipped", "notes",
+    )  # fmt: skip
+    return {name: getattr(entry, name) for name in shown} | {"at": iso(entry.at)}

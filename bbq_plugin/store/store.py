@@ -9,8 +9,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store import check, columns, sources
+from bbq_plugin.store import columns, sources
 from bbq_plugin.store.codebook import Codebook
 from bbq_plugin.store.lock import WriterLock
 from bbq_plugin.store.schema import MEMORY, check_folder, connect, explained
@@ -24,9 +26,29 @@ if TYPE_CHECKING:
     from bbq_plugin.store.columns import Change, ColumnArrays
     from bbq_plugin.store.sources import Counts, SourceEntry
 
-__all__ = [
-    "Store",
-]
+# How many comparisons break a promise.
+_CHECKS = {
+    "comparisons name an item that is not there": (
+        "SELECT count(*) FROM comparison WHERE left NOT IN (SELECT id FROM item) "
+        "OR right NOT IN (SELECT id FROM item)"
+    ),
+    "comparisons name a rater who is not there": (
+        "SELECT count(*) FROM comparison WHERE rater IS NOT NULL "
+        "AND rater NOT IN (SELECT id FROM rater)"
+    ),
+    "comparisons have no source": (
+        "SELECT count(*) FROM comparison WHERE source NOT IN (SELECT id FROM source)"
+    ),
+    "comparisons are of an item with itself": "SELECT count(*) FROM comparison WHERE left = right",
+    "comparisons more or less than the store's own count": (
+        "SELECT abs((SELECT count(*) FROM comparison) - value) FROM counter "
+        "WHERE name = 'n_comparisons'"
+    ),
+    "comparisons have an id that is yet to be given": (
+        "SELECT count(*) FROM comparison WHERE id > "
+        "(SELECT value FROM counter WHERE name = 'last_id')"
+    ),
+}
 
 
 class Store:
@@ -121,7 +143,7 @@ class Store:
     ) -> tuple[Change, Tally]:
         """Add answers, each under its key; newer replaces older. Durable on return.
 
-        `by_key`: a key names one answer, whoever gave it.
+        `by_key`: a key names one answer, not one of each rater.
         """
         with self.transaction() as transaction:
             tally = transaction.add(records, kind, name, self.clock(), by_key=by_key)
@@ -160,7 +182,7 @@ class Store:
             self.db.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (name, value))
 
     def vacuum(self) -> None:
-        """Write the columns anew from the rows, and give free space back."""
+        """Rewrite the columns from the rows, and give free space back."""
         with self._mutex, self._explained():
             self.db.execute("BEGIN IMMEDIATE")
             columns.rewrite(self.db)
@@ -187,9 +209,8 @@ class Store:
 
     def saved_fit(self) -> tuple[float, bytes] | None:
         """When the last fit was made, and what was kept of it."""
-        with self._mutex, self._explained():
-            found = self.db.execute("SELECT at, data FROM fit").fetchone()
-            return None if found is None else (float(found[0]), bytes(found[1]))
+        found: list[tuple[float, bytes]] = self.rows("SELECT at, data FROM fit")
+        return found[0] if found else None
 
     def note(self, name: str) -> str | None:
         """The text that was last kept under a name."""
@@ -198,9 +219,7 @@ class Store:
 
     def last_id(self) -> int:
         """The number of its state: another after every change."""
-        with self._mutex, self._explained():
-            found = self.db.execute("SELECT value FROM counter WHERE name = 'last_id'").fetchone()
-            return int(found[0])
+        return int(self.rows("SELECT value FROM counter WHERE name = 'last_id'")[0][0])
 
     def counts(self) -> Counts:
         """How much there is."""
@@ -208,7 +227,7 @@ class Store:
             return sources.counts(self.db)
 
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """What a question of one's own finds, in no transaction that is still open."""
+        """What a statement of this room finds."""
         with self._mutex, self._explained():
             return self.db.execute(sql, values).fetchall()
 
@@ -218,7 +237,7 @@ class Store:
             # One moment for all questions: a writer may go on meanwhile.
             self.db.execute("BEGIN")
             try:
-                return check.problems(self.db)
+                return _problems(self.db)
             finally:
                 self.db.execute("ROLLBACK")
 
@@ -228,3 +247,31 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise explained(error, self.path) from error
+
+
+def _problems(db: sqlite3.Connection) -> list[str]:
+    """What is wrong: SQLite's own check, and what this project promises beyond it."""
+    found = [text for (text,) in db.execute("PRAGMA integrity_check") if text != "ok"]
+    if found:
+        return found
+    for what, sql in _CHECKS.items():
+        (n,) = db.execute(sql).fetchone()
+        if n:
+            found.append(f"{n:,} {what}")
+    return found + _column_problems(db)
+
+
+def _column_problems(db: sqlite3.Connection) -> list[str]:
+    """Whether the columns say what the rows say."""
+    try:
+        packed = columns.load(db)
+    except StoreError as error:
+        return [str(error)]
+    rows = columns.rows_between(db, 0)
+    same = packed["id"].size == rows["id"].size and all(
+        np.array_equal(packed[name], rows[name], equal_nan=name in ("time_s", "at"))
+        for name in rows
+    )
+    if same:
+        return []
+    return ["the columns and the rows differ; 'bbq store vacuum' rewrites the columns"]

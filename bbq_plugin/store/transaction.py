@@ -189,7 +189,7 @@ class Transaction:
     ) -> Tally:
         """Put the records of one source in.
 
-        `by_key`: a key names one answer, whoever gave it. `wholes`: take back what a full
+        `by_key`: a key names one answer, not one of each rater. `wholes`: take back what a full
         export no longer holds.
         """
         covered: list[FullExport] = []
@@ -233,26 +233,16 @@ class Transaction:
 
     def retract_unheld(self, source: int, held: array[int]) -> int:
         """Take back what came from this source before and is no longer in it."""
-        before = [
-            id_
-            for first, last in self.db.execute(
-                "SELECT first_id, last_id FROM ledger WHERE source = ? AND first_id <= last_id",
-                (source,),
-            ).fetchall()
-            for (id_,) in self.db.execute(
-                "SELECT id FROM comparison WHERE id BETWEEN ? AND ? AND source = ?",
-                (first, last, source),
-            )
-        ]
-        before += [
-            id_
-            for (id_,) in self.db.execute(
-                "SELECT a.id FROM adopted a JOIN comparison c ON c.id = a.id "
-                "WHERE a.source = ? AND c.source = ?",
-                (source, source),
-            )
-        ]
-        gone = _others(before, held)
+        # A cross join keeps its order: the readings of a source are few.
+        before = self.db.execute(
+            "SELECT c.id FROM ledger l CROSS JOIN comparison c "
+            "ON c.id BETWEEN l.first_id AND l.last_id WHERE l.source = :source "
+            "AND c.source = :source UNION "
+            "SELECT c.id FROM adopted a CROSS JOIN comparison c ON c.id = a.id "
+            "WHERE a.source = :source AND c.source = :source",
+            {"source": source},
+        )
+        gone = _others([id_ for (id_,) in before], held)
         delete_rows(self.db, self.changes, gone)
         return len(gone)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Record = Comparison | Skipped
 
-#: Stands in `retracted` for a time of creation that nobody gave.
+#: Stands in `retracted` for a time of creation that is not known.
 ANY_TIME = -1e300
 
 # Keys that are looked up at once.
@@ -250,7 +250,7 @@ class Writer:
             else:
                 self._answer(record, known)
         self.names.write(self.db)
-        self._carry_out(known)
+        self._apply(known)
 
     def finish(self) -> None:
         """Write the rest, and take out the pairs that the slates no longer have."""
@@ -266,7 +266,7 @@ class Writer:
             known = Revision(self.db, some)
             for row in some:
                 self._put(row, known)
-            self._carry_out(known)
+            self._apply(known)
 
     def note_inserted(self, columns: ColumnArrays) -> None:
         """Count answers that are in the table by now."""
@@ -368,7 +368,7 @@ class Writer:
 
     # -- tables
 
-    def _carry_out(self, known: Revision) -> None:
+    def _apply(self, known: Revision) -> None:
         # First out, then in: what is replaced has the same key.
         self.delete(known.dead)
         insert_rows(self.db, self._changes, known.fresh.values())

@@ -218,4 +218,4 @@ def test_export_writes_what_this_project_reads_back(tmp_path: Path) -> None:
 def test_a_misspelt_part_of_the_command_is_recognised(tmp_path: Path) -> None:
     result = run("store", "chek", "--store", tmp_path / "a.db")
     assert result.exit_code == 2
-    assert "Did you mean 'check'?" in result.stderr
+    assert "did you mean 'check'?" in result.stderr

@@ -15,7 +15,7 @@ from bbq_plugin.data.actions import Action
 from bbq_plugin.data.records import TaskRef, TaskState
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import Store, columns, memory, read_store
-from bbq_plugin.store.inbox import Inbox, refuse_events
+from bbq_plugin.store.inbox import Inbox, settle_events
 from bbq_plugin.store.read import records_of
 from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from tests.store.answers import answer
@@ -148,7 +148,7 @@ def new_store(path: Path) -> None:
             inbox.put(b'{"action":"%s"}' % letter.encode()).result()
         inbox.close()
         with store.transaction() as transaction:
-            refuse_events(transaction, {2: "no project"})
+            settle_events(transaction, (), {2: "no project"})
 
 
 def content(path: Path) -> dict[str, list[tuple[Any, ...]]]:

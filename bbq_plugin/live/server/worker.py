@@ -134,7 +134,7 @@ class Worker:
     ) -> tuple[list[tuple[int, ParsedEvent]], dict[int, str]]:
         news, refused = [], {}
         given = self._given()
-        for own, _, body in waiting:
+        for own, body in waiting:
             try:
                 one = self.reader(body, given)
                 self._check_project(one)
@@ -172,8 +172,7 @@ class Worker:
                         transaction, self.reader, found, "webhook", self.tool, store.clock(),
                         adapter=self.tool, on_partial=self._on_partial,
                     )  # fmt: skip
-                inbox.remove_events(transaction, [own for own in ids if own not in refused])
-                inbox.refuse_events(transaction, reasons)
+                inbox.settle_events(transaction, ids, reasons)
             self.engine.apply(transaction.change)
         for reason in dict.fromkeys(reasons.values()):
             self._problems.log("event_refused", reason=reason)
