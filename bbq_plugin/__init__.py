@@ -16,7 +16,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bbq_plugin import errors
-    from bbq_plugin.analysis import compare, leaderboard, next_pairs, rater_report
+    from bbq_plugin.analysis import leaderboard, next_pairs, rater_report
+    from bbq_plugin.analysis.compare import compare
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.files import read, read_by
     from bbq_plugin.data.rankings import break_choice, break_ranking
@@ -72,7 +73,7 @@ _HOME = {
     "Update": "live.updates",
     "break_choice": "data.rankings",
     "break_ranking": "data.rankings",
-    "compare": "analysis",
+    "compare": "analysis.compare",
     "fit": "model",
     "leaderboard": "analysis",
     "next_pairs": "analysis",

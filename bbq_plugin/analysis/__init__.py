@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from bbq_plugin.analysis.analysis import Analysis, Limits
-from bbq_plugin.analysis.compare import Difference, compare
 from bbq_plugin.analysis.leaderboard import ItemRow, Leaderboard, leaderboard
 from bbq_plugin.analysis.next_pairs import NextPairs, PairRow, next_pairs, prediction_scores
 from bbq_plugin.analysis.raters import RaterReport, RaterRow, rater_report
-from bbq_plugin.analysis.stability import Stability, StabilityRow, stability
 from bbq_plugin.analysis.stopping import HeadToHead, Stopping, stopping
 from bbq_plugin.analysis.uncertainty import Uncertainty, uncertainty
 
 __all__ = [
     "Analysis",
-    "Difference",
     "HeadToHead",
     "ItemRow",
     "Leaderboard",
@@ -22,16 +19,12 @@ __all__ = [
     "PairRow",
     "RaterReport",
     "RaterRow",
-    "Stability",
-    "StabilityRow",
     "Stopping",
     "Uncertainty",
-    "compare",
     "leaderboard",
     "next_pairs",
     "prediction_scores",
     "rater_report",
-    "stability",
     "stopping",
     "uncertainty",
 ]

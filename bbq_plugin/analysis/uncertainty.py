@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.fit import LARGEST_COVARIANCE
-from bbq_plugin.model.sampling import whole_weights
 
 __all__ = [
     "Intervals",
@@ -148,6 +147,8 @@ def uncertainty(
     if intervals == "auto":
         intervals = "laplace"
         if len(fit.items) > LARGEST_COVARIANCE:
+            from bbq_plugin.model.sampling import whole_weights  # noqa: PLC0415 (for few fits)
+
             intervals = "posterior" if whole_weights(fit.data.triples) else "bootstrap"
     if intervals == "laplace":
         mean, covariance = fit.laplace.mean, fit.laplace.covariance

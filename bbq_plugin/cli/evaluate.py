@@ -61,7 +61,7 @@ def evaluate(
         fitting.fitted(data, model, None if model in ("crowd-bt", "bbq-signed") else priors)
         for model in dict.fromkeys(models)
     ]
-    from bbq_plugin.analysis import stability
+    from bbq_plugin.analysis.stability import stability
 
     with _progress(resamples * len(fits)) as advance:
         found = stability(fits, resamples, source.seed, advance=advance)

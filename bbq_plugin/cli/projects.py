@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli import options as fitting
-from bbq_plugin.cli.inputs import merged
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import (
     CONFIG_FILE,
@@ -109,6 +108,8 @@ def naming_options(command: _Command) -> _Command:
         options: dict[str, Any],
         **rest: Any,
     ) -> Any:
+        from bbq_plugin.cli.inputs import merged
+
         return command(naming=merged(options, {"items": items, "labels": labels}), **rest)
 
     return together(*_NAMING)(wrapped)  # type: ignore[return-value] # click calls it by keyword

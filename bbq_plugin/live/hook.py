@@ -9,41 +9,37 @@ import os
 import threading
 import time
 from contextvars import ContextVar
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
+
+import msgspec
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.events import cancelled_by_push, reader_of
+from bbq_plugin.live.events import cancelled_by_push, reader_of, take
 from bbq_plugin.live.excluded import excluded_in, keep_verdicts
 from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.live.updates import Update, update_between
-from bbq_plugin.live.votes import (
-    AnyRequest,
-    Retraction,
-    ToolEvent,
-    Vote,
-    checked_vote,
-    key_text,
-    write_requests,
-)
+from bbq_plugin.live.votes import checked_vote, key_text
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.columns import merged
-from bbq_plugin.store.commits import GroupCommit
+from bbq_plugin.store.commits import GroupCommit, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport
     from bbq_plugin.data.records import Outcome
     from bbq_plugin.model import Fit, Priors
     from bbq_plugin.model.fit import Model
-    from bbq_plugin.protocols import Adapter
+    from bbq_plugin.protocols import Adapter, EventReader, ParsedEvent
     from bbq_plugin.store import Change
+    from bbq_plugin.store.transaction import Transaction
 
 __all__ = ["AsyncHook", "Hook", "HookOptions"]
 
@@ -128,7 +124,7 @@ class Hook:
         self._fitting.start(due=self._n_stored > 0)
         self._commits: GroupCommit[AnyRequest] = GroupCommit(
             self._engine.store,
-            lambda transaction, requests: write_requests(transaction, requests, clock()),
+            lambda transaction, requests: _write(transaction, requests, clock()),
             on_commit=self._take,
             closed="this hook is closed; open another one",
             name="bbq-hook-commits",
@@ -494,3 +490,80 @@ async def _told(
     result = callback(update)
     if isawaitable(result):
         await result
+
+
+# -- what the thread that writes is asked for
+
+
+@dataclass(eq=False)
+class Vote(Request[str]):
+    """One answer. `later`: whatever is there under its key is older, whatever the clock says."""
+
+    record: Comparison
+    later: bool
+
+
+@dataclass(eq=False)
+class Retraction(Request[bool]):
+    """Take one answer back; whether it was there."""
+
+    key: str
+
+
+@dataclass(eq=False)
+class ToolEvent(Request[int]):
+    """What an adapter made of one event; how many answers came, changed or went."""
+
+    event: ParsedEvent
+    reader: EventReader
+    adapter: str
+
+
+AnyRequest = Vote | Retraction | ToolEvent
+
+
+def _write(transaction: Transaction, requests: Sequence[AnyRequest], at: float) -> list[object]:
+    """Store what callers of a hook have asked for, in their order; the result of each."""
+    results: list[object] = []
+    for run in _runs(requests):
+        first = run[0]
+        if isinstance(first, Retraction):
+            results.append(transaction.retract([first.key])[0] > 0)
+        elif isinstance(first, ToolEvent):
+            own = first.adapter
+            tally = take(transaction, first.reader, [first.event], "hook", own, at, adapter=own)
+            results.append(tally.n_new + tally.n_changed + tally.n_retracted)
+        else:
+            votes = [request for request in run if isinstance(request, Vote)]
+            transaction.add([_dated(transaction, vote) for vote in votes], "hook", "", at)
+            results += [vote.record.key for vote in votes]
+    return results
+
+
+def _dated(transaction: Transaction, vote: Vote) -> Comparison:
+    """The record; a later one never has the earlier time, even if the clock was set back."""
+    record = vote.record
+    last = transaction.newest(record.key) if vote.later else None
+    if last is None or record.at is None or last <= record.at:
+        return record
+    return msgspec.structs.replace(record, at=last)
+
+
+def _runs(requests: Iterable[AnyRequest]) -> Iterator[list[AnyRequest]]:
+    """In their order; votes under different keys are written together."""
+    run: list[AnyRequest] = []
+    keys: set[str] = set()
+    for request in requests:
+        if isinstance(request, Vote) and request.record.key not in keys:
+            run.append(request)
+            keys.add(request.record.key)
+            continue
+        if run:
+            yield run
+        run, keys = [], set()
+        if isinstance(request, Vote):
+            run, keys = [request], {request.record.key}
+        else:
+            yield [request]
+    if run:
+        yield run

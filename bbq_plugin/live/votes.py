@@ -1,9 +1,8 @@
-"""What a program asks the hook to store: checked while the caller can still correct it."""
+"""Answers that a program gives: checked while the caller can still correct them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,28 +11,12 @@ import msgspec
 from bbq_plugin.data.coding import RaterCodes, RawCodes, coded
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError
-from bbq_plugin.live.events import take
-from bbq_plugin.store.commits import Request
 from bbq_plugin.store.upsert import checked_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from bbq_plugin.protocols import EventReader, ParsedEvent
-    from bbq_plugin.store.transaction import Transaction
-
-__all__ = [
-    "AnyRequest",
-    "Retraction",
-    "ToolEvent",
-    "Vote",
-    "checked_answer",
-    "checked_vote",
-    "key_text",
-    "seconds",
-    "tag_texts",
-    "write_requests",
-]
+__all__ = ["checked_answer", "checked_vote", "key_text"]
 
 
 def checked_answer(answer: object) -> Comparison:
@@ -112,79 +95,3 @@ def checked_vote(answer: Comparison, now: float) -> Comparison:
         time_s=None if answer.time_s is None else seconds(answer.time_s, "time_s", least=0.0),
         tags=None if answer.tags is None else tag_texts(answer.tags),
     )
-
-
-@dataclass(eq=False)
-class Vote(Request[str]):
-    """One answer. `later`: whatever is there under its key is older, whatever the clock says."""
-
-    record: Comparison
-    later: bool
-
-
-@dataclass(eq=False)
-class Retraction(Request[bool]):
-    """Take one answer back; whether it was there."""
-
-    key: str
-
-
-@dataclass(eq=False)
-class ToolEvent(Request[int]):
-    """What an adapter made of one event; how many answers came, changed or went."""
-
-    event: ParsedEvent
-    reader: EventReader
-    adapter: str
-
-
-AnyRequest = Vote | Retraction | ToolEvent
-
-
-def write_requests(
-    transaction: Transaction, requests: Sequence[AnyRequest], at: float
-) -> list[object]:
-    """Store what callers of a hook have asked for, in their order; the result of each."""
-    results: list[object] = []
-    for run in _runs(requests):
-        first = run[0]
-        if isinstance(first, Retraction):
-            results.append(transaction.retract([first.key])[0] > 0)
-        elif isinstance(first, ToolEvent):
-            own = first.adapter
-            tally = take(transaction, first.reader, [first.event], "hook", own, at, adapter=own)
-            results.append(tally.n_new + tally.n_changed + tally.n_retracted)
-        else:
-            votes = [request for request in run if isinstance(request, Vote)]
-            transaction.add([_dated(transaction, vote) for vote in votes], "hook", "", at)
-            results += [vote.record.key for vote in votes]
-    return results
-
-
-def _dated(transaction: Transaction, vote: Vote) -> Comparison:
-    """The record; a later one never has the earlier time, even if the clock was set back."""
-    record = vote.record
-    last = transaction.newest(record.key) if vote.later else None
-    if last is None or record.at is None or last <= record.at:
-        return record
-    return msgspec.structs.replace(record, at=last)
-
-
-def _runs(requests: Iterable[AnyRequest]) -> Iterator[list[AnyRequest]]:
-    """In their order; votes under different keys are written together."""
-    run: list[AnyRequest] = []
-    keys: set[str] = set()
-    for request in requests:
-        if isinstance(request, Vote) and request.record.key not in keys:
-            run.append(request)
-            keys.add(request.record.key)
-            continue
-        if run:
-            yield run
-        run, keys = [], set()
-        if isinstance(request, Vote):
-            run, keys = [request], {request.record.key}
-        else:
-            yield [request]
-    if run:
-        yield run

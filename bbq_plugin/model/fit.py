@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -26,9 +26,11 @@ from bbq_plugin.model.objectives import (
 )
 from bbq_plugin.model.population import Population
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
-from bbq_plugin.model.sampling import Draws, gibbs, metropolis, whole_weights
 from bbq_plugin.model.signed import SignedModel
 from bbq_plugin.model.solvers import Laplace, Optimum
+
+if TYPE_CHECKING:
+    from bbq_plugin.model.sampling import Draws
 
 __all__ = [
     "LARGEST_COVARIANCE",
@@ -297,6 +299,12 @@ class Fit:
         priors Metropolis draws the population's parameters too. ``keep_quality=False`` saves the
         memory of draws x raters.
         """
+        from bbq_plugin.model.sampling import (  # noqa: PLC0415 (few fits are sampled)
+            gibbs,
+            metropolis,
+            whole_weights,
+        )
+
         if n < 8:
             raise UsageError(f"sample(n={n}): at least 8 draws, else nothing can be said of mixing")
         priors = self.given_priors("sample() (intervals='posterior')", _OTHER_INTERVALS)

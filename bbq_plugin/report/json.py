@@ -15,7 +15,8 @@ from bbq_plugin.errors import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bbq_plugin.analysis import Analysis, NextPairs, RaterReport, Stability
+    from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
+    from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         PairRow,
         RaterReport,
         RaterRow,
-        Stability,
     )
+    from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.actions import Action
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit

@@ -32,7 +32,7 @@ from bbq_plugin.data.actions import ASKABLE
 from bbq_plugin.errors import SettingsError, UsageError
 from bbq_plugin.live.ingest import Exports
 from bbq_plugin.live.log import LogFormat
-from bbq_plugin.live.watch.notifier import NotifierChoice
+from bbq_plugin.live.watch.arrivals import NotifierChoice
 from bbq_plugin.model import Priors, SignedPriors
 from bbq_plugin.model.fit import Model, Solver
 

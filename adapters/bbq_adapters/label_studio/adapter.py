@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from bbq_adapters.label_studio import files
-from bbq_adapters.label_studio.answers import TaskReading
 from bbq_adapters.label_studio.files import (
     BOM,
     flat_tasks,
@@ -22,7 +21,6 @@ from bbq_adapters.label_studio.files import (
     objects,
 )
 from bbq_adapters.label_studio.keys import project_prefix
-from bbq_adapters.label_studio.question import find_question
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import (
     BothBad,
@@ -320,6 +318,10 @@ def _records(
     covered: dict[str, float] | None,
 ) -> Iterator[Record]:
     """The records, and at the end which projects the file holds all of, as of when."""
+    # Files of other tools are only looked at: what reads tasks is loaded for those of this one.
+    from bbq_adapters.label_studio.answers import TaskReading  # noqa: PLC0415
+    from bbq_adapters.label_studio.question import find_question  # noqa: PLC0415
+
     held, sample = _first(tasks)
     reading = TaskReading(find_question(sample, options, name), options, name)
     for task in chain(held, tasks):

@@ -17,8 +17,7 @@ from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import ReadingOptions
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.outputs import Outputs, analysed, output_key
-from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Waits, Wakeup
-from bbq_plugin.live.watch.notifier import Polling, chosen
+from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

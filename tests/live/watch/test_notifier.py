@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bbq_plugin.live.watch.notifier import chosen, file_system
+from bbq_plugin.live.watch.arrivals import chosen, file_system
 from tests.waiting import HANG_S
 
 MOUNTS = """\
@@ -63,7 +63,7 @@ from pathlib import Path
 Path("/proc/sys/user/max_inotify_instances").write_text("0")
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.watch.arrivals import Arrivals, Waits
-from bbq_plugin.live.watch.notifier import chosen
+from bbq_plugin.live.watch.arrivals import chosen
 folder, choice = Path(sys.argv[1]), sys.argv[2]
 arrivals = Arrivals(
     folder,
