@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-_ENTRIES = (
-    "SELECT id, kind, target, reason, before, after, ref, state, at FROM journal "
-    "WHERE remote = ? AND state IN ('begun', 'done', 'undoing') ORDER BY id"
-)
+# Of writes that were made, or may have been.
+_STANDING = "state IN ('begun', 'done', 'undoing')"
 
 
 # A cross join keeps its order: projects are few, and a plan that begins with the tasks goes
@@ -187,39 +185,28 @@ class Memory:
         `gone`: tasks that exist no more, each with the keys under it that are newer than that.
         """
         db = transaction.db
-        db.executemany(
-            "DELETE FROM told_task WHERE project = ? AND task = ?",
-            [(self.project, task.number) for task in (*(t.task for t in tasks), *gone)],
-        )
-        db.executemany(
-            "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    self.id,
-                    t.task.number,
-                    t.stamp,
-                    t.n_answers,
-                    t.n_cancelled,
-                    _encode(t.keys).decode(),
-                )
-                for t in tasks
-            ],
-        )
+        for task in gone:
+            forget_task(transaction, task)
         db.executemany(
             "DELETE FROM remote_task WHERE remote = ? AND task = ?",
             [(self.id, task.number) for task in gone],
         )
-        db.executemany("DELETE FROM task_answer WHERE task = ?", [(task.name,) for task in gone])
+        db.executemany(
+            "DELETE FROM told_task WHERE project = ? AND task = ?", [one.task[1:] for one in tasks]
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (self.id, one.task.number, one.stamp, one.n_answers, one.n_cancelled,
+                 _encode(one.keys).decode())
+                for one in tasks
+            ],
+        )  # fmt: skip
         # A new task with the same id: for the next pull.
-        newer = [(task, key) for task, keys in gone.items() for key in keys]
-        db.executemany(
-            "INSERT INTO task_answer VALUES (?, ?)",
-            [(task.name, key) for task, key in newer],
-        )
-        db.executemany(
-            "INSERT OR IGNORE INTO told_task VALUES (?, ?)",
-            [(self.project, task.number) for task, _ in newer],
-        )
+        for task, keys in gone.items():
+            if keys:
+                add_task_answers(transaction, [(task.name, key) for key in keys])
+                add_task(transaction, task)
         db.execute(
             "UPDATE remote SET state = ?, at = ? WHERE id = ?",
             (_encode(state).decode(), self.store.clock(), self.id),
@@ -229,7 +216,11 @@ class Memory:
 
     def entries(self) -> list[JournalEntry]:
         """Writes that stand or may stand, oldest first."""
-        return [_entry(row) for row in self._all(_ENTRIES)]
+        sql = (
+            "SELECT id, kind, target, reason, before, after, ref, state, at FROM journal "  # noqa: S608
+            f"WHERE remote = ? AND {_STANDING} ORDER BY id"
+        )
+        return [_entry(row) for row in self._all(sql)]
 
     @property
     def held(self) -> bool:
@@ -296,8 +287,8 @@ def servers(store: Store) -> list[tuple[str, dict[str, Any]]]:
 def cancelled_by_push(store: Store) -> list[tuple[int, int, int]]:
     """Answers that were marked as cancelled from here: remote, project, and the tool's own id."""
     return store.rows(
-        "SELECT r.id, r.project, j.ref FROM journal j JOIN remote r ON r.id = j.remote "
-        "WHERE j.kind = 'cancel' AND j.state IN ('begun', 'done', 'undoing')"
+        "SELECT r.id, r.project, j.ref FROM journal j JOIN remote r ON r.id = j.remote "  # noqa: S608
+        f"WHERE kind = 'cancel' AND j.{_STANDING}"
     )
 
 
@@ -308,8 +299,8 @@ def standing(store: Store, tool: str, project: int) -> Standing:
         return Standing()
     ((remote,),) = known
     found = store.rows(
-        "SELECT kind, count(*), max(id) FROM journal "
-        "WHERE remote = ? AND state IN ('begun', 'done', 'undoing') GROUP BY kind ORDER BY kind",
+        "SELECT kind, count(*), max(id) FROM journal "  # noqa: S608
+        f"WHERE remote = ? AND {_STANDING} GROUP BY kind ORDER BY kind",
         (remote,),
     )
     kinds = {kind: n for kind, n, _ in found}
