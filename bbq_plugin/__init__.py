@@ -57,31 +57,21 @@ __all__ = [
     "simulate",
 ]
 
-_HOME = {
-    "AsyncHook": "live.hook",
-    "BBQError": "errors",
-    "Comparison": "data.records",
-    "Comparisons": "data.dataset",
-    "Engine": "live.engine",
-    "Fit": "model",
-    "Hook": "live.hook",
-    "Note": "data.records",
-    "Priors": "model",
-    "SignedPriors": "model",
-    "Skipped": "data.records",
-    "Source": "data.records",
-    "Update": "live.updates",
-    "break_choice": "data.rankings",
-    "break_ranking": "data.rankings",
-    "compare": "analysis.compare",
-    "fit": "model",
-    "leaderboard": "analysis",
-    "next_pairs": "analysis",
-    "rater_report": "analysis",
-    "read": "data.files",
-    "read_by": "data.files",
-    "simulate": "simulation",
+_MODULES = {
+    "analysis": ("leaderboard", "next_pairs", "rater_report"),
+    "analysis.compare": ("compare",),
+    "data.dataset": ("Comparisons",),
+    "data.files": ("read", "read_by"),
+    "data.rankings": ("break_choice", "break_ranking"),
+    "data.records": ("Comparison", "Note", "Skipped", "Source"),
+    "errors": ("BBQError",),
+    "live.engine": ("Engine",),
+    "live.hook": ("AsyncHook", "Hook"),
+    "live.updates": ("Update",),
+    "model": ("Fit", "Priors", "SignedPriors", "fit"),
+    "simulation": ("simulate",),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

@@ -40,7 +40,7 @@ _WORDS = {"left": 0, "right": 1, "tie": _TIE}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LogLayout:
     """Where a log keeps what."""
 
     items: tuple[str, ...]
@@ -67,7 +67,7 @@ class Pair:
     in_slate: bool = False
 
 
-def pairs(row: Row, layout: Layout, task: Task, place: RowPlace) -> list[Pair] | Skipped:
+def pairs(row: Row, layout: LogLayout, task: Task, place: RowPlace) -> list[Pair] | Skipped:
     """The comparisons that a trial stands for."""
     if all(row.get(column) is None for column in layout.items):
         return Skipped(str(place), "not a comparison (no items in this row)", expected=True)
@@ -84,7 +84,7 @@ def pairs(row: Row, layout: Layout, task: Task, place: RowPlace) -> list[Pair] |
     return _choice(shown, chosen, layout) or _against_reference(place)
 
 
-def _choice(shown: list[str], chosen: int, layout: Layout) -> list[Pair]:
+def _choice(shown: list[str], chosen: int, layout: LogLayout) -> list[Pair]:
     """What is left of a choice without the reference, which may be nothing."""
     kept = [name for name in shown if name != layout.reference]
     if len(shown) > 2 and shown[chosen] in kept and len(kept) > 1:
@@ -102,7 +102,7 @@ def _against_reference(place: RowPlace) -> Skipped:
     return Skipped(str(place), "against the reference, left out as asked", expected=True)
 
 
-def _ranked(row: Row, shown: list[str], layout: Layout, place: RowPlace) -> list[Pair] | Skipped:
+def _ranked(row: Row, shown: list[str], layout: LogLayout, place: RowPlace) -> list[Pair] | Skipped:
     levels: dict[float, list[str]] = {}
     unranked = []
     for name, column in zip(shown, layout.ranks, strict=True):
@@ -129,7 +129,7 @@ def _ranked(row: Row, shown: list[str], layout: Layout, place: RowPlace) -> list
 
 
 def _triplet(
-    shown: list[str], chosen: int, layout: Layout, place: RowPlace
+    shown: list[str], chosen: int, layout: LogLayout, place: RowPlace
 ) -> list[Pair] | Skipped:
     """Of two, the one that differs more from the pivot loses."""
     two = list(range(len(shown)))
@@ -156,7 +156,9 @@ def _is_nothing(value: object) -> bool:
     return value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
 
 
-def _chosen(row: Row, shown: list[str], layout: Layout, task: Task, place: RowPlace) -> int | None:
+def _chosen(
+    row: Row, shown: list[str], layout: LogLayout, task: Task, place: RowPlace
+) -> int | None:
     """The index of what was chosen, _TIE, or None without an answer."""
     column = layout.answer or ""
     value = row.get(column)
@@ -186,7 +188,7 @@ def _chosen(row: Row, shown: list[str], layout: Layout, task: Task, place: RowPl
     return found
 
 
-def _meaning(said: str, shown: list[str], layout: Layout) -> int | None:
+def _meaning(said: str, shown: list[str], layout: LogLayout) -> int | None:
     if layout.values:
         said = layout.values.get(said, "")
         if said.isdigit():
@@ -201,7 +203,7 @@ def _meaning(said: str, shown: list[str], layout: Layout) -> int | None:
     return _WORDS.get(said.lower()) if len(shown) == 2 else None
 
 
-def _expected(shown: list[str], layout: Layout) -> str:
+def _expected(shown: list[str], layout: LogLayout) -> str:
     if layout.values:
         return f"one of {', '.join(map(repr, layout.values))} (the option values says so)"
     if layout.is_first:
@@ -318,7 +320,7 @@ def _layout(
     pivot: str | None,
     reference: str | None,
     weights: Weights,
-) -> Layout:
+) -> LogLayout:
     items = items or _usual_items(fields)
     if len(items) < 2:
         raise FormatError(
@@ -340,7 +342,7 @@ def _layout(
             remedy=f"name it with answer=COLUMN; there are: {listed(sorted(fields), 40)}",
         )
     zero_based = answer == "response" and "trial_index" in fields
-    return Layout(
+    return LogLayout(
         items, answer, ranks, 0 if zero_based else 1, answer == "is_A_selected", values, pivot,
         reference, weights,
     )  # fmt: skip
@@ -365,7 +367,7 @@ def _usual_answer(fields: frozenset[str]) -> str | None:
     return keys[0] if len(keys) == 1 else None
 
 
-def _task(layout: Layout, name: str) -> Task:
+def _task(layout: LogLayout, name: str) -> Task:
     if layout.ranks:
         return "rank-of-n"
     if len(layout.items) == 2:
@@ -378,7 +380,7 @@ def _task(layout: Layout, name: str) -> Task:
     )
 
 
-def _check_task(task: Task, layout: Layout, name: str) -> None:
+def _check_task(task: Task, layout: LogLayout, name: str) -> None:
     n = len(layout.items)
     if task in ("2afc", "2afc-tie") and n != 2:
         raise UsageError(
@@ -394,7 +396,7 @@ def _check_task(task: Task, layout: Layout, name: str) -> None:
 
 
 def _clock(
-    fields: frozenset[str], layout: Layout, time: str | None, unit: Unit | None
+    fields: frozenset[str], layout: LogLayout, time: str | None, unit: Unit | None
 ) -> tuple[str, float] | Note | None:
     """The column of the reaction time and how many make a second."""
     usual: dict[str, Unit] = {"time_s": "s", "rt_s": "s", "time_ms": "ms", "rt_ms": "ms"}
@@ -416,7 +418,7 @@ def _clock(
 
 def _records(
     found: Iterator[tuple[RowPlace, Row]],
-    layout: Layout,
+    layout: LogLayout,
     task: Task,
     people: Sequence[str],
     clock: tuple[str, float] | Note | None,

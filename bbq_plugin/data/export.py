@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.dataset import Comparisons
 
-Layout = Literal["bbq", "evalica", "crowd-kit", "choix"]
+ExportLayout = Literal["bbq", "evalica", "crowd-kit", "choix"]
 
-FileFormat = Literal["csv", "jsonl", "parquet"]
+ExportFormat = Literal["csv", "jsonl", "parquet"]
 
 # Weights are told by repeating rows when they are multiples of one over at most this: a tie is
 # 1/2, a ranking of three 7/9.
@@ -50,12 +50,15 @@ _Written = tuple[list[str], "Iterator[_Row]", list[str]]
 
 
 def write_comparisons(
-    data: Comparisons, file: IO[bytes], file_format: FileFormat = "csv", layout: Layout = "bbq"
+    data: Comparisons,
+    file: IO[bytes],
+    file_format: ExportFormat = "csv",
+    layout: ExportLayout = "bbq",
 ) -> list[str]:
     """Write comparisons and return what a reader of the file should know."""
     for name, value, known in (
-        ("layout", layout, get_args(Layout)),
-        ("format", file_format, get_args(FileFormat)),
+        ("layout", layout, get_args(ExportLayout)),
+        ("format", file_format, get_args(ExportFormat)),
     ):
         if value not in known:
             raise UsageError(f"the {name} is {value!r}; expected one of {', '.join(known)}")

@@ -35,9 +35,7 @@ HEAD_BYTES = 64 * 1024
 STANDARD_INPUT = "-"
 
 _GZIP_MAGIC = b"\x1f\x8b"
-
 _PARQUET_MAGIC = b"PAR1"
-
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # Where UTF-16 without a mark shows.
 _FIRST_BYTES = 64
@@ -107,27 +105,24 @@ def _is_unmarked_utf16(head: bytes) -> bool:
 
 def _unpacked(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:
     """The content decides, not the name."""
-    magic = file.peek(4)
-    if magic.startswith(_GZIP_MAGIC):
-        return _unpacked_parquet(io.BufferedReader(_GzipReader(file, name), HEAD_BYTES), name)
-    return _unpacked_parquet(file, name)
+    if file.peek(4).startswith(_GZIP_MAGIC):
+        file = io.BufferedReader(_GzipReader(file, name), HEAD_BYTES)
+    if file.peek(4).startswith(_PARQUET_MAGIC):
+        file = io.BufferedReader(_PieceReader(_parquet_lines(file, name)), HEAD_BYTES)
+    return file
 
 
-def _unpacked_parquet(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:
-    if not file.peek(4).startswith(_PARQUET_MAGIC):
-        return file
-    return io.BufferedReader(_PieceReader(_parquet_lines(file, name)), HEAD_BYTES)
+class _Reader(io.RawIOBase):
+    def readable(self) -> bool:
+        return True
 
 
-class _HashingReader(io.RawIOBase):
+class _HashingReader(_Reader):
     """Hashes what passes, and fills every buffer: a pipe would hand over a few bytes at a time."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
         self.hash = hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         view, n = memoryview(buffer), 0
@@ -137,7 +132,7 @@ class _HashingReader(io.RawIOBase):
         return n
 
 
-class _GzipReader(io.RawIOBase):
+class _GzipReader(_Reader):
     """A gzip stream whose faults name the file and the last whole line."""
 
     def __init__(self, file: io.BufferedReader[Any] | io.FileIO, name: str) -> None:
@@ -145,9 +140,6 @@ class _GzipReader(io.RawIOBase):
         self._name = name
         self._lines = 0
         self._fault: FormatError | None = None
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         # What is there before a broken end is handed over first, so the count of lines is right.
@@ -175,15 +167,12 @@ class _GzipReader(io.RawIOBase):
         return n
 
 
-class _PieceReader(io.RawIOBase):
+class _PieceReader(_Reader):
     """Pieces of bytes as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
