@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from math import inf
 from types import MappingProxyType
@@ -65,32 +66,6 @@ class ReadingOptions:
     ground_truth: GroundTruth = "use"
     both_bad: BothBad = "tie"
     project: str | None = None
-
-
-def checked(
-    *,
-    items: str | Sequence[str] | None = None,
-    control: str | Sequence[str] | None = None,
-    labels: str | Mapping[str, Meaning] | None = None,
-    buckets: str | Sequence[str] | None = None,
-    within: Any = "ranked",
-    weights: Any = "information",
-    ground_truth: Any = "use",
-    both_bad: Any = "tie",
-    project: str | int | None = None,
-) -> ReadingOptions:
-    """Options from what `read` was given."""
-    return ReadingOptions(
-        items=_names(items, "items", "model_left,model_right"),
-        control=_names(control, "control", "preference"),
-        labels=_labels(labels),
-        buckets=_names(buckets, "buckets", "good,bad", separators=",>"),
-        within=_one_of(within, "within", get_args(Within)),
-        weights=_one_of(weights, "weights", get_args(Weights)),
-        ground_truth=_one_of(ground_truth, "ground_truth", get_args(GroundTruth)),
-        both_bad=_one_of(both_bad, "both_bad", get_args(BothBad)),
-        project=None if project is None else str(project),
-    )
 
 
 def _one_of(value: Any, option: str, allowed: tuple[Any, ...]) -> Any:
@@ -165,6 +140,24 @@ def _bad_labels(value: Any) -> UsageError:
         f"labels is {value!r}; expected labels and what they mean, such as "
         "'A is better=left,B is better=right,same=tie'"
     )
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "items": partial(_names, option="items", example="model_left,model_right"),
+    "control": partial(_names, option="control", example="preference"),
+    "labels": _labels,
+    "buckets": partial(_names, option="buckets", example="good,bad", separators=",>"),
+    "within": partial(_one_of, option="within", allowed=get_args(Within)),
+    "weights": partial(_one_of, option="weights", allowed=get_args(Weights)),
+    "ground_truth": partial(_one_of, option="ground_truth", allowed=get_args(GroundTruth)),
+    "both_bad": partial(_one_of, option="both_bad", allowed=get_args(BothBad)),
+    "project": lambda project: None if project is None else str(project),
+}
+
+
+def checked(**given: Any) -> ReadingOptions:
+    """Options from what `read` was given."""
+    return ReadingOptions(**{name: _CHECKS[name](value) for name, value in given.items()})
 
 
 # Enough tasks with answers to tell controls and names by; no more are held than this.

@@ -15,10 +15,12 @@ import msgspec
 from bbq_adapters.label_studio.answers import TaskReading, key_of, settled
 from bbq_adapters.label_studio.files import (
     Annotation,
+    AnnotationJson,
     ControlResult,
     ExportedTask,
+    TaskJson,
     identifier,
-    task_of_api,
+    task_of_server,
     without_address,
 )
 from bbq_adapters.label_studio.keys import answer_key, answer_url, number, task_named, task_ref
@@ -55,22 +57,7 @@ _LONGEST_WORD = 64
 _MOST_QUESTIONS = 256
 
 
-class _Annotation(msgspec.Struct, omit_defaults=True):
-    id: Any = None
-    completed_by: Any = None
-    result: Any = None
-    was_cancelled: Any = False
-    ground_truth: Any = False
-    created_at: Any = None
-    updated_at: Any = None
-    lead_time: Any = None
-    task: Any = None
-    project: Any = None
-    parent_annotation: Any = None
-    parent_prediction: Any = None
-
-
-class _Task(msgspec.Struct, omit_defaults=True):
+class _EventTask(msgspec.Struct, omit_defaults=True):
     id: Any = None
     data: dict[str, Any] = {}
     project: Any = None
@@ -91,19 +78,19 @@ class _Id(msgspec.Struct):
     id: Any = None
 
 
-class Event(msgspec.Struct, omit_defaults=True):
+class WebhookEvent(msgspec.Struct, omit_defaults=True):
     """An event, without all that is not needed."""
 
     action: str
-    annotation: _Annotation | list[_Annotation] | None = None
-    task: _Task | list[_Task] | None = None
+    annotation: AnnotationJson | list[AnnotationJson] | None = None
+    task: _EventTask | list[_EventTask] | None = None
     #: Only ids, of what was deleted or made.
     annotations: list[_Id] | None = None
     tasks: list[_Id] | None = None
     project: _Project | None = None
 
 
-_decode = msgspec.json.Decoder(Event).decode
+_decode = msgspec.json.Decoder(WebhookEvent).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -183,14 +170,18 @@ class LabelStudioEvents:
         return tuple(names) if names else None
 
     def _answered(
-        self, said: Event, action: str, project: str | None, given: Collection[tuple[int, int]]
+        self,
+        said: WebhookEvent,
+        action: str,
+        project: str | None,
+        given: Collection[tuple[int, int]],
     ) -> ParsedEvent:
         annotations = _listed(said.annotation)
         if not annotations:
             # The webhook was set up without its payload.
             return ParsedEvent(action, project, partial=True)
         shown = {identifier(task.id): task for task in _listed(said.task)}
-        by_task: dict[str | None, list[_Annotation]] = {}
+        by_task: dict[str | None, list[AnnotationJson]] = {}
         for annotation in annotations:
             by_task.setdefault(identifier(annotation.task), []).append(annotation)
         name = f"label-studio project {project or 'without id'}"
@@ -256,11 +247,11 @@ class LabelStudioEvents:
         return replace(task, answers=[*task.answers, *asked])
 
 
-def _decoded(event: bytes | Mapping[str, Any]) -> Event:
+def _decoded(event: bytes | Mapping[str, Any]) -> WebhookEvent:
     try:
         if isinstance(event, (bytes, bytearray)):
             return _decode(event)
-        return msgspec.convert(event, Event)
+        return msgspec.convert(event, WebhookEvent)
     except msgspec.ValidationError as error:
         problem = f"this is no event of Label Studio: {error}"
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -277,8 +268,8 @@ def _listed(found: Any) -> list[Any]:
 
 
 def _whole(
-    task: _Task,
-    annotations: list[_Annotation],
+    task: _EventTask,
+    annotations: list[AnnotationJson],
     project: str | None,
     name: str,
     given: Collection[tuple[int, int]],
@@ -288,12 +279,4 @@ def _whole(
     for annotation in annotations:
         if (number(own), number(identifier(annotation.id))) in given:
             annotation.was_cancelled = False
-    return task_of_api(
-        {
-            "id": task.id,
-            "project": own,
-            "data": task.data,
-            "annotations": [msgspec.to_builtins(one) for one in annotations],
-        },
-        name,
-    )
+    return task_of_server(TaskJson(annotations, task.data, task.id, own), name)

@@ -304,7 +304,9 @@ class ExportedTask:
         return {key: value for key, value in self.data.items() if key != control}
 
 
-class _Annotation(msgspec.Struct, gc=False):
+class AnnotationJson(msgspec.Struct, gc=False, omit_defaults=True):
+    """What is read of an annotation in an export, an answer of the API or an event."""
+
     id: Any = None
     completed_by: Any = None
     result: Any = None
@@ -313,13 +315,16 @@ class _Annotation(msgspec.Struct, gc=False):
     created_at: Any = None
     updated_at: Any = None
     lead_time: Any = None
+    task: Any = None
     project: Any = None
     parent_annotation: Any = None
     parent_prediction: Any = None
 
 
-class _Task(msgspec.Struct, gc=False):
-    annotations: list[_Annotation]
+class TaskJson(msgspec.Struct, gc=False):
+    """What is read of a task in an export or an answer of the API."""
+
+    annotations: list[AnnotationJson]
     data: dict[str, Any]
     id: Any = None
     project: Any = None
@@ -367,14 +372,14 @@ def decoded(raw: bytes, kind: Any, name: str, line: int) -> Any:
 def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[ExportedTask]:
     """Tasks of a JSON export or a snapshot."""
     for line, raw in found:
-        task: _Task = decoded(raw, _Task, name, line)
+        task: TaskJson = decoded(raw, TaskJson, name, line)
         yield _full_task(task, line, f"{name}:{line}: task {_shown(task.id)}")
 
 
 def task_of_api(found: dict[str, Any], name: str) -> ExportedTask:
-    """A task as the server's API has it, which differs from an export's in what is not read."""
+    """A task as the server's API has it."""
     try:
-        task = msgspec.convert(found, _Task)
+        task = msgspec.convert(found, TaskJson)
     except msgspec.ValidationError as error:
         raise FormatError(
             f"a task has an unexpected shape: {error}",
@@ -382,12 +387,17 @@ def task_of_api(found: dict[str, Any], name: str) -> ExportedTask:
             value=sorted(found)[:20],
             remedy="this version of Label Studio may be newer than this package; upgrade it",
         ) from error
+    return task_of_server(task, name)
+
+
+def task_of_server(task: TaskJson, name: str) -> ExportedTask:
+    """A task that a server has sent; no address of a person is kept."""
     for annotation in task.annotations:
         annotation.completed_by = without_address(annotation.completed_by)
     return _full_task(task, 0, f"{name}: task {_shown(task.id)}")
 
 
-def _full_task(task: _Task, line: int, place: str) -> ExportedTask:
+def _full_task(task: TaskJson, line: int, place: str) -> ExportedTask:
     project = identifier(task.project)
     return ExportedTask(
         line,
@@ -399,7 +409,7 @@ def _full_task(task: _Task, line: int, place: str) -> ExportedTask:
     )
 
 
-def _answer(annotation: _Annotation, place: str) -> Annotation:
+def _answer(annotation: AnnotationJson, place: str) -> Annotation:
     results = annotation.result if isinstance(annotation.result, list) else []
     time_s = seconds(annotation.lead_time)
     return Annotation(

@@ -127,17 +127,6 @@ _SEEN = (
     "overlap_cohort_percentage",
 )
 
-_DEFAULTS: dict[str, Any] = {
-    "items": None,
-    "control": None,
-    "labels": None,
-    "buckets": None,
-    "within": "ranked",
-    "weights": "information",
-    "ground_truth": "use",
-    "both_bad": "tie",
-}
-
 
 class LabelStudio:
     """Label Studio, through its SDK."""
@@ -187,7 +176,7 @@ class LabelStudioProject:
         self.client = client
         self.project = project
         self.url = client.url
-        self._options = checked(**{**_DEFAULTS, **options, "project": project})
+        self._options = checked(**{**options, "project": project})
         self._page_size = page_size
         self._read_as(self._project())
         self._question: Question | None = None
