@@ -1,8 +1,11 @@
-"""Label Studio exports: JSON, JSON_MIN, CSV, TSV and snapshots of comparing projects.
+"""Label Studio: exports, events and projects on a server.
 
-`adapter` is the door; `scanner` and `tables` cut a file into tasks or rows, `tasks`
-brings both to one shape, `plan` finds the control and the item names, `answers` turns
-what a rater said into comparisons. docs/label-studio-exports.md states every treatment.
+Reading: `files` brings every kind of export to one shape, `question` finds the control that
+compares, `names` the items' names, `answers` makes comparisons of annotations; `adapter` reads
+files by these, `events` webhooks, `pull` a server's pages. Writing: `feedback` plans, `write`
+applies and undoes. `project` is a project on a server, `client` the line to it, `ml_backend` the
+protocol of a model in the project's settings, and `keys` alone knows the form of the keys.
+docs/label-studio-exports.md states how every answer is treated.
 """
 
 from bbq_adapters.label_studio.adapter import LabelStudioAdapter

@@ -66,7 +66,7 @@ class Client:
         """Do one request, again after a pause if that may help.
 
         `what` and `missing` (for 404) are for messages. A request that `creates` something is
-        not repeated where the first one may have been carried out.
+        not repeated where the first one may have been done.
         """
         renewed = False
         for turn in range(1, self._tries + 1):

@@ -16,12 +16,13 @@ import msgspec
 
 from bbq_plugin.data.actions import Action, FeedbackPlan
 from bbq_plugin.errors import UsageError
+from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from bbq_plugin.data.actions import JournalEntry
     from bbq_plugin.protocols import FeedbackGoals
 
-#: Names that raters may read: Community has no roles, so every tab is for everybody.
+#: Names that raters may read: Community has no roles, so every rater sees every tab.
 TABS = {"excluded": "Second look", "watched": "Spot check"}
 #: The version of the predictions that a push makes, and the project serves.
 SERVED = "next-comparisons"
@@ -74,7 +75,7 @@ class ServerState:
     #: Title and filters by id.
     tabs: Mapping[int, tuple[str, Any]]
     enterprise: bool
-    #: On Enterprise, the raters who are paused, whoever did it.
+    #: On Enterprise, the raters who are paused, by us or by a user.
     paused: frozenset[str] = frozenset()
     #: How many answers the project wants of a task, and of which share of them; the others get one.
     overlap: int = 1
@@ -158,8 +159,8 @@ def _relabel(
     """Enough room for as many answers of others as the project wants."""
     target = f"task {task.id}"
     ours = past.of("relabel", target)
-    counted = [answer for answer in task.answers if not answer.cancelled]
-    bad = [answer for answer in counted if answer.rater in goals.excluded]
+    given = [answer for answer in task.answers if not answer.cancelled]
+    bad = [answer for answer in given if answer.rater in goals.excluded]
     cancelled = any(
         answer.cancelled and past.of("cancel", f"annotation {answer.id}") for answer in task.answers
     )
@@ -169,17 +170,17 @@ def _relabel(
         return None
     if goals.cancel and bad:
         bad, cancelled = [], True
-    n_good = sum(answer.rater not in goals.excluded for answer in counted)
+    n_good = sum(answer.rater not in goals.excluded for answer in given)
     if not bad and not cancelled:
         if ours and task.last_answer <= int((ours[-1].action.before or {})["last_answer"]):
-            return _release(ours, target, "it leans on no excluded rater any more")
+            return _release(ours, target, "no excluded rater has answered it any more")
         return None
     if n_good >= wanted:
         return None
     overlap = wanted + len(bad)
     if task.overlap == overlap and (not task.is_labeled or not bad):
         return None
-    reason = f"{n_good} of {wanted} answers are left without {_named(bad)}"
+    reason = f"it has {n_good} of {wanted} answers without {_named(bad)}"
     before = {
         "overlap": task.overlap,
         "is_labeled": task.is_labeled,
@@ -206,7 +207,7 @@ def _wanted(task: ServerTask, now: ServerState, n_bad: int, ours: list[JournalEn
 def _named(bad: list[ServerAnswer]) -> str:
     raters = sorted({answer.rater for answer in bad})
     more = f" and {len(raters) - _SHOWN} more" if len(raters) > _SHOWN else ""
-    return f"rater {', '.join(raters[:_SHOWN])}{more}" if raters else "those that are cancelled"
+    return f"rater {', '.join(raters[:_SHOWN])}{more}" if raters else "the cancelled ones"
 
 
 def _release(ours: list[JournalEntry], target: str, reason: str) -> Action:
@@ -229,20 +230,16 @@ def _tabs(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
         ours = past.of("tab", target)
         ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)
         if ref is not None and ref not in now.tabs:
-            # Somebody has deleted it, and is not to get it back every hour.
+            # A user has deleted it, and is not to get it back every hour.
             continue
         if not raters:
             if ours:
-                found.append(_release(ours, target, "nobody is on the list any more"))
+                found.append(_release(ours, target, "no rater is on the list any more"))
             continue
         after = {"title": title, "filters": _filters(raters)}
-        reason = f"tasks answered by {len(raters)} rater{'s' * (len(raters) > 1)}: " + (
-            "answers that nothing should lean on"
-            if which == "excluded"
-            else "answers worth a second look"
-        )
+        reason = f"tasks answered by {counted(len(raters), f'{which} rater')}"
         if ref is None:
-            # Somebody's own that is the same does as well, and is not ours to take away.
+            # A user's own tab that is the same does as well, and is not ours to remove.
             if (title, after["filters"]) not in now.tabs.values():
                 found.append(Action("tab", target, reason, None, after))
         elif now.tabs[ref][1] != after["filters"]:
@@ -290,13 +287,13 @@ def _not_predicted(now: ServerState, goals: FeedbackGoals) -> str | None:
         return None
     if now.sampling != UNCERTAINTY:
         return (
-            f"the project's sampling is {now.sampling!r}, so tasks are not served by what they "
-            "would tell; --uncertainty-sampling switches it"
+            f"the project's sampling is {now.sampling!r}, so its tasks are not served by their "
+            "expected information; --uncertainty-sampling switches it"
         )
     if now.model_version not in ("", SERVED):
         return (
-            f"the project serves tasks by the predictions of {now.model_version!r}, which are "
-            "left alone; --uncertainty-sampling puts others in their place"
+            f"the project serves its tasks by the predictions of {now.model_version!r}, which "
+            "are not changed; --uncertainty-sampling replaces them"
         )
     return None
 
@@ -323,13 +320,13 @@ def _predictions(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Ac
     wanted = {"model_version": SERVED, "sampling": UNCERTAINTY}
     have = {"model_version": now.model_version, "sampling": now.sampling}
     if chosen and have != wanted:
-        reason = "serve the tasks first whose answer is expected to tell most"
+        reason = "serve the tasks with the highest expected information first"
         found.append(Action("project", "project", reason, have, wanted))
     return found
 
 
 def _is_open(task: ServerTask, goals: FeedbackGoals) -> bool:
-    """Whether it waits for an answer, now or once this plan is carried out."""
+    """Whether it waits for an answer, now or once this plan is applied."""
     good = sum(not a.cancelled and a.rater not in goals.excluded for a in task.answers)
     return not task.is_labeled or good < task.overlap
 
@@ -350,9 +347,9 @@ def _prediction(task: ServerTask, bits: float | None, past: _Past) -> Action | N
     # The lowest score is served first.
     after = {"model_version": SERVED, "score": round(1.0 / (1.0 + bits), 4)}
     reason = (
-        "an item that nobody has compared yet"
+        "shows an item that has no comparison yet"
         if bits == inf
-        else f"an answer is expected to tell {1000 * bits:.1f} millibits about the ranking"
+        else f"expected information: {1000 * bits:.1f} millibits"
     )
     written = {**after, "task": task.id}
     if ref is None:

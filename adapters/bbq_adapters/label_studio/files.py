@@ -294,7 +294,7 @@ class ExportedTask:
 
     @property
     def is_answered(self) -> bool:
-        """Whether somebody has answered, and not skipped it."""
+        """Whether a rater has answered it, and not skipped it."""
         return any(answer.results and not answer.cancelled for answer in self.answers)
 
     def shown_beside(self, control: str) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def _answer(annotation: AnnotationJson, place: str) -> Annotation:
         bool(annotation.ground_truth),
         identifier(annotation.parent_annotation),
         # Submitting in the browser always sends the time it took; turning predictions into
-        # annotations in bulk never does, and nobody looked at those.
+        # annotations in bulk never does, and no rater looked at those.
         annotation.parent_prediction is not None and annotation.lead_time is None,
         time_s is None and annotation.lead_time is not None,
     )

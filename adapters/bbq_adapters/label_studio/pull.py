@@ -3,7 +3,7 @@
 Tasks come in the order of their ids, each page asks for ids above the last one: nothing is lost
 or read twice when others work meanwhile, and a pull that was interrupted goes on from its last
 page. A task's `updated_at` moves with every answer that is made, changed or deleted in it, so only
-tasks that changed are asked for. Tasks that were deleted are asked for by nobody: after each
+tasks that changed are asked for. Deleted tasks are on no page: after each
 pull the numbers of tasks and answers on both sides are compared, and where they differ, or where
 events have told of tasks that were on no page, the ids and counts of all tasks are gone through.
 """
@@ -154,7 +154,7 @@ class TaskReader:
         if new:
             question = find_question(sample, self.options, self.name, self.candidates)
         reading = TaskReading(question, self.options, self.name)
-        # A task that nobody has answered yet is no row that was left out.
+        # A task without an answer is no row that was left out.
         records: list[Record] = [
             record for task in shown if task.answers for record in reading.records(task)
         ]

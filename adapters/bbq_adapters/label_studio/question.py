@@ -173,7 +173,7 @@ def find_question(
     file: str,
     candidates: Sequence[str] = (),
 ) -> Question | None:
-    """How to read answers that begin with these tasks; None if nobody answered in them.
+    """How to read answers that begin with these tasks; None if they have no answers.
 
     `candidates` are the controls that can compare by the word of the configuration.
     """

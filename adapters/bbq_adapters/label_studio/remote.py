@@ -270,7 +270,7 @@ class LabelStudioProject:
         return self._writing.changed(action)
 
     def revert(self, entry: JournalEntry) -> str | None:
-        """Put back what was before."""
+        """Undo it."""
         return self._writing.revert(entry)
 
     def _edition(self) -> str:

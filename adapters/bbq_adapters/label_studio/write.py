@@ -8,6 +8,7 @@ from bbq_adapters.label_studio.client import plain, query
 from bbq_adapters.label_studio.feedback import OUR_VERSIONS
 from bbq_adapters.label_studio.pull import ANSWERS
 from bbq_plugin.errors import RemoteError
+from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -185,11 +186,11 @@ class ProjectWriter:
         if action.before is None:
             if self.seeing.created(action) is None:
                 return None
-            is_so = "is paused" if action.kind == "pause" else "is there"
-            return f"changed since the plan: {action.target} {is_so} already"
+            is_so = "is already paused" if action.kind == "pause" else "already exists"
+            return f"changed since the plan: {action.target} {is_so}"
         now = self.seeing.now(action, 0 if action.kind == "project" else _known(action.ref))
         if now is None:
-            return f"changed since the plan: {action.target} is not there any more"
+            return f"changed since the plan: {action.target} no longer exists"
         other = [key for key, was in action.before.items() if key in now and now[key] != was]
         if not other:
             return None
@@ -228,19 +229,19 @@ class ProjectWriter:
         return ("done" if done else "void"), action.ref if action.kind == "project" else ref
 
     def revert(self, entry: JournalEntry) -> str | None:
-        """Put the values before back, unless somebody has changed what was written since."""
+        """Restore the values before, unless a user has changed what was written since."""
         action = entry.action
         ref = 0 if action.kind == "project" else action.ref
         if ref is None:
             return None
         now = self.seeing.now(action, ref)
         if now is None:
-            return None if action.before is None else f"{action.target} is not there any more"
+            return None if action.before is None else f"{action.target} no longer exists"
         keys = _compared(action)
         if action.before is not None and all(now[key] == action.before[key] for key in keys):
             return None
         if any(now[key] != action.after[key] for key in keys):
-            return f"{action.target} was changed by somebody since: left as it is"
+            return f"{action.target} was changed by a user since; it is left as it is"
         if action.kind == "relabel" and action.before is not None:
             return self._close_again(ref, action.before, int(now["n_answers"]))
         self._back(action, ref)
@@ -250,7 +251,7 @@ class ProjectWriter:
         """Take a task out of the queue again, unless answers that it had are gone."""
         if before.get("is_labeled") and n_answers < int(before.get("overlap") or 1):
             self._task(ref, {**before, "is_labeled": False})
-            return f"task {ref} has only {n_answers} answers by now: it stays in the queue"
+            return f"task {ref} has only {counted(n_answers, 'answer')} now; it stays in the queue"
         self._task(ref, before)
         return None
 
@@ -388,7 +389,7 @@ def _said(key: str, now: Any, was: Any) -> str:
         return "other answers"
     if key == "filters":
         return "other filters"
-    return f"{key} {now!r} and had {was!r}"
+    return f"{key} {now!r} (was {was!r})"
 
 
 def _known(ref: int | None) -> int:

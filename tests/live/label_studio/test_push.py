@@ -324,7 +324,7 @@ def test_the_plan_for_people_says_what_and_why(
     assert plan["schema"] == "bbq.push/1"
     (bad,) = crowd.bad
     reasons = {one["reason"] for one in plan["actions"] if one["kind"] == "relabel"}
-    assert reasons == {f"2 of 3 answers are left without rater {bad}"}
+    assert reasons == {f"it has 2 of 3 answers without rater {bad}"}
     only = bbq.push(crowd.project, "--only", "tab")
     assert kinds_of(only) == {"tab"}
 

@@ -40,11 +40,10 @@ def test_a_task_that_people_changed_since_the_plan_is_left_and_the_value_named(
     left = carried_out(small, plan)
     assert left.pop("tab Second look") is None
     assert left == {
-        f"task {raised}": f"changed since the plan: task {raised} has overlap 10 and had 2",
+        f"task {raised}": f"changed since the plan: task {raised} has overlap 10 (was 2)",
         f"task {answered}": f"changed since the plan: task {answered} has other answers",
-        f"task {closed}": f"changed since the plan: task {closed} has is_labeled False "
-        "and had True",
-        f"task {gone}": f"changed since the plan: task {gone} is not there any more",
+        f"task {closed}": f"changed since the plan: task {closed} has is_labeled False (was True)",
+        f"task {gone}": f"changed since the plan: task {gone} no longer exists",
     }
     # Nothing was put on record for them, so nothing is put back either.
     assert len(small.undo()) == 1
@@ -64,11 +63,11 @@ def test_sampling_predictions_and_tabs_that_people_changed_since_the_plan_are_le
     label_studio.post("/api/predictions/", {"task": open_, **score})
     left = carried_out(small, plan)
     assert left["project"] == (
-        "changed since the plan: project has sampling 'Uniform sampling' and had "
-        "'Sequential sampling'"
+        "changed since the plan: project has sampling 'Uniform sampling' "
+        "(was 'Sequential sampling')"
     )
-    assert "tab Second look is there already" in str(left["tab Second look"])
-    assert "is there already" in str(left[f"prediction for task {open_}"])
+    assert "tab Second look already exists" in str(left["tab Second look"])
+    assert "already exists" in str(left[f"prediction for task {open_}"])
     assert left[f"prediction for task {other}"] is None
     # A person's own is never taken for ours.
     assert small.plan(without(small.bob, kinds=frozenset({"tab"}))).actions == ()
