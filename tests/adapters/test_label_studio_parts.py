@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter
 from bbq_adapters.label_studio import names as label_names
-from bbq_adapters.label_studio.files import objects
+from bbq_adapters.label_studio.exports import objects
 from hypothesis import given
 from hypothesis import strategies as st
 

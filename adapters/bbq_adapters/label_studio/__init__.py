@@ -1,9 +1,9 @@
 """Label Studio: exports, events and projects on a server.
 
-Reading: `files` brings every kind of export to one shape, `question` finds the control that
+Reading: `exports` brings every kind of export to one shape, `question` finds the control that
 compares, `names` the items' names, `answers` makes comparisons of annotations; `adapter` reads
-files by these, `events` webhooks, `pull` a server's pages. Writing: `feedback` plans, `write`
-applies and undoes. `project` is a project on a server, `client` the line to it, `ml_backend` the
+files by these, `webhooks` events, `task_pages` a server's pages. Writing: `feedback` plans, `write`
+applies and undoes. `remote` is a project on a server, `client` the line to it, `ml_backend` the
 protocol of a model in the project's settings, and `keys` alone knows the form of the keys.
 docs/label-studio-exports.md states how every answer is treated.
 """

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
-from bbq_adapters.label_studio import files
-from bbq_adapters.label_studio.files import (
+from bbq_adapters.label_studio import exports
+from bbq_adapters.label_studio.exports import (
     BOM,
     flat_tasks,
     full_tasks,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
-    from bbq_adapters.label_studio.events import LabelStudioEvents
-    from bbq_adapters.label_studio.files import ExportedTask
+    from bbq_adapters.label_studio.exports import ExportedTask
+    from bbq_adapters.label_studio.webhooks import LabelStudioEvents
     from bbq_plugin.data.records import Record
 
 GroundTruth = Literal["use", "skip", "only"]
@@ -54,7 +54,7 @@ _PLACES = {str(place): place for place in range(1, 101)}
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingOptions:
+class LabelStudioOptions:
     """What the user said, checked."""
 
     items: tuple[str, ...] = ()
@@ -155,9 +155,9 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def checked(**given: Any) -> ReadingOptions:
+def checked(**given: Any) -> LabelStudioOptions:
     """Options from what `read` was given."""
-    return ReadingOptions(**{name: _CHECKS[name](value) for name, value in given.items()})
+    return LabelStudioOptions(**{name: _CHECKS[name](value) for name, value in given.items()})
 
 
 # Enough tasks with answers to tell controls and names by; no more are held than this.
@@ -199,8 +199,8 @@ class LabelStudioAdapter:
         text = head.removeprefix(BOM).lstrip()
         if text.startswith(b"["):
             return _sniffed_json(text)
-        header, separator = files.columns(text.split(b"\n", 1)[0])
-        if not set(files.COLUMNS) <= set(header):
+        header, separator = exports.columns(text.split(b"\n", 1)[0])
+        if not set(exports.COLUMNS) <= set(header):
             return None
         kind = "TSV" if separator == "\t" else "CSV"
         return f"a {kind} header with annotation_id, annotator and lead_time"
@@ -239,7 +239,7 @@ class LabelStudioAdapter:
 
     def events(self, **options: Any) -> LabelStudioEvents:
         """Read the events of webhooks, with the options of `read`."""
-        from bbq_adapters.label_studio.events import LabelStudioEvents  # noqa: PLC0415 (a circle)
+        from bbq_adapters.label_studio.webhooks import LabelStudioEvents  # noqa: PLC0415 (a circle)
 
         return LabelStudioEvents(checked(**options))
 
@@ -250,18 +250,18 @@ def _sniffed_json(text: bytes) -> str | None:
     # A task without annotations may fill the whole head, but it lists its drafts.
     if b'"annotations"' in text and (b'"completed_by"' in text or b'"drafts"' in text):
         return "a JSON array of tasks with annotations"
-    if all(b'"%s"' % key.encode() in text for key in files.COLUMNS):
+    if all(b'"%s"' % key.encode() in text for key in exports.COLUMNS):
         return "a JSON array of rows with annotation_id and annotator (JSON_MIN)"
     return None
 
 
 def _tasks(
-    stream: io.BufferedReader, name: str, options: ReadingOptions
+    stream: io.BufferedReader, name: str, options: LabelStudioOptions
 ) -> tuple[Iterator[ExportedTask], bool]:
     """The tasks, and whether they come from rows that say less."""
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
         _need_no_flags(options, name)
-        return flat_tasks(files.rows(stream, name), name, options.project), True
+        return flat_tasks(exports.rows(stream, name), name, options.project), True
     found = objects(stream, name)
     first = next(found, None)
     if first is None:
@@ -274,7 +274,7 @@ def _tasks(
     return flat_tasks(json_min_rows(rest, name), name, options.project), True
 
 
-def _need_no_flags(options: ReadingOptions, name: str) -> None:
+def _need_no_flags(options: LabelStudioOptions, name: str) -> None:
     if options.ground_truth != "use":
         raise FormatError(
             f"ground_truth is {options.ground_truth!r}, but this export does not say which "
@@ -306,7 +306,7 @@ def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
 
 def _records(
     tasks: Iterator[ExportedTask],
-    options: ReadingOptions,
+    options: LabelStudioOptions,
     name: str,
     covered: dict[str, float] | None,
 ) -> Iterator[Record]:

@@ -35,8 +35,8 @@ from bbq_plugin.protocols import Settled
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from bbq_adapters.label_studio.adapter import ReadingOptions
-    from bbq_adapters.label_studio.files import Annotation, ExportedTask
+    from bbq_adapters.label_studio.adapter import LabelStudioOptions
+    from bbq_adapters.label_studio.exports import Annotation, ExportedTask
     from bbq_adapters.label_studio.question import Question
 
 _ODD_TIME = (
@@ -74,7 +74,7 @@ class Answer:
 class AnswerReader:
     """Reads the answers to a question."""
 
-    def __init__(self, question: Question, options: ReadingOptions, file: str) -> None:
+    def __init__(self, question: Question, options: LabelStudioOptions, file: str) -> None:
         self._question = question
         self._options = options
         self._file = file
@@ -276,7 +276,7 @@ def _number(value: Any) -> float | None:
 class TaskReading:
     """One pass over the tasks of a file or a page."""
 
-    def __init__(self, question: Question | None, options: ReadingOptions, name: str) -> None:
+    def __init__(self, question: Question | None, options: LabelStudioOptions, name: str) -> None:
         self._options = options
         self._name = name
         self._question = question

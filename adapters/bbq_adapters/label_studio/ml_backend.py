@@ -15,7 +15,7 @@ from bbq_plugin.errors import FormatError
 from bbq_plugin.protocols import Endpoint
 
 if TYPE_CHECKING:
-    from bbq_adapters.label_studio.events import LabelStudioEvents
+    from bbq_adapters.label_studio.webhooks import LabelStudioEvents
     from bbq_plugin.protocols import ServerKnowledge
 
 MODEL_VERSION = "bbq"

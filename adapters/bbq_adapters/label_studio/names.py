@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bbq_adapters.label_studio.adapter import Meaning
-    from bbq_adapters.label_studio.files import ExportedTask
+    from bbq_adapters.label_studio.exports import ExportedTask
 
 
 def _set(text: str, separator: str | None = None) -> frozenset[str]:

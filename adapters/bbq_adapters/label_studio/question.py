@@ -19,8 +19,8 @@ from bbq_plugin.errors import FormatError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bbq_adapters.label_studio.adapter import Meaning, ReadingOptions
-    from bbq_adapters.label_studio.files import ExportedTask
+    from bbq_adapters.label_studio.adapter import LabelStudioOptions, Meaning
+    from bbq_adapters.label_studio.exports import ExportedTask
     from bbq_adapters.label_studio.names import Source
 
 #: The bucket of what was not placed anywhere.
@@ -169,7 +169,7 @@ def _controls_in(sample: Sequence[ExportedTask]) -> dict[str, Control]:
 
 def find_question(
     sample: Sequence[ExportedTask],
-    options: ReadingOptions,
+    options: LabelStudioOptions,
     file: str,
     candidates: Sequence[str] = (),
 ) -> Question | None:
@@ -192,7 +192,7 @@ class _Finder:
         self,
         sample: Sequence[ExportedTask],
         controls: dict[str, Control],
-        options: ReadingOptions,
+        options: LabelStudioOptions,
         file: str,
     ) -> None:
         self._sample, self._controls = sample, controls
@@ -425,7 +425,7 @@ _SURE = ("Pairwise", "Ranker")
 _PERHAPS = ("Choices", "Rating")
 
 
-def comparing_controls(parsed: Any, options: ReadingOptions, name: str) -> list[str]:
+def comparing_controls(parsed: Any, options: LabelStudioOptions, name: str) -> list[str]:
     """The controls of a configuration that can compare; FormatError if there is none."""
     controls = {str(key): one for key, one in dict(parsed or {}).items() if isinstance(one, dict)}
     able = [one for one in controls if controls[one].get("type") in (*_SURE, *_PERHAPS)]
@@ -444,7 +444,7 @@ def comparing_controls(parsed: Any, options: ReadingOptions, name: str) -> list[
     return sure or sided or able
 
 
-def _is_sided(control: dict[str, Any], options: ReadingOptions) -> bool:
+def _is_sided(control: dict[str, Any], options: LabelStudioOptions) -> bool:
     """Whether these are Choices, all of whose labels say which item is better."""
     labels = [str(label) for label in control.get("labels") or ()]
     meanings = [meaning(label, options.labels) for label in labels]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.adapter import checked
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
-from bbq_adapters.label_studio.events import EVENT_PATHS
+from bbq_adapters.label_studio.exports import task_of_api
 from bbq_adapters.label_studio.feedback import (
     OUR_VERSIONS,
     ServerAnswer,
@@ -16,9 +16,9 @@ from bbq_adapters.label_studio.feedback import (
     import_tasks,
     planned,
 )
-from bbq_adapters.label_studio.files import task_of_api
-from bbq_adapters.label_studio.pull import ANSWERS, PAGE_SIZE, TaskReader
 from bbq_adapters.label_studio.question import Question, described
+from bbq_adapters.label_studio.task_pages import ANSWERS, PAGE_SIZE, TaskReader
+from bbq_adapters.label_studio.webhooks import EVENT_PATHS
 from bbq_adapters.label_studio.write import CurrentValues, ProjectWriter
 from bbq_plugin.errors import RemoteError
 
@@ -185,9 +185,9 @@ class LabelStudioProject:
     def _read_as(self, info: dict[str, Any]) -> None:
         """Read answers by this configuration."""
         self._info = info
-        self._pulling = TaskReader(self.client, self.project, info, self._options, self._page_size)
-        self._seeing = CurrentValues(self.client, self.project, self._pulling.listed)
-        self._writing = ProjectWriter(self.client, self.project, self._seeing)
+        self._reader = TaskReader(self.client, self.project, info, self._options, self._page_size)
+        self._current = CurrentValues(self.client, self.project, self._reader.listed)
+        self._writer = ProjectWriter(self.client, self.project, self._current)
 
     def _refresh(self) -> None:
         """Look at the project again: one that is held open for days is changed meanwhile.
@@ -195,7 +195,7 @@ class LabelStudioProject:
         Read by an old configuration, answers to the new one would be taken out as no answers.
         """
         info = self._project()
-        if self._pulling.reads(info):
+        if self._reader.reads(info):
             self._info = info
         else:
             self._read_as(info)
@@ -219,16 +219,16 @@ class LabelStudioProject:
 
     def describe(self) -> str:
         """Title, control and where the items' names are."""
-        pulling = self._pulling
-        what = described(self._question, pulling.candidates, pulling.parsed, looked=self._looked)
+        reader = self._reader
+        what = described(self._question, reader.candidates, reader.parsed, looked=self._looked)
         return f"project {self.project} ({self._info['title']!r}): {what}"
 
     def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """What has changed."""
         self._looked = True
         self._refresh()
-        self._question = self._pulling.question(known)
-        for page in self._pulling.pages(known, everything=everything):
+        self._question = self._reader.question(known)
+        for page in self._reader.pages(known, everything=everything):
             self._question = Question.of_kept(page.state.get("plan"))
             yield page
 
@@ -238,16 +238,16 @@ class LabelStudioProject:
         """What to write, from the server's state of this moment."""
         self._refresh()
         info = self._info
-        self._question = self._pulling.question(known)
+        self._question = self._reader.question(known)
         entries = journal.entries()
         enterprise = self._edition() == "enterprise"
         now = ServerState(
             tasks=tuple(self._tasks()),
             model_version=str(info["model_version"] or ""),
             sampling=str(info["sampling"] or ""),
-            tabs=self._seeing.tabs(),
+            tabs=self._current.tabs(),
             enterprise=enterprise,
-            paused=self._seeing.paused(goals.excluded) if enterprise else frozenset(),
+            paused=self._current.paused(goals.excluded) if enterprise else frozenset(),
             overlap=int(info["maximum_annotations"] or 1),
             cohort_percent=_percent(info["overlap_cohort_percentage"]),
         )
@@ -255,23 +255,23 @@ class LabelStudioProject:
 
     def perform(self, action: Action) -> int | None:
         """Write one action."""
-        return self._writing.perform(action)
+        return self._writer.perform(action)
 
     def settle(self, entry: JournalEntry) -> tuple[WriteState, int | None]:
         """Whether it was written."""
-        return self._writing.settle(entry)
+        return self._writer.settle(entry)
 
     def look(self, actions: Sequence[Action]) -> None:
         """One question for all tasks, and one for all tabs."""
-        self._seeing.look(actions)
+        self._current.look(actions)
 
     def changed(self, action: Action) -> str | None:
         """What is otherwise than when it was planned."""
-        return self._writing.changed(action)
+        return self._writer.changed(action)
 
     def revert(self, entry: JournalEntry) -> str | None:
         """Undo it."""
-        return self._writing.revert(entry)
+        return self._writer.revert(entry)
 
     def _edition(self) -> str:
         got = self.client.call("asking for the version", lambda sdk: sdk.versions.get())
@@ -283,14 +283,14 @@ class LabelStudioProject:
         source = self._question.source if self._question else None
         while True:
             asked = query([("id", "greater", "Number", after)])
-            tasks, _ = self._pulling.listed(
-                "looking at tasks", asked, _FIELDS, self._pulling.page_size, whole=True
+            tasks, _ = self._reader.listed(
+                "looking at tasks", asked, _FIELDS, self._reader.page_size, whole=True
             )
             if not tasks:
                 return
             after = int(tasks[-1]["id"])
             for task in tasks:
-                yield _task(task, source, self._pulling.name)
+                yield _task(task, source, self._reader.name)
 
 
 def _percent(value: Any) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.client import plain, query
 from bbq_adapters.label_studio.feedback import OUR_VERSIONS
-from bbq_adapters.label_studio.pull import ANSWERS
+from bbq_adapters.label_studio.task_pages import ANSWERS
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.text import counted
 
@@ -178,17 +178,17 @@ _PAUSED = "Paused for now; the project's managers will be in touch."
 class ProjectWriter:
     """The calls, a pair for each kind of action: there and back."""
 
-    def __init__(self, client: Client, project: int, seeing: CurrentValues) -> None:
-        self.client, self.project, self.seeing = client, project, seeing
+    def __init__(self, client: Client, project: int, current: CurrentValues) -> None:
+        self.client, self.project, self._current = client, project, current
 
     def changed(self, action: Action) -> str | None:
         """What is otherwise than when the action was planned; None if nothing is."""
         if action.before is None:
-            if self.seeing.created(action) is None:
+            if self._current.created(action) is None:
                 return None
             is_so = "is already paused" if action.kind == "pause" else "already exists"
             return f"changed since the plan: {action.target} {is_so}"
-        now = self.seeing.now(action, 0 if action.kind == "project" else _known(action.ref))
+        now = self._current.now(action, 0 if action.kind == "project" else _known(action.ref))
         if now is None:
             return f"changed since the plan: {action.target} no longer exists"
         other = [key for key, was in action.before.items() if key in now and now[key] != was]
@@ -219,12 +219,12 @@ class ProjectWriter:
     def settle(self, entry: JournalEntry) -> tuple[WriteState, int | None]:
         """Whether a write of which the end is unknown was done."""
         action = entry.action
-        ref = action.ref if action.ref is not None else self.seeing.created(action)
+        ref = action.ref if action.ref is not None else self._current.created(action)
         if action.kind == "project":
             ref = 0
         if ref is None:
             return "void", None
-        now = self.seeing.now(action, ref)
+        now = self._current.now(action, ref)
         done = now is not None and all(now[key] == action.after[key] for key in _compared(action))
         return ("done" if done else "void"), action.ref if action.kind == "project" else ref
 
@@ -234,7 +234,7 @@ class ProjectWriter:
         ref = 0 if action.kind == "project" else action.ref
         if ref is None:
             return None
-        now = self.seeing.now(action, ref)
+        now = self._current.now(action, ref)
         if now is None:
             return None if action.before is None else f"{action.target} no longer exists"
         keys = _compared(action)
@@ -293,7 +293,7 @@ class ProjectWriter:
             ),
             missing=f"there is no annotation {annotation}",
         )
-        self.seeing.forget_tasks()
+        self._current.forget_tasks()
 
     def _project(self, values: Mapping[str, Any]) -> None:
         self.client.call(

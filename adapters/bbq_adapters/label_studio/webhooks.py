@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bbq_adapters.label_studio.answers import TaskReading, key_of, settled
-from bbq_adapters.label_studio.files import (
+from bbq_adapters.label_studio.exports import (
     Annotation,
     AnnotationJson,
     ControlResult,
@@ -36,7 +36,7 @@ from bbq_plugin.errors import FormatError
 from bbq_plugin.protocols import ParsedEvent, Settled
 
 if TYPE_CHECKING:
-    from bbq_adapters.label_studio.adapter import ReadingOptions
+    from bbq_adapters.label_studio.adapter import LabelStudioOptions
     from bbq_plugin.data.records import Comparison, Record, TaskRef
     from bbq_plugin.protocols import Endpoint
 
@@ -44,9 +44,11 @@ if TYPE_CHECKING:
 EVENT_PATHS = ("/webhook/label-studio", "/webhook")
 
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
+
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
 # Tasks may be imported together with answers, of which no event tells.
 _MAYBE_MORE = ("TASKS_CREATED",)
+
 _NOTHING = (
     *("PROJECT_CREATED", "PROJECT_UPDATED", "PROJECT_DELETED", "START_TRAINING"),
     *("LABEL_LINK_CREATED", "LABEL_LINK_UPDATED", "LABEL_LINK_DELETED"),
@@ -91,13 +93,14 @@ class WebhookEvent(msgspec.Struct, omit_defaults=True):
 
 
 _decode = msgspec.json.Decoder(WebhookEvent).decode
+
 _encode = msgspec.json.Encoder().encode
 
 
 class LabelStudioEvents:
     """Reads events; the first answer of a project says how all of its answers are read."""
 
-    def __init__(self, options: ReadingOptions) -> None:
+    def __init__(self, options: LabelStudioOptions) -> None:
         self._options = options
         self._questions: dict[tuple[str | None, bytes], Question] = {}
         #: The last one of each project. Other threads look it up while events are read.

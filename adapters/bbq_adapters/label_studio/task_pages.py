@@ -19,7 +19,7 @@ import msgspec
 
 from bbq_adapters.label_studio.answers import TaskReading, key_of
 from bbq_adapters.label_studio.client import plain, query
-from bbq_adapters.label_studio.files import epoch, task_of_api
+from bbq_adapters.label_studio.exports import epoch, task_of_api
 from bbq_adapters.label_studio.keys import task_ref
 from bbq_adapters.label_studio.question import Question, comparing_controls, find_question
 from bbq_plugin.data.records import TaskState
@@ -29,7 +29,7 @@ from bbq_plugin.protocols import TaskPage
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bbq_adapters.label_studio.adapter import ReadingOptions
+    from bbq_adapters.label_studio.adapter import LabelStudioOptions
     from bbq_adapters.label_studio.client import Client
     from bbq_plugin.data.records import Record, TaskRef
     from bbq_plugin.protocols import ProjectMemory
@@ -78,7 +78,7 @@ class TaskReader:
         client: Client,
         project: int,
         info: Mapping[str, Any],
-        options: ReadingOptions,
+        options: LabelStudioOptions,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self.client = client
