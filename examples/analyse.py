@@ -38,7 +38,7 @@ def main() -> None:
         if rater.verdict != "keep":
             print(f"  {rater.rater}: {rater.verdict}, {'; '.join(rater.reasons)}")
 
-    print("\nWhat to compare next:")
+    print("\nPairs to compare next:")
     for pair in bbq.next_pairs(fit, 5):
         print(f"  {pair.item_a} and {pair.item_b}, P(first is better) = {pair.p_a_better:.2f}")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 def test_the_script_prints_what_one_would_act_on(
@@ -41,3 +44,16 @@ def test_the_notebook_goes_from_data_frame_to_data_frame(
     assert list(left["board"]["rank"]) == [1, 2, 3, 4, 5]
     assert len(left["raters"]) == 25
     assert "Largest change of theta" in capsys.readouterr().out
+
+
+SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *EXAMPLES.rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_benchmarks_and_examples_import_what_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("bbq_"):
+            module = importlib.import_module(str(node.module))
+            for name in node.names:
+                found = hasattr(module, name.name)
+                assert found or importlib.import_module(f"{node.module}.{name.name}")
