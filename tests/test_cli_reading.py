@@ -376,4 +376,4 @@ def test_strict_stops_at_the_first_row_left_out(tmp_path: Path) -> None:
     for share in ("1%", "0.01"):
         guarded = bbq("fit", path, "--max-skipped", share)
         assert guarded.exit_code == 1
-        assert "2 of 8 rows (25.00%) had to be skipped" in guarded.stderr
+        assert "2 of 8 rows (25.00%) were skipped" in guarded.stderr

@@ -526,13 +526,13 @@ def _before(chosen: str | None, ordered: Sequence[str]) -> Sequence[str]:
 SESSION = "evaluation_session_id"
 
 _SESSION_NOTE = (
-    f"the raters are sessions ({SESSION}), not people: one person may be several of them, "
-    "so a verdict on a rater is one on a session"
+    f"the raters are sessions ({SESSION}), not people: one person may have several sessions, "
+    "and a verdict on a rater is a verdict on a session"
 )
 
 _ADDRESS_NOTE = (
-    "the raters are hashed network addresses: several people may share one, and who knows how "
-    "the hash is made can guess addresses; give salt=SECRET to prevent that"
+    "the raters are hashed network addresses: several people may share one address, and an "
+    "address can be found by trying; give salt=SECRET to prevent that"
 )
 
 _KEY_FIELDS = ("id", "key")

@@ -358,11 +358,11 @@ class FileLog:
         reason, times = self.reasons.most_common(1)[0]
         share = n / rows
         raise FormatError(
-            f"{n:,} of {rows:,} rows ({share:.2%}) had to be skipped, more than the "
+            f"{n:,} of {rows:,} rows ({share:.2%}) were skipped, more than the "
             f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
             self.name,
-            remedy=f"if adapter {self.adapter!r} is the wrong one, name another; if the rows "
-            f"are rightly left out, allow more (--max-skipped {_percent_up(share)}%, "
+            remedy=f"if adapter {self.adapter!r} is the wrong one, name another; if these rows "
+            f"are no answers, allow more (--max-skipped {_percent_up(share)}%, "
             f"in Python max_skipped={_percent_up(share) / 100})",
         )
 

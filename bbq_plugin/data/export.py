@@ -36,7 +36,7 @@ ExportLayout = Literal["bbq", "evalica", "crowd-kit", "choix"]
 
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 
-# Weights are told by repeating rows when they are multiples of one over at most this: a tie is
+# Weights are written as repeated rows when they are multiples of one over at most this: a tie is
 # 1/2, a ranking of three 7/9.
 _LARGEST_DENOMINATOR = 12
 
@@ -165,7 +165,7 @@ def _repeats(data: Comparisons) -> tuple[NDArray[np.int64], list[str]]:
             break
     else:
         raise DataError(
-            "the weights cannot be told by repeating rows (they have no common unit from 1 "
+            "the weights cannot be written as repeated rows (they have no common unit from 1 "
             f"down to 1/{_LARGEST_DENOMINATOR}); use a layout with weights: bbq or evalica"
         )
     whole = times.astype(np.int64)
@@ -177,8 +177,8 @@ def _repeats(data: Comparisons) -> tuple[NDArray[np.int64], list[str]]:
     if (whole == 1).all():
         return whole, []
     note = (
-        f"this layout has no weights: a comparison of weight 1 is written {parts} times, "
-        "so what is estimated stays, and what counts rows sees more of them"
+        f"this layout has no weights, so a comparison of weight 1 is written {parts} times; "
+        "estimates stay the same, and counts of rows are larger"
     )
     return whole, [note]
 

@@ -252,7 +252,7 @@ def test_too_many_skips_are_what_a_wrong_adapter_looks_like(tmp_path: Path) -> N
     with pytest.raises(FormatError) as caught:
         read(path)
     message = str(caught.value)
-    assert "2 of 100 rows (2.00%) had to be skipped, more than the 1.00% allowed" in message
+    assert "2 of 100 rows (2.00%) were skipped, more than the 1.00% allowed" in message
     assert "no winner recorded" in message
     assert "(--max-skipped 2%, in Python max_skipped=0.02)" in message
     assert read(path, max_skipped=0.02).n_skipped == 2
