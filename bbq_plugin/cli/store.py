@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.store import SourceEntry
-    from bbq_plugin.store.sources import FitNote
-    from bbq_plugin.store.status import Status
+    from bbq_plugin.store.sources import FitNote, Status
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20
@@ -54,7 +53,7 @@ def status(store: Path, output_format: str) -> None:
     It works while `bbq watch` writes the store: what was read, what was refused and why, what
     waits, when it was last fitted, and who writes it.
     """
-    from bbq_plugin.store.status import status_of
+    from bbq_plugin.store.sources import status_of
 
     found = status_of(store)
     if output_format == "json":

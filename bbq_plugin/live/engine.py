@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from bbq_plugin.model.fit import Model
     from bbq_plugin.model.objectives import Floats
     from bbq_plugin.store import Change, SourceEntry
-    from bbq_plugin.store.codebook import Codebook
-    from bbq_plugin.store.columns import ColumnArrays
+    from bbq_plugin.store.columns import Codebook, ColumnArrays
 
 __all__ = ["Engine", "LiveFit", "Refresh"]
 

@@ -15,8 +15,7 @@ from bbq_plugin.data.builder import UNRATED, DatasetBuilder, wins_of
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import OUTCOMES, Comparison, Source
 from bbq_plugin.errors import DataError
-from bbq_plugin.store.codebook import Codebook
-from bbq_plugin.store.columns import ColumnArrays
+from bbq_plugin.store.columns import Codebook, ColumnArrays
 from bbq_plugin.store.schema import reading
 from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.store import Store

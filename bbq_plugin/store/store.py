@@ -13,7 +13,7 @@ import numpy as np
 
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import columns, sources
-from bbq_plugin.store.codebook import Codebook
+from bbq_plugin.store.columns import Codebook
 from bbq_plugin.store.lock import WriterLock
 from bbq_plugin.store.schema import MEMORY, check_folder, connect, explained
 from bbq_plugin.store.transaction import Transaction

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bbq_plugin.data.records import Record
-    from bbq_plugin.store.codebook import Codebook
-    from bbq_plugin.store.columns import Change
+    from bbq_plugin.store.columns import Change, Codebook
 
     Found = Record | Batch
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.store.codebook import Codebook
-    from bbq_plugin.store.columns import ChangeBuilder, ColumnArrays
+    from bbq_plugin.store.columns import ChangeBuilder, Codebook, ColumnArrays
 
 Record = Comparison | Skipped
 

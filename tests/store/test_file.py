@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from bbq_plugin.data.records import Batch, TaskRef, TaskState
-from bbq_plugin.errors import StoreBusyError, StoreError
+from bbq_plugin.errors import DataError, StoreBusyError, StoreError
 from bbq_plugin.live.events import event_reader, take
 from bbq_plugin.live.feedback import Memory
 from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import Store, columns, holder, read_store, sources
-from bbq_plugin.store.schema import VERSION
+from bbq_plugin.store.schema import VERSION, blames_store
 from bbq_plugin.store.transaction import SourceLog
 from tests.store.answers import answer, ranking
 
@@ -197,6 +197,23 @@ def test_a_store_of_a_newer_version_is_refused_with_the_remedy(tmp_path: Path) -
     db.close()
     refuse(path, "upgrade bbq-plugin")
     refuse(path, "upgrade bbq-plugin", writable=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "blamed"),
+    [
+        (sqlite3.OperationalError("disk I/O error"), True),
+        (sqlite3.DatabaseError("database disk image is malformed"), True),
+        (StoreError("it is full"), True),
+        (sqlite3.IntegrityError("NOT NULL constraint failed"), False),
+        (DataError("is no answer"), False),
+        (ValueError("of an adapter"), False),
+    ],
+)
+def test_a_fault_of_the_disk_is_not_blamed_on_what_was_to_be_stored(
+    error: Exception, blamed: bool
+) -> None:
+    assert blames_store(error) == blamed
 
 
 def test_a_store_is_readable_by_its_owner_only(tmp_path: Path) -> None:
