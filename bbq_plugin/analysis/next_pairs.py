@@ -5,7 +5,7 @@
 ``top-k``    the same for the best k: an item that may belong to them and one that may not
 
 `design.py` has the maths. A batch is chosen one answer after the other, each time with the
-covariance that the answers before it are expected to leave, and nobody is asked the same twice.
+covariance that the answers before it are expected to leave, and no rater is asked the same twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Ints = NDArray[np.intp]
 
 Goal = Literal["ranking", "best", "top-k"]
 
-# Below, an answer tells so little that the choice of its pair would be one of rounding.
+# Below, an answer gives so little information that the choice of its pair would be one of rounding.
 LEAST_QUALITY = 0.01
 
 
@@ -67,7 +67,7 @@ class PairRow(Row):
 
 
 class NextPairs(Rows[PairRow]):
-    """Pairs in the order in which to ask. ``quality`` is the usual rater's, as assumed here."""
+    """Pairs in the order in which to ask. ``quality`` is a typical rater's, as assumed here."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ def next_pairs(
     """The ``n`` comparisons to ask for next.
 
     ``among`` limits them to some of the items, and the goal to these. Without ``raters`` every
-    pair comes at most once, for a rater of the usual quality. With ``raters``, those who are
-    available, each row names one of them: the best first, all equally often but for one, nobody
+    pair comes at most once, for a typical rater. With ``raters``, those who are
+    available, each row names one of them: the best first, all equally often but for one, none
     the same pair twice. Never named are those in ``exclude``; by default, whom `rater_report`
     excludes (of a bbq fit of the same data, where the model gives no verdicts). Sides are balanced
     for each item, with what is known of the past.
@@ -125,7 +125,7 @@ def next_pairs(
         who = "" if raters is None else f" for {n_able // n_pairs} raters"
         warnings.append(f"there are only {n_pairs} pairs of {chosen.size} items{who}, all listed")
     if quality == 0:
-        warnings.append("the raters answer like coins on average: no comparison will tell anything")
+        warnings.append("the raters answer like coins on average: no comparison gives information")
     mean = fit.laplace.mean[chosen]
     covariance = fit.laplace.covariance[np.ix_(chosen, chosen)]
     design = Design(mean, covariance, max(quality, LEAST_QUALITY))
@@ -149,7 +149,7 @@ def prediction_scores(pairs: NextPairs, tasks: Iterable[tuple[str, str]]) -> lis
 
 
 def average_quality(fit: Fit) -> float:
-    """The quality of the usual answer: raters count by how much they answered so far."""
+    """The mean quality of the answers so far."""
     if not fit.rated:
         return 1.0
     t = fit.data.triples
@@ -178,7 +178,7 @@ def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
 
 
 class _Batch:
-    """Answers chosen one after the other, nobody asked the same twice."""
+    """Answers chosen one after the other, no rater asked the same twice."""
 
     def __init__(self, design: Design, contenders: Contenders | None) -> None:
         self.design, self.contenders = design, contenders
@@ -266,7 +266,7 @@ def _slots(
     new = [name for name in left if name not in fit.raters]
     if new and fit.data.has_raters:
         warnings.append(
-            f"not in the data, taken for usual raters: {', '.join(new[:5])}"
+            f"not in the data, taken as typical raters: {', '.join(new[:5])}"
             + (" …" if len(new) > 5 else "")
         )
     usual = _usual_newcomer(fit, quality)

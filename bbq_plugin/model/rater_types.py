@@ -1,8 +1,8 @@
 """What kind of rater each one is: honest, guessing or inverted, by the answers of all others.
 
 Given the consensus without rater r, each kind says how likely r's answers are: a coin's, or, the
-quality integrated out, those of someone who is informed, or of someone informed who turns every
-answer round. The population (how good the honest are, how many there are of each kind) is set
+quality integrated out, those of someone who is informed, or of someone informed who reverses
+every answer. The population (how good the honest are, how many there are of each kind) is set
 where the answers of all raters are most likely, with a weak prior around the paper's raters.
 """
 
@@ -74,7 +74,7 @@ class RaterPopulation:
     inverted: float
 
     @property
-    def usual_quality(self) -> float:
+    def typical_quality(self) -> float:
         """The mean quality of the honest."""
         return self.alpha / (self.alpha + self.beta)
 

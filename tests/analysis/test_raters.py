@@ -13,6 +13,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import fit
 from bbq_plugin.report.pseudonyms import pseudonymised
+from bbq_plugin.simulation import simulate
 from tests.model.studies import draw_study
 
 FIELDS = [
@@ -39,6 +40,18 @@ def test_guessers_are_excluded_and_honest_raters_are_not() -> None:
     assert wronged <= 0.03 * honest
 
 
+def test_every_reason_is_at_most_two_short_sentences() -> None:
+    study = simulate(items=8, raters=60, comparisons=2400, guessers=0.3, inverted=0.1, seed=2)
+    data = Comparisons.from_comparisons(study.comparisons())
+    report = rater_report(fit(data, priors="auto"))
+    reasons = [reason for row in report for reason in row.reasons]
+    assert reasons
+    for reason in reasons:
+        assert reason.count(". ") <= 1, reason
+        assert len(reason) <= 200, reason
+    assert report.rule.count(". ") == 1
+
+
 def test_a_verdict_comes_with_numbers_in_words() -> None:
     study = draw_study(0, items=10, raters=60, votes=80, guessers=0.2, spread=0.9)
     report = rater_report(fit(study.data, priors="auto"))
@@ -48,7 +61,7 @@ def test_a_verdict_comes_with_numbers_in_words() -> None:
         if row.verdict == "exclude":
             bad = row.p_guesser + row.p_inverted
             shown = f"= {bad:.3f}" if bad < 0.9995 else "> 0.999"
-            assert f"P(guessing or upside down) {shown} with P(guesser)" in row.reasons[0]
+            assert f"P(guessing or inverted) {shown}: agrees" in row.reasons[0]
             assert bad >= 0.9
             assert "80 comparisons" in row.reasons[0]
         elif row.verdict == "keep":
@@ -66,7 +79,7 @@ def test_someone_upside_down_is_told_from_someone_who_guesses() -> None:
     row = rater_report(fit(data, priors="auto"))[4]
     assert row.verdict == "exclude"
     assert row.agreement < 0.4
-    assert any("upside down" in reason for reason in row.reasons)
+    assert any("inverted" in reason for reason in row.reasons)
 
 
 def test_nobody_is_excluded_on_a_handful_of_answers() -> None:
@@ -82,7 +95,7 @@ def test_nobody_is_excluded_on_a_handful_of_answers() -> None:
     )
     row = rater_report(fit(data, priors="auto"))[40]
     assert row.verdict == "watch"
-    assert "too few to decide" in row.reasons[0]
+    assert "Too few to decide" in row.reasons[0]
 
 
 def test_agreement_is_with_the_others_and_counts_half_for_ties() -> None:
@@ -201,7 +214,7 @@ def test_under_bbq_signed_someone_upside_down_is_watched_and_used() -> None:
     row = rater_report(found)[4]
     assert found.quality[4] < 0
     assert row.verdict == "watch"
-    assert row.reasons[0].startswith("upside down")
+    assert row.reasons[0].startswith("inverted")
     assert -1 <= row.quality_lower <= row.quality <= row.quality_upper <= 1
     assert rater_report(fit(data))[4].verdict == "exclude"
 

@@ -94,7 +94,7 @@ def test_three_rankings_are_three_answers_however_long_they_are() -> None:
     told = [row.reasons[0] for row in report if row.verdict == "watch"]
     assert told
     assert all("of 53 comparisons in 3 rankings" in reason for reason in told)
-    assert all("too few to decide (at least 10 answers)" in reason for reason in told)
+    assert all("Too few to decide (at least 10 answers)" in reason for reason in told)
 
 
 def test_one_heavy_row_is_one_answer() -> None:

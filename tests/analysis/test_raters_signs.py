@@ -10,7 +10,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import RaterReport, RaterRow
-from bbq_plugin.analysis.raters.rules import benjamini_hochberg, surest
+from bbq_plugin.analysis.raters.rules import benjamini_hochberg, most_certain
 
 RATERS, VOTES = 20, 180
 FIRST = "rater-01"
@@ -207,11 +207,11 @@ def test_benjamini_and_hochberg_name_the_longest_list_and_pass_over_what_is_not_
     assert not benjamini_hochberg(np.full(3, np.nan), 0.05).any()
 
 
-def test_the_surest_are_excluded_while_the_expected_share_of_honest_ones_allows() -> None:
+def test_the_most_certain_are_excluded_while_the_expected_share_of_honest_ones_allows() -> None:
     p = np.array([0.99, 0.6, 0.93, 0.97])
     able = np.array([True, True, True, True])
     # 1%, then 2%, then 3.7%, then 12.75% of the list are expected to be honest.
-    assert surest(p, able, 0.05).tolist() == [True, False, True, True]
-    assert surest(p, np.array([False, True, True, True]), 0.05).tolist() == [
+    assert most_certain(p, able, 0.05).tolist() == [True, False, True, True]
+    assert most_certain(p, np.array([False, True, True, True]), 0.05).tolist() == [
         False, False, True, True,
     ]  # fmt: skip

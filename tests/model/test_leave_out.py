@@ -100,7 +100,7 @@ def test_kinds_are_found_and_their_shares_estimated() -> None:
     kinds = kinds_of(t, 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser])))
     assert kinds.population.guessers == pytest.approx(0.2, abs=0.04)
     assert kinds.population.inverted == pytest.approx(0.1, abs=0.04)
-    assert kinds.population.usual_quality == pytest.approx(10 / 12, abs=0.05)
+    assert kinds.population.typical_quality == pytest.approx(10 / 12, abs=0.05)
     likely = np.stack((1 - kinds.p_guesser - kinds.p_inverted, kinds.p_guesser, kinds.p_inverted))
     names = np.array(["honest", "guesser", "inverted"])[np.argmax(likely, axis=0)]
     assert np.mean(names == np.array(study.truth.kind)) > 0.97

@@ -157,8 +157,8 @@ def given_by(data: Comparisons) -> Given:
     rater = t.rater()
     if answers is None:
         n = _sum(rater, t.weight, t.n_raters)
-        nobody: NDArray[np.bool_] = np.zeros(t.n_raters, dtype=np.bool_)
-        return Given(t, t.weight, n, np.zeros(t.n_raters), nobody)
+        none: NDArray[np.bool_] = np.zeros(t.n_raters, dtype=np.bool_)
+        return Given(t, t.weight, n, np.zeros(t.n_raters), none)
     tied = np.zeros(t.n_raters, dtype=np.bool_)
     most: Floats = np.ones(data.weight.size)
     if answers.half is not None:
@@ -231,28 +231,23 @@ LEVEL = 0.05
 
 TURNS = 399
 
-FEW_RATERS = 10  # below, 2^(raters - 1) ways to turn them round are too few
+FEW_RATERS = 10  # below, 2^(raters - 1) ways to reverse them are too few
 
 
 def panel_warning(p: float) -> str:
     """What to say of a panel; nothing if it agrees."""
     if np.isnan(p):
-        return (
-            "no two raters answered about the same items: nothing can be said of any of them, and "
-            "'keep' means only that"
-        )
+        return "no two raters answered about the same items. No rater can be judged: all are kept"
     if p <= LEVEL:
         return ""
     return (
-        "the raters do not agree with each other more than coins would: nothing can be said of any "
-        f"of them, and 'keep' means only that (coins agree as much in {p:.0%} of such studies, "
-        f"where {LEVEL:.0%} or less is asked for; they guess, or the items are too close for so "
-        "few answers)"
+        f"the raters do not agree with each other more than coins would (p = {p:.2g}). "
+        "No rater can be judged: they guess, or there are too few answers for items so close"
     )
 
 
 def panel_p(data: Comparisons) -> float:
-    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: nobody meets."""
+    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met."""
     t = data.triples
     rater, k = t.rater(), data.n_items
     d = np.bincount(t.winner, t.weight, k) + np.bincount(t.loser, t.weight, k)
@@ -343,7 +338,7 @@ class Evidence:
 
     @property
     def p_bad(self) -> Floats:
-        """P(guessing or upside down)."""
+        """P(guessing or inverted)."""
         return np.asarray(np.minimum(self.kinds.p_guesser + self.kinds.p_inverted, 1.0))
 
 

@@ -1,4 +1,4 @@
-"""The reasons in words and numbers, as one would say them to the rater."""
+"""The reasons for a verdict in words: each at most two short sentences."""
 
 from __future__ import annotations
 
@@ -24,50 +24,47 @@ __all__ = [
     "way_back",
 ]
 
-FAR = 10_000  # answers beyond which nobody finds the way back
+FAR = 10_000  # answers beyond which no rater comes back
 
 VISIBLE = 0.01  # nats: a smaller move is none to a reader
 
-TURNED = (
-    "check the task's wording and the key mapping before blaming the rater; the answers still tell "
-    "something (model bbq-signed turns them round)"
-)
+CHECK_KEYS = "Check the task's wording and the key mapping first"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
-    """Of an honest rater of the usual quality on the same pairs: agreement, and nats an answer."""
+    """Of a typical honest rater on the same pairs: agreement, and nats an answer."""
 
     agreement: Floats
     nats: Floats
 
 
 def expected_of(fit: Fit, evidence: Evidence) -> Expected:
-    """What the usual honest rater would have shown, pair by pair."""
-    given, usual = evidence.given, evidence.kinds.population.usual_quality
+    """What a typical honest rater would have shown, pair by pair."""
+    given, typical = evidence.given, evidence.kinds.population.typical_quality
     t, s = fit.data.triples, np.abs(evidence.left_out.s)
-    p = 0.5 + usual * s
+    p = 0.5 + typical * s
     rater, pairs = t.rater(), given.pairs.weight
     agreed = np.bincount(rater, given.weight * p, t.n_raters)
     nats = np.bincount(rater, pairs * _distance(p), t.n_raters)
     slates = given.slate_sums(_distance(0.5 + s), -0.5 * np.log1p(-4.0 * np.minimum(s, 0.499) ** 2))
     if slates is not None:
-        nats = nats + np.bincount(slates.rater, _slate_nats(slates, usual), t.n_raters)
+        nats = nats + np.bincount(slates.rater, _slate_nats(slates, typical), t.n_raters)
     return Expected(
         agreed / np.maximum(evidence.n, 1e-300), nats / np.maximum(given.n_answers, 1e-300)
     )
 
 
 def _distance(p: Floats) -> Floats:
-    """Nats by which answers of chance p are told from a coin's."""
+    """Nats by which answers of chance p differ from a coin's."""
     return np.asarray(p * np.log(2 * p) + (1 - p) * np.log(2 * np.maximum(1 - p, 1e-300)))
 
 
-def _slate_nats(slates: SlateSums, usual: float) -> Floats:
+def _slate_nats(slates: SlateSums, typical: float) -> Floats:
     """The same of a ranking: informed it is likelier by R, guessed less likely than a coin's."""
-    informed = np.log1p(usual * np.expm1(np.minimum(slates.first, 300.0)))
-    guessed = np.log1p(usual * np.expm1(-slates.second))
-    return np.asarray(usual * informed + (1 - usual) * guessed)
+    informed = np.log1p(typical * np.expm1(np.minimum(slates.first, 300.0)))
+    guessed = np.log1p(typical * np.expm1(-slates.second))
+    return np.asarray(typical * informed + (1 - typical) * guessed)
 
 
 def reasons_of(
@@ -85,49 +82,38 @@ def reasons_of(
 def _answers(
     r: int, evidence: Evidence, flags: Flags, expected: Expected, rules: Rules
 ) -> list[str]:
-    kinds = evidence.kinds
-    agrees = (
-        f"agrees with the others in {evidence.agreement[r]:.0%} of {_counted(r, evidence)}, where "
-        f"a usual rater would in {expected.agreement[r]:.0%}"
-    )
-    if evidence.given.tied[r]:
-        agrees = f"answered a tie to all {_counted(r, evidence)}, which tells nothing apart"
-    found = []
+    """What the answers as a whole say against rater ``r``, and an earlier exclusion."""
+    kinds, tied = evidence.kinds, evidence.given.tied[r]
     turned = kinds.p_inverted[r] > kinds.p_guesser[r]
-    bad = flags.by_answers[r] or flags.suspect[r] or flags.still_out[r]
-    if flags.upside_down[r]:
-        found.append(
-            f"upside down: {_decided_by(r, evidence)}, {agrees} and a coin in 50% "
-            f"(p {_p(evidence.p_coin_below[r])}); {TURNED}"
-        )
-    elif bad and turned:
-        found.append(
-            f"may be answering upside down: {_decided_by(r, evidence)}, {agrees}; {TURNED}"
-        )
-    elif bad:
-        head = "answers like a coin" if flags.by_answers[r] else "may be guessing"
-        if evidence.given.tied[r]:
+    head = ""
+    if flags.inverted[r]:
+        head = "inverted"
+    elif flags.by_answers[r] or flags.suspect[r] or flags.still_out[r]:
+        if turned:
+            head = "may be inverted"
+        elif tied:
             head = "never decides"
-        odds = float(np.exp(min(-kinds.log_honest[r], 50.0)))
-        likelier = f"; a coin is {_times(odds)} likelier to answer so" if odds >= 2 else ""
-        found.append(f"{head}: {_decided_by(r, evidence)}, {agrees}{likelier}")
-    if found and evidence.n_answers[r] < rules.least:
-        found[-1] += f"; too few to decide (at least {rules.least} answers)"
+        else:
+            head = "answers like a coin" if flags.by_answers[r] else "may be guessing"
+    found = []
+    if head:
+        answered = (
+            f"answered a tie to all {_counted(r, evidence)}"
+            if tied
+            else f"agrees with the others in {evidence.agreement[r]:.0%} of "
+            f"{_counted(r, evidence)}, a typical rater in {expected.agreement[r]:.0%}"
+        )
+        found.append(f"{head}, P(guessing or inverted) {_equal(evidence.p_bad[r])}: {answered}")
+        if evidence.n_answers[r] < rules.least:
+            found[-1] += f". Too few to decide (at least {rules.least} answers)"
+        elif turned:
+            found[-1] += f". {CHECK_KEYS}"
     if flags.still_out[r] and not flags.by_answers[r]:
         found.append(
-            "was excluded before, and comes back when P(guessing or upside down) is below "
-            f"{BACK:g}; it is {evidence.p_bad[r]:.2f}"
+            f"was excluded before: P(guessing or inverted) is {evidence.p_bad[r]:.2f}, and has to "
+            f"fall below {BACK:g}"
         )
     return found
-
-
-def _decided_by(r: int, evidence: Evidence) -> str:
-    """The number that the list is made by, and what it consists of."""
-    kinds = evidence.kinds
-    return (
-        f"P(guessing or upside down) {_equal(evidence.p_bad[r])} with P(guesser) "
-        f"{_equal(kinds.p_guesser[r])} and P(upside down) {_equal(kinds.p_inverted[r])}"
-    )
 
 
 def _counted(r: int, evidence: Evidence) -> str:
@@ -149,29 +135,29 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
         told = left.expected[r] if side == "left" else 1 - left.expected[r]
         head = "always the same button" if flags.by_button[r] else "leans to one side"
         found.append(
-            f"{head}: {share:.0%} of {left.n[r]:,.0f} answers went {side}, where the items shown "
-            f"and the others' lean explain {told:.0%} (p {_p(left.p[r])})"
+            f"{head}: {share:.0%} of {left.n[r]:,.0f} answers went {side}, where {told:.0%} were "
+            f"expected (p {_p(left.p[r])})"
         )
     if signs.gold is not None and (flags.by_gold[r] or flags.gold[r]):
         gold = signs.gold
         found.append(
-            f"known questions: {gold.seen[r]:.0%} of {gold.n[r]:,.0f} right, where a usual rater "
-            f"has {gold.expected[r]:.0%} on the same questions (p {_p(gold.p[r])})"
+            f"known questions: {gold.seen[r]:.0%} of {gold.n[r]:,.0f} right, where a typical rater "
+            f"has {gold.expected[r]:.0%} (p {_p(gold.p[r])})"
         )
     if signs.drift is not None and signs.drift_from is not None and flags.drift[r]:
         drift, since = signs.drift, signs.drift_from[r]
-        basis = "" if signs.dated else "; in the order of the rows, which need not be that of time"
+        basis = "" if signs.dated else ". This is in the order of the rows, not of time"
         found.append(
             f"good at first, then not: quality about {drift.expected[r]:.2f} in the first "
             f"{since:,.0f} answers and {max(drift.seen[r], 0.0):.2f} in the "
-            f"{drift.n[r] - since:,.0f} after (p {_p(drift.p[r])}{basis})"
+            f"{drift.n[r] - since:,.0f} after (p {_p(drift.p[r])}){basis}"
         )
     if signs.switches is not None and flags.pattern[r]:
         turns = signs.switches
         head = "alternates" if turns.seen[r] > turns.expected[r] else "answers in long runs"
         found.append(
             f"{head}: the side changes in {turns.seen[r]:.0%} of {turns.n[r]:,.0f} steps, where "
-            f"{turns.expected[r]:.0%} is to be expected (p {_p(turns.p[r])})"
+            f"{turns.expected[r]:.0%} is expected (p {_p(turns.p[r])})"
         )
     if signs.tempo is not None and flags.fast[r]:
         found.append(
@@ -187,14 +173,14 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
         again = signs.repeats
         found.append(
             f"contradicts itself: gave the same answer to {again.seen[r]:.0%} of {again.n[r]:,.0f} "
-            f"repeated pairs, where a usual rater would to {again.expected[r]:.0%} "
+            f"repeated pairs, where a typical rater would to {again.expected[r]:.0%} "
             f"(p {_p(again.p[r])})"
         )
     return found
 
 
 def way_back(r: int, evidence: Evidence, flags: Flags, expected: Expected) -> str:
-    """What would have to be seen for an excluded rater to come back."""
+    """What would bring an excluded rater back."""
     ways = []
     if flags.by_answers[r] or flags.still_out[r]:
         bad = float(np.clip(evidence.p_bad[r], 1e-12, 1 - 1e-12))
@@ -203,33 +189,29 @@ def way_back(r: int, evidence: Evidence, flags: Flags, expected: Expected) -> st
         count = f"about {np.ceil(n):,.0f}" if n <= FAR else f"more than {FAR:,}"
         ranks = evidence.given.n_slates[r] > 0.5 * evidence.n_answers[r]
         ways.append(
-            f"{count} further {'rankings' if ranks else 'comparisons'} like these, answered as a "
-            f"usual rater would (agreeing in {expected.agreement[r]:.0%})"
+            f"{count} further {'rankings' if ranks else 'comparisons'} answered as a typical rater "
+            f"would ({expected.agreement[r]:.0%} agreement)"
         )
     if flags.by_button[r]:
-        ways.append("answers that use both buttons as the items shown ask for")
+        ways.append("answers that use both buttons")
     if flags.by_gold[r]:
-        ways.append("known questions answered as well as the others answer them")
+        ways.append("known questions answered as well as by the others")
     return "; ".join(ways)
 
 
 def effect_text(effect: Effect) -> str:
-    """What the leaderboard would be without."""
+    """What excluding one or more raters changes in the leaderboard."""
+    same_best = effect.best_with == effect.best_without
+    if same_best and not effect.moved and effect.shift < VISIBLE:
+        return "no rank changes"
     best = (
         f"the best item stays {effect.best_with}"
-        if effect.best_with == effect.best_without
-        else f"the best item would be {effect.best_without}, not {effect.best_with}"
+        if same_best
+        else f"the best item is {effect.best_without} instead of {effect.best_with}"
     )
-    moved = "no item changes places"
-    if effect.moved:
-        moved = f"{effect.moved} items change places"
-    ends = "this matters" if effect.matters else "this does not matter"
-    if effect.shift < VISIBLE and not effect.matters:
-        return f"{best}; {moved}, and none moves by {VISIBLE:g} nats: {ends}"
-    return (
-        f"{best}; {moved}; the largest move is {effect.shift:.2f} nats, "
-        f"{effect.shift_sd:.1f} standard deviations: {ends}"
-    )
+    moved = f"{effect.moved} items change rank" if effect.moved else "no rank changes"
+    shift = f"{effect.shift:.2f} nats, {effect.shift_sd:.1f} standard deviations"
+    return f"{best}, and {moved}. The largest shift is {shift}"
 
 
 def _equal(probability: float) -> str:
@@ -239,7 +221,3 @@ def _equal(probability: float) -> str:
 
 def _p(p: float) -> str:
     return f"= {p:.2g}" if p >= 1e-6 else "< 1e-6"
-
-
-def _times(odds: float) -> str:
-    return f"{odds:,.0f} times" if odds < 1e6 else "over a million times"

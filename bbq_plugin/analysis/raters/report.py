@@ -42,9 +42,9 @@ __all__ = [
 
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 
-MOST = 500  # raters whose effect is worked out; nobody reads more
+MOST = 500  # raters whose effect is worked out
 
-REFITS = 1_000_000  # triples to fit anew, over all raters who are left out alone
+REFITS = 1_000_000  # triples to fit again, over all raters who are left out alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class RaterReport(Rows[RaterRow]):
         self.false_rate, self.least, self.threshold = rules.false_rate, rules.least, rules.threshold
         #: Who the raters are, as estimated from all of them; None without verdicts.
         self.population = population
-        #: The leaderboard without all who are excluded; None if nobody is.
+        #: What excluding all of them changes in the leaderboard; None if no rater is excluded.
         self.without_excluded = without_excluded
         #: What these data do not tell, and no verdict could therefore use.
         self.not_known = not_known
@@ -175,12 +175,12 @@ class RaterReport(Rows[RaterRow]):
 
     @property
     def rule(self) -> str:
-        """The rule of exclusion in one line: the rate, and the minimum of evidence."""
+        """The rule of exclusion: the rate, and the minimum of evidence."""
         return (
-            f"Rule: of those excluded at most {100 * self.false_rate:.3g}% are expected to be "
-            f"honest, the surest are excluded first, nobody whose answers as a whole leave more "
-            f"doubt than P(guessing or upside down) = {SURE:g}, and nobody on fewer than "
-            f"{self.least:,} answers; each rater is held against the ranking that the others make."
+            "Rule: the most certain raters are excluded first, as long as at most "
+            f"{100 * self.false_rate:.3g}% of the excluded are expected to be honest. It takes "
+            f"{self.least:,} answers, and P(guessing or inverted) of at least {SURE:g} from the "
+            "answers alone."
         )
 
     @property
@@ -209,7 +209,7 @@ def rater_report(
     """Quality with its interval, agreement and a verdict with reasons, for each rater of a fit.
 
     ``before`` names raters who were excluded by an earlier report: they come back only when
-    little is left against them, so that nobody goes in and out with every vote.
+    little is left against them, so that a verdict does not change with every vote.
     """
     for name, value in (("level", level), ("false_rate", false_rate), ("threshold", threshold)):
         if not 0 < value < 1:
@@ -336,10 +336,10 @@ def _of(sign: Sign | None, what: str, r: int) -> float:
 def _warnings(fit: Fit, evidence: Evidence, p_coins: float, rules: Rules) -> tuple[str, ...]:
     within = len(evidence.left_out.within)
     warning = (
-        f"{within:,} of {len(fit.raters):,} raters are judged by a ranking that holds their own "
-        "votes, which could not be left out here: their agreement looks better than it is"
+        f"{within:,} of {len(fit.raters):,} raters are judged by a ranking that includes their own "
+        "votes. Their agreement looks better than it is"
     )
-    # Where nobody has answers enough for a verdict, "keep" claims nothing that could mislead.
+    # Where no rater has enough answers for a verdict, "keep" claims nothing that could mislead.
     judged = bool((evidence.n_answers >= rules.least).any())
     found = (panel_warning(p_coins) if judged else "", warning if within else "")
     return tuple(text for text in found if text)

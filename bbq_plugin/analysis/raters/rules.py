@@ -1,4 +1,4 @@
-"""The rules: who is excluded, who is watched, at which rate of error, and what leads back."""
+"""The rules: who is excluded or watched, at which rate of error, and when a rater comes back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "Verdict",
     "benjamini_hochberg",
     "flags_of",
-    "surest",
+    "most_certain",
 ]
 
 Floats = NDArray[np.float64]
@@ -38,8 +38,8 @@ def benjamini_hochberg(p: Floats, rate: float) -> Mask:
     return chosen
 
 
-def surest(p_bad: Floats, able: Mask, rate: float) -> Mask:
-    """The longest list, surest first, of which at most ``rate`` are expected to be honest.
+def most_certain(p_bad: Floats, able: Mask, rate: float) -> Mask:
+    """The longest list, most certain first, of which at most ``rate`` are expected to be honest.
 
     The Bayesian false discovery rate: the mean of P(honest) over the list.
     """
@@ -56,17 +56,17 @@ Verdict = Literal["keep", "watch", "exclude"]
 
 FALSE_RATE = 0.05
 
-LEAST = 10  # answers before anyone is excluded
+LEAST = 10  # answers before a rater is excluded
 
-SURE = 0.9  # P(guessing or upside down) below which the answers as a whole exclude nobody
+SURE = 0.9  # P(guessing or inverted) below which the answers as a whole exclude no rater
 
 THRESHOLD = 0.5  # of quality, for P(q below it)
 
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
 
-WATCH = 0.5  # P(guessing or upside down) above which a rater is watched
+WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
 
-BACK = 0.2  # and below which someone excluded before comes back
+BACK = 0.2  # and below which a rater who was excluded before comes back
 
 CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
 
@@ -107,7 +107,7 @@ class Flags:
     by_gold: Mask
     still_out: Mask
     suspect: Mask
-    upside_down: Mask
+    inverted: Mask
     lean: Mask
     pattern: Mask
     fast: Mask
@@ -116,7 +116,7 @@ class Flags:
     gold: Mask
     untouched: Mask
     cleared: Mask
-    #: Whether the order of the answers is known, and a change in it may be held against anyone.
+    #: Whether the order of the answers is known, so that a change in quality over time counts.
     dated: bool = True
 
     @cached_property
@@ -126,18 +126,18 @@ class Flags:
 
     @cached_property
     def circumstantial(self) -> Mask:
-        """Signs that a rater whose answers are clearly informed is not blamed for."""
+        """Signs that do not count against a rater whose answers are clearly informed."""
         return self.lean | self.pattern | self.fast | self.inconsistent | self.untouched
 
     @cached_property
     def noted(self) -> Mask:
-        """Of whom there is anything to say."""
+        """Raters with at least one reason."""
         return self.excluded | self.watched | self.circumstantial | self.drift
 
     @cached_property
     def watched(self) -> Mask:
         """Who is watched, if not excluded."""
-        serious = self.suspect | self.upside_down | self.gold
+        serious = self.suspect | self.inverted | self.gold
         if self.dated:
             serious = serious | self.drift
         return serious | (self.circumstantial & ~self.cleared)
@@ -152,12 +152,12 @@ def flags_of(
     *,
     turned: bool = False,
 ) -> Flags:
-    """Apply the rules; ``turned`` says that the model itself turns upside-down answers round."""
+    """Apply the rules; ``turned`` says that the model uses inverted answers in reverse."""
     rate, enough = rules.false_rate, evidence.n_answers >= rules.least
     bad = evidence.kinds.p_guesser if turned else evidence.p_bad
     lesser = SIDE_ROAD * rate
     roads = (signs.left is not None) + (signs.gold is not None)
-    by_answers = surest(bad, enough & (bad >= SURE), rate - roads * lesser)
+    by_answers = most_certain(bad, enough & (bad >= SURE), rate - roads * lesser)
     out = set(before)
     none: NDArray[np.bool_] = np.zeros(len(raters), dtype=np.bool_)
     lean = button = pattern = none
@@ -174,7 +174,7 @@ def flags_of(
         by_gold=by_gold & enough & (bad > WATCH),
         still_out=np.array([name in out for name in raters], dtype=np.bool_) & (bad >= BACK),
         suspect=bad > WATCH,
-        upside_down=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
+        inverted=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
         & (evidence.kinds.p_inverted > evidence.kinds.p_guesser),
         lean=lean & enough,
         pattern=pattern,
@@ -228,7 +228,7 @@ def _drift(sign: Sign, rate: float) -> Mask:
 
 
 def _gold(sign: Sign | None, rules: Rules, rate: float, none: Mask) -> tuple[Mask, Mask]:
-    """Excluded by known questions: as a coin would answer them, and far below the others."""
+    """By known questions: answered like a coin (excluded), or far below the others (watched)."""
     if sign is None:
         return none, none
     with np.errstate(invalid="ignore"):

@@ -246,7 +246,7 @@ def _repeats(rows: DecidedAnswers, n_items: int, honest: RaterPopulation) -> Sig
     n, total = (count_by(rater, rows.n_raters, x) for x in (None, same))
     # p^2 + (1 - p)^2 = 1/2 + 2 q^2 s^2
     clear = np.nan_to_num(share(count_by(rater, rows.n_raters, 2.0 * s[again] ** 2), n))
-    usual = 0.5 + honest.usual_quality**2 * clear
+    usual = 0.5 + honest.typical_quality**2 * clear
     return Sign(
         share(total, n), np.where(n > 0, usual, np.nan), n,
         _as_low(total, n, 0.5 + honest.nodes**2 * clear[:, None], honest),
@@ -333,7 +333,7 @@ def _gold(
         np.bincount(question, x)[question] - np.bincount(mine, x)[mine]
         for x in (np.ones(right.size), right)
     )
-    usual = honest.usual_quality
+    usual = honest.typical_quality
     by_ranking = 0.5 + usual * rows.s * said
     p = (others_right + GOLD_PRIOR * by_ranking) / (others + GOLD_PRIOR)
     part = _part_of_answer(rows)
@@ -356,7 +356,7 @@ def _part_of_answer(rows: DecidedAnswers) -> Floats:
 
 
 def _of_others(part: Floats, n: Floats) -> Floats:
-    """The share of all other raters, with one more of either kind: nobody is without exception."""
+    """The share of all other raters, with one more of either kind, for no rater is perfect."""
     return np.asarray((part.sum() - part + 1.0) / (n.sum() - n + 2.0))
 
 

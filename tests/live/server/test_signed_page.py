@@ -22,7 +22,7 @@ def test_the_page_shows_the_signed_fit_and_whom_it_has_turned_round(tmp_path: Pa
     cold = bbq.fit(data, model="bbq-signed")
     turned = [name for name, q in zip(cold.raters, cold.quality, strict=True) if q < -0.5]
     judged = {row.rater: row for row in bbq.rater_report(cold)}
-    assert any(judged[name].reasons[0].startswith("upside down: ") for name in turned)
+    assert any(judged[name].reasons[0].startswith("inverted, ") for name in turned)
     with serving(store, "--model", "bbq-signed") as server:
         server.wait_for(1200)
         raters = server.ask("/raters").text
