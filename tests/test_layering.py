@@ -118,15 +118,8 @@ def test_the_adapter_of_label_studio_alone_knows_the_form_of_its_keys() -> None:
 MODULES_TWICE = {
     "fit": "the command, and what it runs",
     "store": "the commands on a store, and the store",
-    "files": "a data set from files, and Label Studio's export files",
-    "events": "events of any tool into a store, and what Label Studio's say",
-    "pull": "pulling from any project into a store, and the pages of a Label Studio project",
 }
-CLASSES_TWICE = {
-    "ReadingOptions": "how any file is read, and how Label Studio's are",
-    "_Annotation": "as an event has it, and as an export has it",
-    "_Task": "as an event has it, and as an export has it",
-}
+CLASSES_TWICE: dict[str, str] = {}
 
 
 def used_twice(names: Iterable[str]) -> set[str]:
