@@ -505,7 +505,8 @@ class Key:
             return InvalidValue(f"{wrong!r} is none of {words}{did_you_mean(wrong, self.words)}")
         meant = did_you_mean(value, self.words)
         if self.form.parse is _fraction and isinstance(value, (int, float)) and 1 < value < 100:
-            meant = f"; did you mean {value:g}%?"
+            near = f"{value:g}%" if self.form.takes == "share" else f"{value / 100:g}"
+            meant = f"; did you mean {near}?"
         return InvalidValue(f"expected {self.form.expected}{meant}")
 
 

@@ -224,3 +224,34 @@ def test_the_demo_does_not_fall_into_a_folder_that_is_in_use(tmp_path: Path) -> 
     result = bbq("demo", tmp_path)
     assert result.exit_code == 2
     assert "is not empty" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of more items and raters than a screen has room for."""
+    path = tmp_path_factory.mktemp("many") / "votes.jsonl"
+    options = "--items 70 --raters 45 --comparisons 2000 --guessers 0.9 --seed 1"
+    assert bbq("simulate", *options.split(), "-o", path).exit_code == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        (["fit"], {"item-": (30, 70), "rater-": (15, 45)}),
+        (["raters"], {"rater-": (30, 45)}),
+        (["pairs", "-n", "40"], {"item-": (30, 40)}),
+    ],
+    ids=["fit", "raters", "pairs"],
+)
+def test_a_table_has_at_most_30_rows_unless_all_are_asked_for(
+    many: Path, command: list[str], rows: dict[str, tuple[int, int]]
+) -> None:
+    short = bbq(*command, many, "--priors", "paper").stdout
+    whole = bbq(*command, many, "--priors", "paper", "--all").stdout
+    for name, (few, every) in rows.items():
+        lines = [line for line in short.splitlines() if "│" in line and name in line]
+        assert len(lines) == few
+        assert f"… and {every - few} more; --all shows them, --format json has all" in short
+        assert sum("│" in line and name in line for line in whole.splitlines()) == every
+    assert "--all shows them" not in whole

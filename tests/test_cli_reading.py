@@ -239,7 +239,7 @@ def test_renaming_merges_items(tmp_path: Path, votes: Path, name: str, text: str
         ("n.toml", "a b\n", "n.toml: not valid TOML"),
         ("n.json", '{"a": "b",\n"c" 1}', "n.json:2: not valid JSON"),
         ("n.json", "[]", "n.json: expected one table"),
-        ("n.yaml", "a: b", "n.yaml: the suffix '.yaml' tells no format"),
+        ("n.yaml", "a: b", "n.yaml: the suffix '.yaml' is of no known format"),
     ],
 )
 def test_a_bad_file_of_names_is_told_with_its_line(

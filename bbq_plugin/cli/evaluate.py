@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,12 +10,11 @@ from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import Choice
-from bbq_plugin.cli.output import chosen_format, emit, framed, show
+from bbq_plugin.cli.output import chosen_format, emit, framed, progress, show
 from bbq_plugin.config import KEYS_BY_NAME
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     type=click.IntRange(2),
     default=200,
     show_default=True,
-    help="How often raters are drawn anew; the paper has 10000.",
+    help="How many resamples of the raters to draw; the paper has 10000.",
 )
 @click.option(
     "--model",
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     help="Only this model. Repeatable. Default: bbq, bayes-bt and crowd-bt.",
 )
 @fitting.option_of("priors", default="paper", show_default=True)
-@fitting.output_options({"table": "for people", "json": "all of it", "csv": "one line a model"})
+@fitting.output_options({"table": "for people", "json": "all of it", "csv": "one line per model"})
 @reading_options
 def evaluate(
     source: Input,
@@ -48,23 +45,26 @@ def evaluate(
     output_format: str | None,
     output: Path | None,
 ) -> None:
-    """Measure how stable the models' rankings are.
+    """Measure how stable the ranking of each model is.
 
-    The raters of FILES are drawn with replacement, the model is fitted again, and its ranking is
-    compared with that of all data: Kendall's tau, and whether the same item comes first.
+    The raters of FILES are resampled with replacement, each model is fitted again, and its ranking
+    is compared with the ranking on all data: by Kendall's tau, and by whether the same item is
+    best.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv")
     data = source.read()
     if not data.has_raters:
-        raise UnsupportedError("the raters are drawn anew, and these data name no raters")
+        raise UnsupportedError(
+            "these data have no rater names; evaluate resamples the raters, so it needs them"
+        )
     fits = [
         fitting.fitted(data, model, None if model in ("crowd-bt", "bbq-signed") else priors)
         for model in dict.fromkeys(models)
     ]
     from bbq_plugin.analysis.stability import stability
 
-    with _progress(resamples * len(fits)) as advance:
-        found = stability(fits, resamples, source.seed, advance=advance)
+    with progress("Resampling", resamples * len(fits)) as update:
+        found = stability(fits, resamples, source.seed, advance=lambda n: update(advance=n))
     from bbq_plugin.report.csv import rows_csv
     from bbq_plugin.report.json import distinct, report_json, stability_dict
     from bbq_plugin.report.tables import stability_table
@@ -77,18 +77,3 @@ def evaluate(
     else:
         tables = [stability_table(found)]
         show(framed(fits[0], origin, distinct(data.warnings, fits[0].warnings), tables), output)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], object]]:
-    """A bar on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = ("Resampling", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda n: bar.advance(task, n)

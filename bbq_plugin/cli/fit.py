@@ -1,4 +1,4 @@
-"""`bbq fit`: the leaderboard and the raters, on a screen or as a file."""
+"""`bbq fit`: the leaderboard and the raters, on a terminal or as a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RATERS_SHOWN = 15
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="Say when the best K will be known.",
+    help="Forecast when the best K items will be known.",
 )
 @click.option("--by", metavar="TAG", help="One leaderboard for each value of this tag.")
 @fitting.output_options(

@@ -11,8 +11,8 @@ import click
 
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import Choice
-from bbq_plugin.cli.output import check_writable, emit, show, tell, working
+from bbq_plugin.cli.options import Choice, together
+from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click 
 
 
 def _format_tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
-    from rich.table import Table
     from rich.text import Text
 
     from bbq_plugin.text import plain
@@ -55,45 +54,37 @@ def _format_tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
         yield Text.assemble((plain(one.name), "bold"), f"  {plain(one.summary)}")
         yield Text(f"  {plain(one.recognised)}")
         if one.options:
-            table = Table(box=None, padding=(0, 2), pad_edge=True)
-            for name in ("option", "takes", "default", "meaning"):
-                table.add_column(name, overflow="fold")
-            for option in one.options:
-                cells = (option.name, option.takes, option.default, option.help)
-                table.add_row(*(Text(plain(text)) for text in cells))
-            yield table
+            heads = ("option", "takes", "default", "meaning")
+            rows = ((each.name, each.takes, each.default, each.help) for each in one.options)
+            yield plain_table(heads, rows, indented=True)
         yield Text("")
 
 
 _FORMAT_OF_SUFFIX = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-def convert_options(command: Any) -> Any:
-    """--layout, --format and --output."""
-    options = [
-        click.option(
-            "--layout",
-            type=Choice(["bbq", "evalica", "crowd-kit", "choix"]),
-            default="bbq",
-            show_default=True,
-            help="Whose columns: bbq reads its own back exactly.",
-        ),
-        click.option(
-            "--format",
-            "file_format",
-            type=Choice(["csv", "jsonl", "parquet"]),
-            help="Default: what the suffix of OUTPUT tells, else csv.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Path(path_type=Path),
-            help="File to write; else it is printed.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+#: --layout, --format and --output.
+convert_options = together(
+    click.option(
+        "--layout",
+        type=Choice(["bbq", "evalica", "crowd-kit", "choix"]),
+        default="bbq",
+        show_default=True,
+        help="The columns of which tool; bbq reads its own layout back exactly.",
+    ),
+    click.option(
+        "--format",
+        "file_format",
+        type=Choice(["csv", "jsonl", "parquet"]),
+        help="Default: by the suffix of OUTPUT, else csv.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        help="File to write. Default: standard output.",
+    ),
+)
 
 
 @click.command(cls=Command)
@@ -102,8 +93,8 @@ def convert_options(command: Any) -> Any:
 def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -> None:
     """Write comparisons for this and other tools.
 
-    Every row of the output has rater, winner, loser and weight; a tie in FILES is two rows of
-    half the weight, one each way. Other layouts are for other tools.
+    Each row of the output has rater, winner, loser and weight. A tie in FILES becomes two rows of
+    half the weight, one each way.
     """
     write_converted(source.read, layout, file_format, output)
 
@@ -111,11 +102,11 @@ def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -
 def write_converted(
     read: Callable[[], Comparisons], layout: Any, file_format: Any, output: Path | None
 ) -> None:
-    """Write comparisons; they are read when it is known that they can be written."""
+    """Write comparisons; they are read only after it is known that they can be written."""
     chosen = file_format or _by_suffix(output)
     check_writable(output)
     if output is None and chosen == "parquet" and sys.stdout.isatty():
-        raise UsageError("Parquet is not for a terminal; name a file with -o")
+        raise UsageError("Parquet cannot be printed on a terminal; name a file with -o")
     data = read()
     from bbq_plugin.data.export import write_comparisons
     from bbq_plugin.report.atomic import open_atomically
@@ -143,7 +134,7 @@ def _by_suffix(output: Path | None) -> Any:
     said = _FORMAT_OF_SUFFIX.get(output.suffix.lower())
     if said is None:
         raise UsageError(
-            f"the suffix of {str(output)!r} tells no format; use {', '.join(_FORMAT_OF_SUFFIX)} "
-            "or name one with --format"
+            f"the suffix of {str(output)!r} is of no known format; "
+            f"use {', '.join(_FORMAT_OF_SUFFIX)} or name a format with --format"
         )
     return said

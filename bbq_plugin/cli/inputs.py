@@ -121,7 +121,7 @@ def read_renames(path: Path) -> dict[str, str]:
     if suffix in (".csv", ".txt"):
         return _csv(text, path)
     raise FormatError(
-        f"the suffix {suffix!r} tells no format", str(path), remedy="use .csv, .toml or .json"
+        f"the suffix {suffix!r} is of no known format", str(path), remedy="use .csv, .toml or .json"
     )
 
 
@@ -197,16 +197,18 @@ _OPTIONS = [
     click.option(
         "--store",
         type=click.Path(path_type=Path),
-        help="Read the comparisons that this store holds, instead of FILES.",
+        help="Read the comparisons of this store instead of FILES.",
     ),
     option_of("adapter"),
     option_of("options"),
-    click.option("--task", help="What a forced-choice log asked for; short for -O task=…."),
+    click.option("--task", help="The question of a forced-choice log; the same as -O task=…."),
     click.option(
-        "--items", help="Fields that name the items (Label Studio, forced choice); for -O items=…."
+        "--items",
+        help="Fields that name the items (Label Studio, forced choice); the same as -O items=….",
     ),
     click.option(
-        "--labels", help="What the labels of a choice mean (Label Studio); for -O labels=…."
+        "--labels",
+        help="What the labels of a choice mean (Label Studio); the same as -O labels=….",
     ),
     click.option(
         "--both-bad",
@@ -219,12 +221,13 @@ _OPTIONS = [
         "--where",
         type=KeyValue("tag"),
         multiple=True,
-        help="Only comparisons with this tag. Repeatable: all of them have to match.",
+        help="Only comparisons with this tag. Repeatable: all tags must match.",
     ),
     click.option(
         "--rename",
         type=click.Path(path_type=Path),
-        help="File with old and new item names (CSV, TOML or JSON); equal new names merge.",
+        help="File with old and new item names (CSV, TOML or JSON); items with the same new name "
+        "are merged.",
     ),
     click.option("--drop-rater", multiple=True, help="Leave out this rater. Repeatable."),
     option_of("pseudonymise"),
@@ -279,7 +282,7 @@ class Input:
         return {value: self._named(data) for value, data in groups.items()}
 
     def origin(self) -> Origin:
-        """Describe how the results came about."""
+        """The command and the seed that give these results."""
         from bbq_plugin.report.json import Origin
         from bbq_plugin.report.pseudonyms import pseudonym
 
@@ -386,7 +389,7 @@ def _check_source(files: tuple[str, ...], store: Path | None) -> None:
         said = context.get_parameter_source(option.name or "")
         if option.name in _FOR_FILES and said is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option.opts[-1]} says how FILES are read; a store was read when they came in"
+                f"{option.opts[-1]} says how FILES are read, and --store reads none; leave it out"
             )
 
 
@@ -400,7 +403,7 @@ def _once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:
     out: dict[str, str] = {}
     for key, value in said:
         if key in out:
-            raise UsageError(f"{what} {key!r} is given twice; say it once")
+            raise UsageError(f"{what} {key!r} is given twice; give it once")
         out[key] = value
     return out
 

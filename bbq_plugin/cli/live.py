@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.option("--once", is_flag=True, help="Read what is there, write the results, and leave.")
+@click.option("--once", is_flag=True, help="Read the files of now, write the results, and stop.")
 @configured_by(KEYS)
 @place_options
 def watch(
@@ -37,12 +37,12 @@ def watch(
     url: str | None,
     token_file: Path | None,
 ) -> None:
-    """Read what arrives in FOLDER, and write the results anew after each batch.
+    """Read the files that arrive in FOLDER, and rewrite the results after each batch.
 
     A file has arrived when it is closed, renamed into place, or has not changed for a while. Stop
-    with Ctrl-C or SIGTERM; SIGHUP reads the configuration again. What happens is told on standard
-    error, one line an event. With --push, a plan of feedback for a Label Studio project follows
-    each refresh; only what --auto-apply names is written.
+    with Ctrl-C or SIGTERM; SIGHUP reads the configuration again. Events are logged on standard
+    error, one line each. With --push, feedback for a Label Studio project is planned after each
+    refresh; only the kinds of --auto-apply are applied.
     """
     chosen = configured.load()
     for name in ("folder", "store", "out"):
@@ -70,7 +70,7 @@ def watch(
     daemon.run(once=once)
 
 
-# Longer than a start takes on a machine that has seen one.
+# Longer than a start takes where the code is compiled already.
 _PATIENCE_S = 10.0
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -89,7 +89,7 @@ class Duration(click.ParamType[float]):
             return value
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value).strip())
         if found is None or not float(found[1]):
-            self.fail(f"{value!r} is no duration; expected one such as 30s, 5m or 1h", param, ctx)
+            self.fail(f"{value!r} is not a duration; expected 30s, 5m or 1h", param, ctx)
         return float(found[1]) * _UNITS_S[found[2]]
 
 
@@ -105,29 +105,32 @@ _KEYS = [key for key in KEYS if key in JUDGING or key.section == "feedback" or k
     type=click.IntRange(0, 65535),
     default=8765,
     show_default=True,
-    help="0: any free one.",
+    help="Port to listen on; 0: any free port.",
 )
 @click.option(
     "--webhook-secret-file",
     type=click.Path(path_type=Path),
     help="File with the webhook's secret. Default: BBQ_WEBHOOK_SECRET.",
 )
-@click.option("--insecure-webhook", is_flag=True, help="Take events without a secret.")
+@click.option("--insecure-webhook", is_flag=True, help="Accept events without a secret.")
 @click.option(
     "--page-token-file",
     type=click.Path(path_type=Path),
-    help="File with a token that lets the page be seen from elsewhere, and write. "
-    "Default: BBQ_PAGE_TOKEN.",
+    help="File with a token; with it the page can be opened from other machines, and can apply "
+    "feedback. Default: BBQ_PAGE_TOKEN.",
 )
 @click.option(
-    "--allow-host", multiple=True, help="A name under which the page may be opened. Repeatable."
+    "--allow-host",
+    multiple=True,
+    help="A host name under which the page may be opened. Repeatable.",
 )
 @place_options
 @click.option(
     "--reconcile",
     "reconcile_s",
     type=Duration(),
-    help="Pull what webhooks have missed, at the start and this often (5m). Needs --project.",
+    help="Pull what webhooks have missed, at the start and then this often, such as 5m. Needs "
+    "--project.",
 )
 @naming_options
 def serve(
@@ -143,11 +146,11 @@ def serve(
     reconcile_s: float | None,
     naming: dict[str, Any],
 ) -> None:
-    """Take the events of Label Studio, and show the leaderboard in a browser.
+    """Receive events from Label Studio, and show the live leaderboard in a browser.
 
-    Events go to /webhook/label-studio ('bbq connect' tells Label Studio so) and are in the store
-    when they are answered. The page shows the leaderboard, the raters and the plan of feedback as
-    they are now. Stop with Ctrl-C or SIGTERM. Needs the extra serve.
+    Label Studio sends events to /webhook/label-studio; 'bbq connect' sets this up. They are in the
+    store before they are confirmed. The page shows the current leaderboard, the raters and the
+    planned feedback. Stop with Ctrl-C or SIGTERM. Needs the extra serve.
     """
     chosen = configured.load()
     store, project = chosen.path("store"), chosen.feedback.project
@@ -198,7 +201,7 @@ def serve(
             stack.callback(service.project.close)
         if rules.secret is None and not insecure_webhook:
             tell(
-                "no secret is set, so no event is taken: give --webhook-secret-file or "
+                "no secret is set, so all events are refused; give --webhook-secret-file or "
                 "BBQ_WEBHOOK_SECRET",
                 what="Warning",
             )
@@ -217,8 +220,8 @@ def serve(
 
 def _still_starting() -> None:
     click.echo(
-        "Starting: what is compiled on first use is compiled before the port is open; on a new "
-        "machine that takes a minute or two",
+        "Starting: code is compiled on first use, before the port opens; on a new machine this "
+        "takes a minute or two",
         err=True,
     )
     sys.stderr.flush()

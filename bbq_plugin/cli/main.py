@@ -43,7 +43,7 @@ HOMES = {
 
 
 class Command(click.Command):
-    """A command whose wrong use is told together with its own usage line."""
+    """A command whose wrong use is reported with its own usage line."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it."""
@@ -100,12 +100,12 @@ class Commands(Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what the user or the data did wrong is told, not traced."""
+        """Run a command; errors of the user or the data are printed without a traceback."""
         try:
             return super().invoke(ctx)
         except (BBQError, OSError, UnicodeEncodeError) as error:
             if isinstance(error, BrokenPipeError):
-                # Whoever reads has seen enough, as in `bbq fit votes.jsonl | head -1`.
+                # The reader has closed the pipe, as in `bbq fit votes.jsonl | head -1`.
                 leave_pipe()
                 ctx.exit(0)
             click.echo(f"Error: {_printable(error)}", err=True)
@@ -114,8 +114,8 @@ class Commands(Group):
             # numba's, where neither the package nor the home folder can be written.
             if "cannot cache function" not in str(error):
                 raise
-            remedy = "set NUMBA_CACHE_DIR to a folder of your own that can be written"
-            click.echo(f"Error: there is no place for compiled code; {remedy}", err=True)
+            remedy = "set NUMBA_CACHE_DIR to a folder that you can write to"
+            click.echo(f"Error: there is no folder for compiled code; {remedy}", err=True)
             ctx.exit(1)
 
 
@@ -126,7 +126,9 @@ def _printable(error: Exception) -> str:
         where = f"{error.filename}: " if error.filename else ""
         return plain(f"{where}{error.strerror}")
     if isinstance(error, UnicodeEncodeError):
-        return plain(f"a name cannot be written as UTF-8 ({error.object!r}); mend it in the file")
+        return plain(
+            f"a name cannot be written as UTF-8 ({error.object!r}); correct it in the file"
+        )
     return plain(str(error))
 
 
@@ -140,7 +142,7 @@ def main() -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes a SHELL complete.
+    """Print the completion script of a SHELL.
 
     \b
     bash:  bbq completion bash > ~/.local/share/bash-completion/completions/bbq

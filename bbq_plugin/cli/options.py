@@ -56,8 +56,8 @@ class Choice(_Words):
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
             known = [str(one) for one in self.choices]
-            meant = did_you_mean(value, known, before=" ").replace("did", "Did", 1)
-            raise click.BadParameter(error.message + meant, ctx, param) from None
+            message = error.message.removesuffix(".") + (did_you_mean(value, known) or ".")
+            raise click.BadParameter(message, ctx, param) from None
 
 
 class KeyValue(_Pair):
@@ -100,7 +100,7 @@ class KeyType(_Any):
                 return self.key.check({name.strip(): rest})
             return self.key.parse(value)
         except InvalidValue as invalid:
-            raise click.BadParameter(f"{value!r}: {invalid}.", ctx, param) from None
+            raise click.BadParameter(f"{value!r}: {invalid}", ctx, param) from None
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -187,10 +187,19 @@ def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
             "-o",
             "--output",
             type=click.Path(path_type=Path),
-            help="File to write instead; its suffix tells the format.",
+            help="File to write, in the format of its suffix. Default: standard output.",
         ),
     )
 
+
+table_or_json_option = click.option(
+    "--format",
+    "output_format",
+    type=Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="table: for people. json: all of it.",
+)
 
 all_option = click.option(
     "--all", "show_all", is_flag=True, help="Print all rows of the tables. Default: the first 30."

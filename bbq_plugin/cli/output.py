@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,7 +14,7 @@ import click
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from rich.console import Console, RenderableType
@@ -48,7 +49,7 @@ def chosen_format(output_format: str | None, output: Path | None, *known: str) -
     if said is None or said not in known:
         suffixes = ", ".join(suffix for suffix, name in SUFFIXES.items() if name in known)
         raise UsageError(
-            f"the suffix of {str(output)!r} tells no format; "
+            f"the suffix of {str(output)!r} is of no known format; "
             f"name one with --format ({', '.join(known)}) or use a suffix of {suffixes}"
         )
     return said
@@ -103,11 +104,11 @@ def _print_all(screen: Console, parts: Iterable[RenderableType]) -> None:
 
 
 def console(file: Any = None, **options: Any) -> Console:
-    """A screen for tables: as wide as the terminal, and wide enough in a pipe."""
+    """A console for tables: as wide as the terminal, and wide enough in a pipe."""
     from rich.console import Console
 
     class Screen(Console):
-        """Whoever closes the pipe has seen enough: no error."""
+        """No error when the reader of a pipe closes it."""
 
         def on_broken_pipe(self) -> None:
             leave_pipe()
@@ -123,13 +124,13 @@ def console(file: Any = None, **options: Any) -> Console:
 
 
 def leave_pipe() -> None:
-    """Send what is still to come nowhere, so that nothing complains at the end."""
+    """Drop the rest of the output, so that the end of the program prints no error."""
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, sys.stdout.fileno())
 
 
 def tell(*notes: str, what: str = "Note") -> None:
-    """Say something beside the result, on standard error."""
+    """Print a note beside the result, on standard error."""
     from bbq_plugin.text import plain
 
     for note in notes:
@@ -143,6 +144,41 @@ def working(what: str) -> AbstractContextManager[Any]:
     from rich.console import Console
 
     return Console(stderr=True).status(f"{what} …")
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[..., object]]:
+    """A bar on a terminal, moved by `advance=` or `completed=` and `total=`; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda **_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield partial(bar.update, bar.add_task("", total=total))
+
+
+def plain_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Collection[str] = (),
+    *,
+    indented: bool = False,
+) -> RenderableType:
+    """A table without lines, of untrusted text; the columns of ``numbers`` are on the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from bbq_plugin.text import plain
+
+    table = Table(box=None, padding=(0, 2), pad_edge=indented)
+    for head in heads:
+        table.add_column(head, overflow="fold", justify="right" if head in numbers else "left")
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    return table
 
 
 def framed(

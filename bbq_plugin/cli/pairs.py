@@ -37,15 +37,17 @@ if TYPE_CHECKING:
     help="What to find out: the whole ranking, the best item, or the best K. "
     "Default: ranking; with --top-k, top-k.",
 )
-@click.option("--top-k", metavar="K", type=click.IntRange(1), help="How many are the best.")
+@click.option(
+    "--top-k", metavar="K", type=click.IntRange(1), help="How many items count as the best."
+)
 @click.option("--among", metavar="ITEM", multiple=True, help="Only these items. Repeatable.")
 @click.option(
     "--rater",
     "raters",
     metavar="NAME",
     multiple=True,
-    help="Who is available; each pair is then for one of them, never for one that 'bbq raters' "
-    "with the same --false-rate, --least and --before excludes. Repeatable.",
+    help="A rater who is available. Each pair is then assigned to one of them, but to none that "
+    "'bbq raters' with the same --false-rate, --least and --before excludes. Repeatable.",
 )
 @click.option("--all-raters", is_flag=True, help="All raters of FILES are available.")
 @click.option(
@@ -57,18 +59,18 @@ if TYPE_CHECKING:
     "alone is a list.",
 )
 @click.option(
-    "--rater-key", metavar="KEY", help="Key of the task data for whom to ask (label-studio)."
+    "--rater-key", metavar="KEY", help="Key of the task data for the rater (label-studio)."
 )
 @click.option(
     "--scores",
     is_flag=True,
-    help="Predictions whose scores order the tasks, lowest first (label-studio).",
+    help="Add predictions whose scores order the tasks, lowest first (label-studio).",
 )
 @fitting.output_options(
     {
         "table": "for people",
         "json": "all of it",
-        "csv": "one line a pair",
+        "csv": "one line per pair",
         "label-studio": "tasks to import",
     }
 )
@@ -94,18 +96,22 @@ def pairs(
     output: Path | None,
     show_all: bool,  # noqa: FBT001
 ) -> None:
-    """List what to compare next.
+    """List the pairs to compare next.
 
-    These are the pairs of items in FILES whose comparison is expected to tell most, given how good
-    the raters are. Left and right are balanced for each item.
+    These are the pairs of items in FILES with the most expected information, given the quality of
+    the raters. Each item is on the left and on the right about equally often.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
     if chosen != "label-studio" and (rater_key is not None or scores):
         raise UsageError("--rater-key and --scores are for --format label-studio")
     if rater_key is not None and not (raters or all_raters):
-        raise UsageError("--rater-key needs to know who is available: --rater NAME or --all-raters")
+        raise UsageError(
+            "--rater-key needs the raters who are available; add --rater NAME or --all-raters"
+        )
     if before is not None and not (raters or all_raters):
-        raise UsageError("--before needs to know who is available: --rater NAME or --all-raters")
+        raise UsageError(
+            "--before needs the raters who are available; add --rater NAME or --all-raters"
+        )
     if goal == "top-k" and top_k is None:
         raise UsageError("--goal top-k does not say how many are the best; add --top-k K")
     if goal not in (None, "top-k") and top_k is not None:
@@ -165,7 +171,7 @@ def _available(
 ) -> list[str] | None:
     """The raters to choose from, under the names that the data have here."""
     if everyone and not data.has_raters:
-        raise UsageError("--all-raters, but these data name no raters; name them with --rater")
+        raise UsageError("--all-raters: these data have no rater names; give them with --rater")
     if not (named or everyone):
         return None
     return [*map(source.rater_name, named), *(data.raters if everyone else ())]

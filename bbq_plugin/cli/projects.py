@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
@@ -21,9 +20,10 @@ from bbq_plugin.cli.options import (
     check_judged,
     judging_options,
     option_of,
+    table_or_json_option,
     together,
 )
-from bbq_plugin.cli.output import emit, show, tell, working
+from bbq_plugin.cli.output import emit, progress, show, tell, working
 from bbq_plugin.data.actions import ACTION_KINDS, ASKABLE, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
-    from bbq_plugin.live.feedback import Address, Memory, Pulled
+    from bbq_plugin.live.feedback import Address, Memory
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
 
@@ -69,8 +69,10 @@ _PROJECT = [
 ]
 
 _NAMING = [
-    click.option("--items", help="Fields of the task data that name the items; for -O items=…."),
-    click.option("--labels", help="What the labels of Choices mean; for -O labels=…."),
+    click.option(
+        "--items", help="Fields of the task data that name the items; the same as -O items=…."
+    ),
+    click.option("--labels", help="What the labels of Choices mean; the same as -O labels=…."),
     option_of("options"),
 ]
 
@@ -231,14 +233,7 @@ PULL_SCHEMA = "bbq.pull/1"
 @naming_options
 @click.option("--everything", is_flag=True, help="Read all of the project again.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), help="Tasks a request.")
-@click.option(
-    "--format",
-    "output_format",
-    type=Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="table: for people. json: the numbers.",
-)
+@table_or_json_option
 def pull(
     server: Server,
     naming: dict[str, Any],
@@ -258,8 +253,11 @@ def pull(
 
     with Store(server.store) as store, server.open(store, naming, page_size) as opened:
         project, memory = opened
-        with _progress() as progress:
-            done = remote.pull(project, memory, everything=everything, progress=progress)
+        with progress("Reading tasks") as update:
+            done = remote.pull(
+                project, memory, everything=everything,
+                progress=lambda now: update(completed=now.n_tasks, total=now.n_total or None),
+            )  # fmt: skip
         found = project.describe()
         n = store.counts().n_comparisons
     if output_format == "json":
@@ -283,23 +281,6 @@ def pull(
         f"{n:,} comparisons in the store\n",
         None,
     )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Pulled], None] | None]:
-    """A bar on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns: tuple[Any, ...] = (
-        "Reading tasks", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done: bar.update(task, completed=done.n_tasks, total=done.n_total or None)
 
 
 @click.command(cls=Command)
@@ -334,14 +315,7 @@ def _progress() -> Iterator[Callable[[Pulled], None] | None]:
     help="How many tasks to serve first because they are the most informative.",
 )
 @all_option
-@click.option(
-    "--format",
-    "output_format",
-    type=Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="table: for people. json: all of it.",
-)
+@table_or_json_option
 def push(
     server: Server,
     configured: Configured,

@@ -1,4 +1,4 @@
-"""`bbq raters`: whom to keep, to watch, to exclude, and why."""
+"""`bbq raters`: which raters to keep, to watch, to exclude, and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     {
         "table": "for people",
         "json": "all of it",
-        "csv": "one line a rater",
+        "csv": "one line per rater",
         "html": "the page of bbq fit, with a page for each excluded rater and 20 of those watched",
     }
 )
@@ -47,15 +47,15 @@ def raters(
     output: Path | None,
     show_all: bool,  # noqa: FBT001 (click passes by keyword)
 ) -> None:
-    """Report whom to keep, to watch and to exclude.
+    """Report which raters to keep, to watch and to exclude.
 
-    Each rater of FILES is judged by the ranking that the others make, and gets a verdict with
-    reasons, beside quality, agreement, left rate and median time.
+    Each rater of FILES is compared with the ranking of the other raters, and gets a verdict with
+    reasons, and quality, agreement, left rate and median time.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
     data = source.read()
     if not data.has_raters:
-        raise UnsupportedError("these data name no raters, so there is nothing to say of them")
+        raise UnsupportedError("these data have no rater names, so no rater can be judged")
     excluded, gone = fitting.excluded_before(source, data, before)
     fit = fitting.fitted(data, model, priors)
     with working("Judging"):

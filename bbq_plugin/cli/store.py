@@ -10,12 +10,12 @@ import click
 
 from bbq_plugin.cli.formats import convert_options, write_converted
 from bbq_plugin.cli.main import Command, Group
-from bbq_plugin.cli.options import Choice
-from bbq_plugin.cli.output import emit, show, tell, working
+from bbq_plugin.cli.options import table_or_json_option
+from bbq_plugin.cli.output import emit, plain_table, show, tell, working
 from bbq_plugin.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import RenderableType
 
@@ -33,25 +33,18 @@ store_option = click.option(
     type=click.Path(path_type=Path),
     required=True,
     envvar="BBQ_STORE",
-    help="The store that `bbq watch` or a program keeps. Or: BBQ_STORE in the environment.",
+    help="The store of `bbq watch` or of a program. Default: BBQ_STORE in the environment.",
 )
 
 
 @click.command(cls=Command)
 @store_option
-@click.option(
-    "--format",
-    "output_format",
-    type=Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="table: for people. json: all of it.",
-)
+@table_or_json_option
 def status(store: Path, output_format: str) -> None:
-    """Say what a store has read and fitted.
+    """Show what a store has read and fitted.
 
-    It works while `bbq watch` writes the store: what was read, what was refused and why, what
-    waits, when it was last fitted, and who writes it.
+    What was read, what was refused and why, what is waiting, when the last fit was made, and which
+    process writes the store. It also works while `bbq watch` writes.
     """
     from bbq_plugin.store.sources import status_of
 
@@ -75,7 +68,7 @@ def _status_parts(found: Status) -> Iterator[RenderableType]:
         f"{counted(counts.n_items, 'item')}, {counted(counts.n_raters, 'rater')}"
     )
     yield Text(f"Fitted: {_fitted(found)}")
-    yield Text(f"Writer: {plain(str(found.writer)) if found.writer else 'nobody at present'}")
+    yield Text(f"Writer: {plain(str(found.writer)) if found.writer else 'none'}")
     sources = ", ".join(f"{n:,} {word}" for word, n in found.n_sources().items())
     yield Text(f"Sources: {sources}")
     for word in ("refused", "waiting"):
@@ -107,7 +100,7 @@ def _with_reasons(word: str, entries: list[SourceEntry]) -> Iterator[RenderableT
         return
     newest = sorted(entries, key=lambda one: -one.at)[:SHOWN]
     rows = [(_name(one), _moment(one.at), one.reason or "") for one in newest]
-    yield _reasons_table((word, "since", "why"), rows)
+    yield plain_table((word, "since", "reason"), rows)
     yield from _more(len(entries) - len(newest))
 
 
@@ -115,9 +108,8 @@ def _skipped(reasons: dict[str, int]) -> Iterator[RenderableType]:
     if not reasons:
         return
     shown = list(reasons.items())[:SHOWN]
-    yield _reasons_table(
-        ("rows left out", "why"), [(f"{n:,}", reason) for reason, n in shown], right=1
-    )
+    rows = [(f"{n:,}", reason) for reason, n in shown]
+    yield plain_table(("rows skipped", "reason"), rows, ("rows skipped",))
     yield from _more(len(reasons) - len(shown))
 
 
@@ -130,7 +122,8 @@ def _newest(sources: tuple[SourceEntry, ...]) -> Iterator[RenderableType]:
          f"{one.n_skipped:,}")
         for one in taken[:NEWEST]
     ]  # fmt: skip
-    yield _reasons_table(("read last", "at", "as", "rows", "left out"), rows, right=2)
+    heads = ("last read", "at", "as", "rows", "skipped")
+    yield plain_table(heads, rows, ("rows", "skipped"))
     yield from _more(len(taken) - len(rows))
 
 
@@ -142,26 +135,7 @@ def _more(n: int) -> Iterator[RenderableType]:
     from rich.text import Text
 
     if n > 0:
-        yield Text(f"… and {n:,} more (--format json has all of them)", style="dim")
-
-
-def _reasons_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: int = 0
-) -> RenderableType:
-    """Cells of untrusted text; the last columns, or the first of two, are numbers."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from bbq_plugin.text import plain
-
-    table = Table(box=None, padding=(0, 2), pad_edge=False, title=None)
-    numbers = {0} if right == 1 else set(range(len(heads) - right, len(heads)))
-    for i, head in enumerate(heads):
-        align = "right" if i in numbers else "left"
-        table.add_column(head, overflow="fold", justify=align)  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    return table
+        yield Text(f"… and {n:,} more; --format json has all", style="dim")
 
 
 @click.group(cls=Group)
@@ -172,10 +146,10 @@ def store() -> None:
 @store.command(cls=Command)
 @store_option
 def check(store: Path) -> None:
-    """Check that a store is whole.
+    """Check that a store is intact.
 
-    SQLite's own check, and that the rows, the columns and the counts agree. It only reads, also
-    while another process writes.
+    It runs SQLite's own check, and checks that rows, columns and counts agree. It only reads, and
+    works while another process writes.
     """
     from bbq_plugin.store import Store
     from bbq_plugin.text import counted, plain
@@ -186,25 +160,26 @@ def check(store: Path) -> None:
     if problems:
         tell(*problems, what="Problem")
         raise StoreError(
-            f"{store}: this store is not whole; take a copy of it, then try 'bbq store vacuum', "
-            "which writes anew what can be; if that does not help, name another store and read "
-            "the files again"
+            f"{store}: this store is damaged; make a copy of it, then run 'bbq store vacuum', "
+            "which rewrites all that can be read; if that does not help, read the files again "
+            "into a new store"
         )
-    emit(f"{plain(str(store))} is whole: {counted(counts.n_comparisons, 'comparison')}\n", None)
+    emit(f"{plain(str(store))} is intact: {counted(counts.n_comparisons, 'comparison')}\n", None)
 
 
 @store.command(cls=Command)
 @store_option
 def vacuum(store: Path) -> None:
-    """Give back the space that a store no longer needs.
+    """Free the space that a store no longer needs.
 
-    Nothing may write the store meanwhile. Needs about as much free space as the store itself.
+    No other process may write the store meanwhile. Needs about as much free space as the store
+    itself.
     """
     from bbq_plugin.store import Store
     from bbq_plugin.text import plain
 
     before = _size(store)
-    with working("Writing anew"), Store(store) as opened:
+    with working("Rewriting"), Store(store) as opened:
         opened.vacuum()
     emit(f"{plain(str(store))}: {before:,} bytes before, {_size(store):,} now\n", None)
 
@@ -215,8 +190,8 @@ def vacuum(store: Path) -> None:
 def export(store: Path, layout: Any, file_format: Any, output: Path | None) -> None:
     """Write all comparisons of a store.
 
-    As `bbq convert` writes those of files: every row has rater, winner, loser and weight, and a
-    tie is two rows of half the weight, one each way.
+    The rows are those of `bbq convert`: each has rater, winner, loser and weight, and a tie is two
+    rows of half the weight, one each way.
     """
     from bbq_plugin.store import read_store
 
@@ -229,7 +204,7 @@ def export(store: Path, layout: Any, file_format: Any, output: Path | None) -> N
 
 def _size(path: Path) -> int:
     if not path.is_file():
-        raise StoreError(f"{path}: there is no such store; check the path (bbq watch makes one)")
+        raise StoreError(f"{path}: there is no such store; check the path (bbq watch creates one)")
     return sum(
         file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists()
     )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import Choice, option_of
+from bbq_plugin.cli.options import Choice, option_of, together
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
 from bbq_plugin.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.console import Console
 
 
@@ -27,54 +25,45 @@ def screen_svg(console: Console, title: str) -> str:
     return re.sub(r"\s*@font-face\s*{[^}]*}", "", svg)
 
 
-_Command = TypeVar("_Command", bound="Callable[..., Any]")
-
-
-def _study_options(command: _Command) -> _Command:
-    share = click.FloatRange(0, 1)
-    options = [
-        click.option("--items", default=8, show_default=True, help="Number of items."),
-        click.option("--raters", default=40, show_default=True, help="Number of raters."),
-        click.option("--comparisons", default=1520, show_default=True, help="Number of answers."),
-        click.option("--guessers", type=share, default=0.0, help="Share of raters who guess."),
-        click.option(
-            "--inverted", type=share, default=0.0, help="Share of raters who answer upside down."
-        ),
-        click.option(
-            "--left-bias",
-            type=share,
-            default=0.0,
-            help="Share of guessed answers that go left whatever is shown.",
-        ),
-        click.option(
-            "--ties", type=share, default=0.0, help="Probability that two equal items tie."
-        ),
-        click.option("--slate", default=2, show_default=True, help="Items shown at once."),
-        click.option(
-            "--answer",
-            type=Choice(["best", "rank"]),
-            default="best",
-            show_default=True,
-            help="What is said of a slate: the best item, or a full ranking.",
-        ),
-        click.option(
-            "--quality",
-            nargs=2,
-            type=float,
-            default=(10.0, 2.0),
-            show_default=True,
-            help="Beta distribution of the honest raters' quality.",
-        ),
-        click.option("--shape", default=5.0, show_default=True, help="Gamma shape of the skills."),
-        click.option("--spread", type=float, help="Normal skills with this sd in nats instead."),
-        click.option(
-            "--median-votes", type=float, help="Log-normal votes a rater, with this median."
-        ),
-        option_of("seed", help="Seed of the study."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_SHARE = click.FloatRange(0, 1)
+_study_options = together(
+    click.option("--items", default=8, show_default=True, help="Number of items."),
+    click.option("--raters", default=40, show_default=True, help="Number of raters."),
+    click.option("--comparisons", default=1520, show_default=True, help="Number of answers."),
+    click.option("--guessers", type=_SHARE, default=0.0, help="Share of raters who guess."),
+    click.option(
+        "--inverted", type=_SHARE, default=0.0, help="Share of raters who answer inverted."
+    ),
+    click.option(
+        "--left-bias",
+        type=_SHARE,
+        default=0.0,
+        help="Share of guessed answers that choose the left item.",
+    ),
+    click.option("--ties", type=_SHARE, default=0.0, help="Probability that two equal items tie."),
+    click.option("--slate", default=2, show_default=True, help="Items shown at once."),
+    click.option(
+        "--answer",
+        type=Choice(["best", "rank"]),
+        default="best",
+        show_default=True,
+        help="What a rater answers about a slate: the best item, or a full ranking.",
+    ),
+    click.option(
+        "--quality",
+        nargs=2,
+        type=float,
+        default=(10.0, 2.0),
+        show_default=True,
+        help="Beta distribution of the honest raters' quality.",
+    ),
+    click.option("--shape", default=5.0, show_default=True, help="Gamma shape of the skills."),
+    click.option("--spread", type=float, help="Normal skills with this sd in nats instead."),
+    click.option(
+        "--median-votes", type=float, help="Median of the votes per rater, which are log-normal."
+    ),
+    option_of("seed", help="Seed of the study."),
+)
 
 
 @click.command(cls=Command)
@@ -91,10 +80,10 @@ def _study_options(command: _Command) -> _Command:
 @click.option(
     "--truth",
     type=click.Path(path_type=Path),
-    help="File for the truth; beside OUTPUT as .truth.json if not given.",
+    help="File for the truth. Default: beside OUTPUT, with the suffix .truth.json.",
 )
 def simulate(file_format: Any, output: Path | None, truth: Path | None, **design: Any) -> None:
-    """Write a study with known truth."""
+    """Write a simulated study whose truth is known."""
     import io
 
     from bbq_plugin.simulation import simulate as draw
@@ -118,13 +107,15 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
 @click.command(cls=Command)
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
 @option_of("seed", help="Seed of the study.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Also draw the screen into this file.")
+@click.option(
+    "--svg", type=click.Path(path_type=Path), help="Also write the screen as SVG into this file."
+)
 def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
-    """Show the main job live, on a simulated study.
+    """Show bbq at work on a simulated study.
 
-    A daemon watches a folder into which votes fall, file by file; the leaderboard moves, and bad
-    raters are found. Then it is stopped, and all is compared with the truth. Everything is
-    in FOLDER afterwards, or in a new folder for temporary files.
+    Votes arrive file by file in a folder that a daemon watches; the leaderboard changes, and bad
+    raters are found. At the end all results are compared with the truth. They stay in FOLDER, or
+    in a new temporary folder.
     """
     from tempfile import mkdtemp
 

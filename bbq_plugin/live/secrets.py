@@ -1,4 +1,4 @@
-"""Secrets that this side chooses: of the webhook, and of the page; and who can read them."""
+"""The secrets of the webhook and of the page, and whether other users can read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 1 << 12
 
 
 def read_secret(file: Path | None, variable: str, environment: Mapping[str, str]) -> bytes | None:
-    """A secret from a file or the environment; never from the command line, which all can see."""
+    """A secret from a file or the environment; never from the command line, which all users see."""
     if file is not None:
         try:
             found = file.read_bytes()[:_LONGEST].strip()
@@ -33,14 +33,14 @@ def read_secret(file: Path | None, variable: str, environment: Mapping[str, str]
             return None
     if len(found) < _LEAST or not found.isascii() or any(map(str.isspace, found.decode())):
         raise UsageError(
-            f"{where}: expected a secret of at least {_LEAST} ASCII characters without "
-            "blanks, such as the output of: python -c 'import secrets; print(secrets.token_hex())'"
+            f"{where}: expected a secret of at least {_LEAST} ASCII characters without spaces; "
+            "make one with: python -c 'import secrets; print(secrets.token_hex())'"
         )
     return found
 
 
 def seen_by_others(file: Path) -> str | None:
-    """What to say of a file with a secret that not only its owner can read."""
+    """A warning about a file with a secret that not only its owner can read."""
     if os.name != "posix":
         return None
     try:

@@ -198,7 +198,7 @@ def test_the_usual_file_is_found_in_the_current_folder(
         ("observer = 'poling'", ("observer is 'poling'; expected one of auto, native, polling; did "
          "you mean 'polling'?")),
         ("[model]\nlevel = 95", ("model.level is 95; expected a probability between 0 and 1, such "
-         "as 0.95; did you mean 95%?")),
+         "as 0.95; did you mean 0.95?")),
         ("[model]\npriors = [1, 2]", "model.priors is [1, 2]; expected auto, paper or four"),
         ("[model]\npriors = 'papper'", ("model.priors is 'papper'; expected auto, paper or four "
          "numbers a,b,alpha,beta; did you mean 'paper'?")),

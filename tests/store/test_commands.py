@@ -168,14 +168,14 @@ def test_readers_work_while_another_process_writes(tmp_path: Path) -> None:
 def test_check_finds_a_whole_store_whole_and_a_damaged_one_not(tmp_path: Path) -> None:
     store = filled(tmp_path)
     result = run("store", "check", "--store", store)
-    assert (result.exit_code, result.stdout) == (0, f"{store} is whole: 319 comparisons\n")
+    assert (result.exit_code, result.stdout) == (0, f"{store} is intact: 319 comparisons\n")
     with sqlite3.connect(store) as db:
         db.execute("DELETE FROM comparison WHERE id = (SELECT min(id) FROM comparison)")
     db.close()
     broken = run("store", "check", "--store", store)
     assert broken.exit_code == 1
     assert "Problem: 1 comparisons more or less than the store's own count" in broken.stderr
-    assert "this store is not whole; take a copy of it" in broken.stderr
+    assert "this store is damaged; make a copy of it" in broken.stderr
     assert broken.stdout == ""
 
 

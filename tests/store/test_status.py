@@ -96,7 +96,7 @@ def test_who_writes_the_store_is_named_as_long_as_they_do(tmp_path: Path) -> Non
     assert found["writer"]["pid"] == writer.pid
     assert f"Writer: process {writer.pid} on {os.uname().nodename}" in shown
     assert report("status", "--store", store)["writer"] is None
-    assert "Writer: nobody at present" in run("status", "--store", store).stdout
+    assert "Writer: none" in run("status", "--store", store).stdout
 
 
 def test_the_store_may_be_named_in_the_environment(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def pull(
     memory: Memory,
     *,
     everything: bool = False,
-    progress: Callable[[Pulled], None] | None = None,
+    progress: Callable[[Pulled], object] | None = None,
     on_change: Callable[[Change], None] | None = None,
     alone: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Pulled:
