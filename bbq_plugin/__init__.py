@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison, Note, Skipped, Source
     from bbq_plugin.errors import BBQError
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.hook import AsyncHook, Hook
-    from bbq_plugin.live.updates import Update
+    from bbq_plugin.live.hook import AsyncHook, Hook, Update
     from bbq_plugin.model import Fit, Priors, SignedPriors, fit
     from bbq_plugin.simulation import simulate
 
@@ -66,8 +65,7 @@ _MODULES = {
     "data.records": ("Comparison", "Note", "Skipped", "Source"),
     "errors": ("BBQError",),
     "live.engine": ("Engine",),
-    "live.hook": ("AsyncHook", "Hook"),
-    "live.updates": ("Update",),
+    "live.hook": ("AsyncHook", "Hook", "Update"),
     "model": ("Fit", "Priors", "SignedPriors", "fit"),
     "simulation": ("simulate",),
 }

@@ -316,11 +316,10 @@ def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tu
     if before is None:
         if source.store is None:
             return set(), ""
-        from bbq_plugin.live.excluded import excluded_in
         from bbq_plugin.store import Store
 
         with Store(source.store, writable=False) as store:
-            return source.known_as(excluded_in(store)), ""
+            return source.known_as(store.excluded()), ""
     from bbq_plugin.report.json import excluded_names
 
     named = excluded_names(before.read_bytes(), str(before))

@@ -337,7 +337,6 @@ def push(
     """
     from bbq_plugin.data.actions import FeedbackPlan
     from bbq_plugin.live import feedback as remote
-    from bbq_plugin.live.excluded import excluded_in, keep_excluded
 
     if applied and undone:
         raise UsageError("--apply and --undo are both given; give one of them")
@@ -356,11 +355,11 @@ def push(
                 remote.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was interrupted last time; --apply first checks whether it was done")
-            goals = _goals(server, chosen, only, excluded_in(store), **asked)
+            goals = _goals(server, chosen, only, store.excluded(), **asked)
             with working("Planning"):
                 plan = remote.make_plan(project, memory, goals)
             if applied:
-                keep_excluded(store, goals.excluded)
+                store.keep_excluded(goals.excluded)
                 memory.hold(on=False)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []

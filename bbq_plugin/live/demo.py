@@ -18,7 +18,6 @@ from rich.text import Text
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.errors import BBQError
-from bbq_plugin.live.excluded import excluded_in
 from bbq_plugin.model import fit
 from bbq_plugin.report.tables import leaderboard_table, raters_table
 from bbq_plugin.simulation import simulate, write_study, write_truth
@@ -53,7 +52,7 @@ class TruthCheck:
     def lines(self) -> list[str]:
         """Say it in words."""
         bad = (
-            f"{self.n_bad} raters guess or answer upside down: {len(self.bad_excluded)} of them "
+            f"{self.n_bad} raters guess or give inverted answers: {len(self.bad_excluded)} of them "
             f"to exclude, {len(self.bad_watched)} to watch, {_counted(self.bad_kept)} missed."
         )
         honest = (
@@ -127,7 +126,7 @@ def run_demo(folder: Path, seed: int, console: Console) -> Path:
     with (folder / "truth.json").open("w", encoding="utf-8") as file:
         write_truth(study.truth, file)
     console.print(
-        Text("Votes of 40 raters on 8 items; 8 of the raters guess or answer upside down", "bold")
+        Text("Votes of 40 raters on 8 items; 8 raters guess or give inverted answers", "bold")
     )
     console.print(Text("Started: bbq watch inbox --store votes.db --out results"))
     with _daemon(inbox, store, out) as daemon:
@@ -238,7 +237,7 @@ class _Shown:
 
 def _conclude(console: Console, store: Path, study: Study) -> None:
     with Store(store, writable=False) as opened:
-        excluded = excluded_in(opened)
+        excluded = opened.excluded()
     analysis = Analysis(fit(read_store(store), priors="auto"), previously_excluded=excluded)
     board, raters = analysis.leaderboard, analysis.raters
     check = check_against_truth(board, raters, study.truth)

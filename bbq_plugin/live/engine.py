@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import msgspec
 import numpy as np
 
+from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.data.builder import RIGHT, TIE
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
@@ -351,6 +352,15 @@ class Engine:
             if self._fit is None:
                 raise DataError("there is no fit yet")
             return self._fit
+
+    def analysis(self, limits: Limits = Limits()) -> Analysis:  # noqa: B008 (a frozen value)
+        """What follows from the fit; the store remembers who was excluded before."""
+        return Analysis(self.fit, limits, self.store.excluded(), at=self.store.clock())
+
+    def keep_verdicts(self, analysis: Analysis) -> None:
+        """Remember whom an analysis excludes, if it has verdicts by now."""
+        if analysis.judged:
+            self.store.keep_excluded(analysis.raters.excluded)
 
     @property
     def data(self) -> Comparisons:

@@ -14,16 +14,16 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack
 
 import msgspec
+import numpy as np
 
 from bbq_plugin.analysis import Analysis, Limits
+from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import cancelled_by_push, reader_of, take
-from bbq_plugin.live.excluded import excluded_in, keep_verdicts
 from bbq_plugin.live.runner import Job, Next
-from bbq_plugin.live.updates import Update, update_between
 from bbq_plugin.live.votes import checked_vote, key_text
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.columns import merged
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from bbq_plugin.analysis import Leaderboard, NextPairs, RaterReport
+    from bbq_plugin.analysis.raters import Verdict
     from bbq_plugin.data.records import Outcome
     from bbq_plugin.model import Fit, Priors
     from bbq_plugin.model.fit import Model
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from bbq_plugin.store import Change
     from bbq_plugin.store.transaction import Transaction
 
-__all__ = ["AsyncHook", "Hook", "HookOptions"]
+    Suspects = dict[str, tuple[Verdict, tuple[str, ...]]]
+
+__all__ = ["AsyncHook", "Hook", "HookOptions", "ItemChange", "Update", "VerdictChange"]
 
 _log = logging.getLogger(__name__)
 
@@ -340,14 +343,14 @@ class Hook:
         self._keep_verdicts()
         if self._n_stored:
             self._engine.refresh()
-            now = Analysis(self._engine.fit, self._limits, excluded_in(self._engine.store))
+            now = self._engine.analysis(self._limits)
         self._analysis = now
         if heard:
-            self._tell(update_between(before, now, self._rating_change))
+            self._tell(_update_between(before, now, self._rating_change))
 
     def _keep_verdicts(self) -> None:
         if self._analysis is not None:
-            keep_verdicts(self._engine.store, self._analysis)
+            self._engine.keep_verdicts(self._analysis)
 
     def _tell(self, update: Update) -> None:
         with self._news:
@@ -567,3 +570,98 @@ def _runs(requests: Iterable[AnyRequest]) -> Iterator[list[AnyRequest]]:
             yield [request]
     if run:
         yield run
+
+
+# -- what a refit changed
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChange:
+    """An item whose rank or rating (Elo) changed; None where it was not, or is no longer, there."""
+
+    item: str
+    rank_before: int | None
+    rank: int | None
+    rating_before: float | None
+    rating: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChange:
+    """A rater with another verdict than before; of a new rater, the verdict before is keep."""
+
+    rater: str
+    verdict_before: Verdict
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is different since the refit before; against nothing in the first of a hook."""
+
+    #: None when every answer was taken back.
+    fit: Fit | None
+    n_comparisons: int
+    #: By rank; what is no longer there comes last.
+    items: tuple[ItemChange, ...]
+    raters: tuple[VerdictChange, ...]
+
+    @property
+    def leaderboard_changed(self) -> bool:
+        """Whether any item came, went, or changed its rank or rating."""
+        return bool(self.items)
+
+
+def _update_between(before: Analysis | None, now: Analysis | None, rating_change: float) -> Update:
+    """What changed from one fit to the next; None is a store without answers."""
+    items = tuple(_item_changes(_standing(before), _standing(now), rating_change))
+    raters = tuple(_verdict_changes(_suspects(before), _suspects(now)))
+    if now is None:
+        return Update(None, 0, items, raters)
+    return Update(now.fit, now.fit.data.n_comparisons, items, raters)
+
+
+def _standing(analysis: Analysis | None) -> dict[str, tuple[int, float]]:
+    """Rank and rating (Elo) of each item, the best first, as the leaderboard has them."""
+    if analysis is None:
+        return {}
+    # Not the leaderboard itself, whose intervals take longer than a refit.
+    fit = analysis.fit
+    relative = fit.theta - fit.theta.mean()
+    order = np.argsort(-relative, kind="stable").tolist()
+    rating = to_rating(relative, "elo").tolist()
+    return {fit.items[i]: (rank, rating[i]) for rank, i in enumerate(order, start=1)}
+
+
+def _suspects(analysis: Analysis | None) -> Suspects:
+    """Verdict and reasons of the raters who are watched or excluded."""
+    if analysis is None:
+        return {}
+    return {
+        row.rater: (row.verdict, row.reasons) for row in analysis.raters if row.verdict != "keep"
+    }
+
+
+def _item_changes(
+    before: dict[str, tuple[int, float]], now: dict[str, tuple[int, float]], rating_change: float
+) -> list[ItemChange]:
+    changes = []
+    for item in (*now, *(item for item in before if item not in now)):
+        old_rank, old_rating = before.get(item, (None, None))
+        rank, rating = now.get(item, (None, None))
+        moved = old_rating is None or rating is None or abs(rating - old_rating) >= rating_change
+        if moved or rank != old_rank:
+            changes.append(ItemChange(item, old_rank, rank, old_rating, rating))
+    return changes
+
+
+def _verdict_changes(before: Suspects, now: Suspects) -> list[VerdictChange]:
+    kept: tuple[Verdict, tuple[str, ...]] = ("keep", ())
+    changes = []
+    for rater in dict.fromkeys((*now, *before)):
+        old, _ = before.get(rater, kept)
+        verdict, reasons = now.get(rater, kept)
+        if verdict != old:
+            changes.append(VerdictChange(rater, old, verdict, reasons))
+    return changes

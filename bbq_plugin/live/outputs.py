@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.live.excluded import excluded_in, keep_excluded
 from bbq_plugin.model import Fit
 from bbq_plugin.report.atomic import remove_leftovers, write_atomically
 from bbq_plugin.report.csv import rows_csv
@@ -26,10 +25,9 @@ if TYPE_CHECKING:
 
     from bbq_plugin.config import OutputSettings, Settings
     from bbq_plugin.data.records import HistoryPoint
-    from bbq_plugin.live.engine import Engine
     from bbq_plugin.store import Store
 
-__all__ = ["Outputs", "Written", "analysed", "limits_of", "output_key"]
+__all__ = ["Outputs", "Written", "limits_of", "output_key"]
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,6 @@ def limits_of(settings: Settings) -> Limits:
         scale=cast("Any", model.scale),
         seed=model.seed,
     )
-
-
-def analysed(engine: Engine, settings: Settings) -> Analysis:
-    """Analyse the engine's fit, after the exclusions that the store remembers."""
-    store = engine.store
-    return Analysis(engine.fit, limits_of(settings), excluded_in(store), at=store.clock())
 
 
 def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:
@@ -86,7 +78,7 @@ class Outputs:
     def write(self, origin: Origin | None = None) -> Written:
         """Put down in the store who is excluded, and write the files that the settings name."""
         names = zip(self._analysis.fit.raters, self._shown.raters, strict=True)
-        keep_excluded(self._store, [name for name, row in names if row.verdict == "exclude"])
+        self._store.keep_excluded([name for name, row in names if row.verdict == "exclude"])
         origin = origin or Origin(seed=self._settings.model.seed)
         history = self._store.history(most_points(len(self._shown.leaderboard)))
         folder, wanted = self._settings.path("out"), self._settings.outputs.write

@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
 import numpy as np
 
 from bbq_plugin.errors import StoreError
@@ -20,7 +21,7 @@ from bbq_plugin.store.transaction import Transaction
 from bbq_plugin.store.upsert import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from bbq_plugin.data.records import Comparison, HistoryPoint, Skipped
     from bbq_plugin.store.columns import Change, ColumnArrays
@@ -49,6 +50,10 @@ _CHECKS = {
         "(SELECT value FROM counter WHERE name = 'last_id')"
     ),
 }
+
+
+# The name of the note with the excluded raters.
+_EXCLUDED = "excluded"
 
 
 class Store:
@@ -216,6 +221,16 @@ class Store:
         """The text that was last kept under a name."""
         found = self.rows("SELECT value FROM note WHERE name = ?", (name,))
         return None if not found else str(found[0][0])
+
+    def excluded(self) -> frozenset[str]:
+        """The raters that were excluded last, also by an earlier process."""
+        kept = self.note(_EXCLUDED)
+        return frozenset(msgspec.json.decode(kept, type=list[str]) if kept else ())
+
+    def keep_excluded(self, names: Collection[str]) -> None:
+        """Keep who is excluded now, if that is news."""
+        if frozenset(names) != self.excluded():
+            self.keep_note(_EXCLUDED, msgspec.json.encode(sorted(names)).decode())
 
     def last_id(self) -> int:
         """The number of its state: another after every change."""

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bbq_plugin.analysis import Analysis
 from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.excluded import excluded_in, keep_verdicts
 from bbq_plugin.live.feedback.rounds import Pusher
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.view import View
@@ -71,11 +69,11 @@ def in_the_daemon(store: Path, n_good: int) -> frozenset[str]:
     with Engine(store) as engine:
         engine.add(answers(n_good))
         engine.refresh(full=True)
-        pusher = Pusher(load(None, {}, {}), engine.store, nobody, Problems())
-        pusher.offer(Analysis(engine.fit, previously_excluded=excluded_in(engine.store)))
+        pusher = Pusher(load(None, {}, {}), engine, nobody, Problems())
+        pusher.offer(engine.analysis())
         with pytest.raises(RemoteError, match="no server"):
             pusher.now()
-        return excluded_in(engine.store)
+        return engine.store.excluded()
 
 
 @pytest.mark.parametrize("run", [on_the_page, in_the_daemon])
@@ -99,5 +97,5 @@ def test_a_server_that_is_killed_has_the_verdicts_that_were_acted_on(tmp_path: P
         view.publish()
         assert view.analysis is not None
         assert view.analysis.raters.excluded == ("late",)
-        keep_verdicts(engine.store, view.analysis)
+        engine.keep_verdicts(view.analysis)
     assert on_the_page(store, BETWEEN) == {"late"}

@@ -15,7 +15,7 @@ import bbq_plugin as bbq
 from bbq_plugin.config import Settings, load
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.outputs import Outputs, Written, analysed, output_key
+from bbq_plugin.live.outputs import Outputs, Written, limits_of, output_key
 from bbq_plugin.report.json import Origin
 from bbq_plugin.report.pseudonyms import pseudonym
 from tests.report.studies import HOSTILE
@@ -50,7 +50,7 @@ def write_outputs(
     engine: Engine, chosen: Settings, at: float, how: str = "full", origin: Origin | None = None
 ) -> Written:
     """What the daemon does after a refresh."""
-    analysis = analysed(engine, chosen)
+    analysis = engine.analysis(limits_of(chosen))
     analysis.at = at
     outputs = Outputs(engine.store, analysis, chosen)
     outputs.record(how)
@@ -187,10 +187,10 @@ sys.modules[sys.argv[3]] = None
 from pathlib import Path
 from bbq_plugin.config import load
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.outputs import Outputs, analysed
+from bbq_plugin.live.outputs import Outputs, limits_of
 with Engine(sys.argv[1]) as engine:
     settings = load(None, {}, {"out": Path(sys.argv[2])})
-    done = Outputs(engine.store, analysed(engine, settings), settings).write()
+    done = Outputs(engine.store, engine.analysis(limits_of(settings)), settings).write()
 print(done.notes)
 """
 

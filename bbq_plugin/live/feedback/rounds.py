@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.data.actions import FeedbackPlan
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live.excluded import keep_verdicts
 from bbq_plugin.live.feedback.push import apply, goals_of, make_plan, settle
 from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.report.tables import counts_line
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.config import Settings
     from bbq_plugin.data.actions import ActionResult, Policy
+    from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.log import Problems
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
@@ -198,10 +198,12 @@ class Rounds:
 class Pusher:
     """The daemon's feedback: the verdicts of the newest analysis, on their way to the project."""
 
-    def __init__(self, settings: Settings, store: Store, reach: Reach, problems: Problems) -> None:
-        self._store = store
+    def __init__(
+        self, settings: Settings, engine: Engine, reach: Reach, problems: Problems
+    ) -> None:
+        self._engine = engine
         self._policy = settings.feedback.policy()
-        self._project = OpenProject(lambda notice: reach(settings, store, notice), problems)
+        self._project = OpenProject(lambda notice: reach(settings, engine.store, notice), problems)
         self._rounds = Rounds(self._act, settings.feedback.push_every_s, problems)
         self._analysis: Analysis | None = None
 
@@ -228,7 +230,7 @@ class Pusher:
         if analysis is None:
             return None
         goals = goals_of(analysis)
-        keep_verdicts(self._store, analysis)
+        self._engine.keep_verdicts(analysis)
         found: list[Round] = []
         self._project.use(
             lambda project, memory: found.append(

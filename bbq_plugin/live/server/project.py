@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bbq_plugin.errors import BBQError
-from bbq_plugin.live.excluded import keep_verdicts
 from bbq_plugin.live.feedback import (
     OpenProject,
     Rounds,
@@ -216,7 +215,7 @@ class Feedback:
 
     def _goals(self, analysis: Analysis) -> FeedbackGoals:
         found = goals_of(analysis)
-        keep_verdicts(self._view.engine.store, analysis)
+        self._view.engine.keep_verdicts(analysis)
         return found
 
     def _set(self, state: PlanState) -> None:

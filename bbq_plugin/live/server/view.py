@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.stopping import told_apart
-from bbq_plugin.live.excluded import excluded_in, keep_verdicts
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
@@ -132,12 +131,10 @@ class View:
 
     def publish(self) -> None:
         """Take over the engine's fit, and tell everybody who looks at the page."""
-        store = self.engine.store
-        now = store.clock()
         if self.analysis is not None:
-            keep_verdicts(store, self.analysis)
-        analysis = Analysis(self.engine.fit, self.limits, excluded_in(store), at=now)
-        if now - self._recorded_at >= HISTORY_S:
+            self.engine.keep_verdicts(self.analysis)
+        analysis = self.engine.analysis(self.limits)
+        if analysis.at - self._recorded_at >= HISTORY_S:
             self._record(analysis)
         self.analysis = analysis
         self.touch()
@@ -154,7 +151,7 @@ class View:
         analysis = self.analysis
         if analysis is None:
             return
-        keep_verdicts(self.engine.store, analysis)
+        self.engine.keep_verdicts(analysis)
         if analysis.at > self._recorded_at:
             self._record(analysis)
 

@@ -16,7 +16,7 @@ from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import ReadingOptions
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.outputs import Outputs, analysed, output_key
+from bbq_plugin.live.outputs import Outputs, limits_of, output_key
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class Daemon:
             return
         from bbq_plugin.live.feedback.rounds import Pusher  # noqa: PLC0415 (only if wanted)
 
-        self._pusher = Pusher(self.settings, self._engine.store, self._reach, self.problems)
+        self._pusher = Pusher(self.settings, self._engine, self._reach, self.problems)
         if not self._once:
             self._pusher.start()
 
@@ -324,7 +324,7 @@ class Daemon:
                 return
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()
-            analysis = analysed(self._engine, self.settings)
+            analysis = self._engine.analysis(limits_of(self.settings))
             outputs = Outputs(self._engine.store, analysis, self.settings)
             if self._has_news(analysis.fit.data.n_comparisons):
                 outputs.record(how)
