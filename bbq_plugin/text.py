@@ -94,7 +94,7 @@ def share(value: float | None, digits: int = 0) -> str:
 
 def chance(p: float) -> str:
     """A probability as a percentage; no estimate is shown as 0% or 100%."""
-    if p < 0.005:
+    if p <= 0.005:  # 0.5 would round to 0
         return "<1%"
     return ">99%" if p >= 0.995 else f"{p:.0%}"
 

@@ -25,7 +25,7 @@ from bbq_plugin.report.json import Origin, raters_dict, report_dict, report_json
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
 from bbq_plugin.report.tables import leaderboard_table, raters_table, reason_lines, summary_lines
 from bbq_plugin.simulation import Study
-from bbq_plugin.text import cell, plain
+from bbq_plugin.text import cell, chance, odds, plain
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -205,6 +205,18 @@ def test_no_estimated_chance_is_shown_as_certain() -> None:
     assert ">99%" in shown
     assert "<1%" in shown
     assert "100%" not in shown
+
+
+@given(st.floats(0, 1))
+def test_no_probability_is_written_as_0_or_1(p: float) -> None:
+    assert chance(p) not in {"0%", "100%"}
+    assert odds(p) not in {"0.000", "1.000"}
+
+
+@pytest.mark.parametrize("p", [0.0005, 0.005, 0.995, 0.9995])
+def test_a_probability_on_the_border_of_rounding_is_not_certain(p: float) -> None:
+    assert chance(p) in {"<1%", ">99%"}
+    assert odds(p) not in {"0.000", "1.000"}
 
 
 def test_the_truth_stands_beside_each_rating(study: Study, fit: bbq.Fit) -> None:
