@@ -181,7 +181,7 @@ def test_a_long_list_of_raters_is_cut_and_says_so(fit: bbq.Fit) -> None:
     shown = text_of(raters_table(raters, limit=3))
     worst = sorted(raters, key=lambda row: row.quality)[:3]
     assert all(row.rater in shown for row in worst)
-    assert "3 of 10 rows" in shown
+    assert "and 7 more; --all shows them" in shown
 
 
 def test_the_summary_says_what_was_fitted_with_which_priors(fit: bbq.Fit) -> None:

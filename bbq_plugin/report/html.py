@@ -32,7 +32,7 @@ from bbq_plugin.report.charts.scatter import SMALL_HEIGHT, SMALL_WIDTH, Scatter
 from bbq_plugin.report.history import thinned
 from bbq_plugin.report.json import all_warnings, verdict_counts
 from bbq_plugin.report.quality import data_quality
-from bbq_plugin.report.summary import answer, stop_section
+from bbq_plugin.report.summary import answer, stop_section, worst_first
 from bbq_plugin.text import UNKNOWN, level_text, number, plain
 
 if TYPE_CHECKING:
@@ -56,8 +56,6 @@ WATCHED_PAGES = 20  # raters to watch with a page; all excluded have one, the ta
 OPEN_ROWS = 60  # a table of raters this long is shown as it is
 BLOCK = 250  # a longer one is folded into parts of this many
 DISAGREEMENTS_SHOWN = 5
-
-_SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
 
 
 def report_html(
@@ -269,7 +267,7 @@ class RatersSection:
 def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> RatersSection:
     """Sort the raters, the worst first, and prepare their pages."""
     at = {row.rater: index for index, row in enumerate(raters)}
-    rows = sorted(raters, key=lambda r: (_SEVERITY[r.verdict], isnan(r.quality), r.quality))
+    rows = worst_first(raters)
     watched = [row for row in rows if row.verdict == "watch"]
     shown = [row for row in rows if row.verdict == "exclude"] + watched[:WATCHED_PAGES]
     pages = [

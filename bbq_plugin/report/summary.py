@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf
+from math import isinf, isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +12,17 @@ from bbq_plugin.model.fit import LARGEST_COVARIANCE
 from bbq_plugin.text import counted, level_text, needed, p_equals, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.analysis import Leaderboard
+    from bbq_plugin.analysis import Leaderboard, RaterRow
+    from bbq_plugin.analysis.forecast import Milestone
     from bbq_plugin.analysis.leaderboard import ItemRow
+    from bbq_plugin.analysis.stopping import HeadToHead, Stopping
     from bbq_plugin.analysis.uncertainty import Floats
 
     Bools = NDArray[np.bool_]
-    from bbq_plugin.analysis.forecast import Milestone
-    from bbq_plugin.analysis.stopping import HeadToHead, Stopping
 
 __all__ = [
     "Headline",
@@ -33,6 +33,7 @@ __all__ = [
     "name",
     "stop_section",
     "stopping_lines",
+    "worst_first",
 ]
 
 NAMED = 4  # a sentence names at most so many items; the table has all
@@ -188,6 +189,12 @@ def _no_common_scale(rows: list[ItemRow], groups: int) -> Headline:
         ),
         settled=False,
     )
+
+
+def worst_first(raters: Iterable[RaterRow]) -> list[RaterRow]:
+    """Excluded raters, then watched ones, then the others, each by quality."""
+    severity = {"exclude": 0, "watch": 1, "keep": 2}
+    return sorted(raters, key=lambda r: (severity[r.verdict], isnan(r.quality), r.quality))
 
 
 @dataclass(frozen=True)

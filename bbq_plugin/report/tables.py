@@ -11,6 +11,7 @@ from rich.text import Text
 
 import bbq_plugin
 from bbq_plugin.analysis.raters.reasons import effect_text
+from bbq_plugin.report.summary import worst_first
 from bbq_plugin.text import UNKNOWN, chance, counted, number, odds, plain, ranks, share, span
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def raters_table(
     reasons: bool = True,
     width: int = _WIDE,
 ) -> Table:
-    """Build the rater report, lowest quality first; ``kinds`` is the true type of each rater.
+    """Build the rater report, excluded raters first; ``kinds`` is the true type of each rater.
 
     Reasons have a column on a wide terminal; `reason_lines` has them for a narrow one.
     """
@@ -113,7 +114,7 @@ def raters_table(
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
     if reasons and width >= _WIDE and any(row.reasons for row in rows[:limit]):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    return _table("Raters, lowest quality first", columns, rows, limit)
+    return _table("Raters, excluded and watched first", columns, rows, limit)
 
 
 def reason_lines(
@@ -145,11 +146,6 @@ def way_back_lines(raters: RaterReport, limit: int | None = MOST_ROWS) -> list[s
         without = f" Without this rater: {row.effect}." if row.effect else ""
         lines.append(plain(f"{row.rater}: to be kept again: {row.way_back}.{without}"))
     return [*lines, *filter(None, [_rest(len(out), limit)])]
-
-
-def worst_first(raters: RaterReport) -> list[RaterRow]:
-    """Sort by quality; raters of unknown quality come last."""
-    return sorted(raters, key=lambda row: (isnan(row.quality), row.quality))
 
 
 def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
