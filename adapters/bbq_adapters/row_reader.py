@@ -6,13 +6,13 @@ value and remedy. No more than one line or element is held beyond the piece at h
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -33,6 +33,10 @@ _BOM_AND_BLANKS = 64
 _PIECE = 1 << 20
 
 _DELIMITERS = ",\t;|"
+
+# Up to the next brace outside a string. Possessive, so it never goes back over what it read;
+# a string that the window cuts off is left where it starts.
+_TO_BRACE = re.compile(rb'[^"{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}]*+)*+', re.DOTALL)
 
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 
@@ -163,99 +167,146 @@ def _not_utf8(place: RowPlace, error: UnicodeDecodeError) -> FormatError:
 
 
 def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
-    """The objects of a JSON array, however long, or of several (JATOS writes one a participant)."""
-    text, number = _JsonText(stream, name), 0
-    while text.peek():
-        text.take("[", "an array starts with [")
-        while text.peek() != "]":
-            number += 1
-            place = RowPlace(name, text.place().line, number)
-            yield place, _object(text.value(place), place)
-            if text.peek() != "]":
-                text.take(",", "a comma stands between two elements, and ] at the end")
-        text.take("]", "an array ends with ]")
+    """The objects of a JSON array, or of several (JATOS writes one a participant)."""
+    found = array_objects(stream, name, several=True, longest=LONGEST_ROW)
+    for number, (line, raw) in enumerate(found, 1):
+        place = RowPlace(name, line, number)
+        try:
+            # Python writes NaN, which this decoder takes.
+            row = json.loads(raw)
+        except json.JSONDecodeError as error:
+            raise place.error(
+                f"not valid JSON ({error.msg})", raw[:80], "correct or drop this element"
+            ) from error
+        except UnicodeDecodeError as error:
+            at = line + raw.count(b"\n", 0, error.start)
+            raise _not_utf8(RowPlace(name, at), error) from error
+        except (RecursionError, ValueError) as error:
+            raise place.error(
+                f"not usable JSON ({error})", remedy="correct or drop this element"
+            ) from error
+        yield place, row
 
 
-class _JsonText:
-    """A cursor over JSON text of any length."""
+def array_objects(
+    stream: io.BufferedReader,
+    name: str,
+    what: str = "element",
+    *,
+    several: bool = False,
+    longest: float = inf,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield each object of an array, however long, with the line it starts on.
 
-    def __init__(self, stream: io.BufferedReader, name: str) -> None:
-        self._stream = stream
-        self._name = name
-        self._decode = codecs.getincrementaldecoder("utf-8")().decode
-        self._scan = json.JSONDecoder().raw_decode
-        self._text = ""
+    `several` arrays may follow each other. No more than one object is held beyond the window.
+    """
+    return _ArrayScanner(stream, name, what, longest).objects(several=several)
+
+
+class _ArrayScanner:
+    """Finds the ends of objects by their braces, without decoding them."""
+
+    def __init__(self, stream: io.BufferedReader, name: str, what: str, longest: float) -> None:
+        self._stream, self._name, self._what, self._longest = stream, name, what, longest
+        self._window = b""
         self._at = 0
         self._line = 1
-        self._ended = False
-        self._more(_PIECE)
-        self._text = self._text.removeprefix("\ufeff")
+        self._count = 0
 
-    def place(self) -> RowPlace:
-        return RowPlace(self._name, self._line)
-
-    def peek(self) -> str:
-        """The next character that is not blank; nothing at the end."""
+    def objects(self, *, several: bool) -> Iterator[tuple[int, bytes]]:
+        self._more()
+        if self._window.startswith(BOM):
+            self._at = len(BOM)
         while True:
-            rest = len(self._text)
-            while self._at < rest and (c := self._text[self._at]) in " \t\r\n":
-                self._line += c == "\n"
-                self._at += 1
-            if self._at < rest:
-                return self._text[self._at]
-            if self._ended:
-                return ""
-            self._more(_PIECE)
+            if self._next() != b"[":
+                raise self._broken(f"this is not a JSON array of {self._what}s")
+            yield from self._array(lenient=several)
+            self._at += 1
+            after = self._next()
+            if not after:
+                return
+            if not several:
+                raise self._broken("there is more text after the end of the array")
 
-    def take(self, character: str, why: str) -> None:
-        found = self.peek()
-        if found != character:
-            what = repr(found) if found else "the end of the file"
-            raise self.place().error(
-                f"not valid JSON: found {what} where {character!r} should be ({why})",
-                found,
-                "the file may be cut off: export it again",
-            )
+    def _array(self, *, lenient: bool) -> Iterator[tuple[int, bytes]]:
+        """The objects up to the end of the array, which is not consumed."""
         self._at += 1
-
-    def value(self, place: RowPlace) -> object:
-        self.peek()
-        size = _PIECE
-        while True:
-            try:
-                found, end = self._scan(self._text, self._at)
-            except json.JSONDecodeError as error:
-                if self._ended:
-                    raise place.error(
-                        f"not valid JSON ({error.msg})",
-                        self._text[self._at : self._at + 80],
-                        "the file may be cut off: export it again",
-                    ) from error
-            except (RecursionError, ValueError) as error:
-                raise place.error(
-                    f"not usable JSON ({error})", remedy="correct or drop this element"
-                ) from error
+        may_end = True
+        while (byte := self._next()) != b"]" or not may_end:
+            if byte != b"{":
+                raise self._broken(
+                    f"{self._what} {self._count + 1} of the array is not a JSON object"
+                )
+            line = self._line
+            raw = self._object()
+            self._count += 1
+            yield line, raw
+            byte = self._next()
+            may_end = lenient
+            if byte == b",":
+                self._at += 1
+            elif byte == b"]":
+                return
             else:
-                # A number could go on in the next piece; objects and text show their end.
-                if end < len(self._text) or self._ended:
-                    self._line += self._text.count("\n", self._at, end)
-                    self._at = end
-                    return found
-            if len(self._text) - self._at > LONGEST_ROW:
-                raise too_long(self._name, self._line)
-            self._more(size)
-            size *= 2
+                raise self._broken(f"no comma after {self._what} {self._count} of the array")
 
-    def _more(self, size: int) -> None:
-        data = self._stream.read(size)
-        self._ended = len(data) < size
-        try:
-            more = self._decode(data, self._ended)
-        except UnicodeDecodeError as error:
-            line = self._line + self._text.count("\n", self._at) + data.count(b"\n", 0, error.start)
-            raise _not_utf8(RowPlace(self._name, line), error) from error
-        self._text = self._text[self._at :] + more
-        self._at = 0
+    def _more(self) -> bool:
+        """Drop what was read, and at least double the rest: a long string is not read n² times."""
+        rest = self._window[self._at :]
+        fresh = self._stream.read(max(_PIECE, len(rest)))
+        self._window, self._at = rest + fresh, 0
+        return bool(fresh)
+
+    def _next(self) -> bytes:
+        """The next byte that is no blank, not consumed; empty at the end of the file."""
+        while True:
+            rest = self._window[self._at : self._at + 64]
+            blanks = len(rest) - len(rest.lstrip(b" \t\r\n"))
+            self._line += rest.count(b"\n", 0, blanks)
+            self._at += blanks
+            if blanks < len(rest):
+                return rest[blanks : blanks + 1]
+            if not rest and not self._more():
+                return b""
+
+    def _object(self) -> bytes:
+        """The object that starts here; consumed."""
+        depth = 0
+        here = self._at
+        while True:
+            match = _TO_BRACE.match(self._window, here)
+            here = match.end() if match else here
+            brace = self._window[here : here + 1]
+            if brace == b"{":
+                depth += 1
+            elif brace == b"}":
+                depth -= 1
+                if depth == 0:
+                    break
+            else:
+                here -= self._at
+                if len(self._window) - self._at > self._longest:
+                    raise too_long(self._name, self._line)
+                if not self._more():
+                    raise self._broken(f"the file ends inside {self._what} {self._count + 1}")
+                continue
+            here += 1
+        raw = self._window[self._at : here + 1]
+        self._line += raw.count(b"\n")
+        self._at = here + 1
+        return raw
+
+    def _broken(self, problem: str) -> FormatError:
+        sample = self._window[self._at : self._at + 60].decode("utf-8", "replace")
+        if not sample:
+            problem = "the file ends before the end of the array"
+        return FormatError(
+            problem,
+            self._name,
+            self._line,
+            sample,
+            remedy="the file may be cut off: export it again",
+        )
 
 
 def _delimiter(header: str) -> str:

@@ -108,10 +108,13 @@ def weight(row: Row, field: str | None, place: RowPlace) -> float:
 def seconds_since_1970(value: object) -> float | None:
     """A moment given as seconds or in ISO 8601 (UTC unless it says otherwise), or None."""
     found = number(value)
-    if found is not None or not isinstance(value, str):
-        return found
+    return found if found is not None or not isinstance(value, str) else iso_seconds(value)
+
+
+def iso_seconds(text: str) -> float | None:
+    """Seconds since 1970 of a moment in ISO 8601, or None."""
     try:
-        moment = datetime.fromisoformat(value.strip())
+        moment = datetime.fromisoformat(text.strip())
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return moment.timestamp()

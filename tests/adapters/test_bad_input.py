@@ -206,15 +206,17 @@ def test_deep_nesting_is_refused(text: str) -> None:
     ("content", "message"),
     [
         (b"PAR1 and no more", "not a readable Parquet table"),
-        (b'[{"model_a": "a"', ":1: element 1: not valid JSON"),
+        (b'[{"model_a": "a"', ":1: the file ends inside element 1"),
         (
             b'[{"model_a": "a", "model_b": "b", "winner": "a"},\n 7]',
-            ":2: element 2: is 7, not an object",
+            ":2: element 2 of the array is not a JSON object",
         ),
         (b'[{"model_a": "a", "model_b": "b", "winner": "tie"}\n {}]', ":2: .*comma"),
-        (b'["a", "b"]', "element 1: is 'a', not an object"),
+        (b'["a", "b"]', ":1: element 1 of the array is not a JSON object"),
         (b"model_a,model_b,winner,winner\na,b,a,b\n", "two columns are called 'winner'"),
         (b'[{"model_a": "\xff"}]', ":1: the text is not UTF-8"),
+        (b'[{"model_a":\n"\xff"}]', ":2: the text is not UTF-8"),
+        (b'[{"model_a": a}]', ":1: element 1: not valid JSON"),
     ],
 )
 def test_a_fault_is_named_with_its_place(tmp_path: Path, content: bytes, message: str) -> None:

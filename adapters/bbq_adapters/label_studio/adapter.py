@@ -14,14 +14,13 @@ import msgspec
 
 from bbq_adapters.label_studio import exports
 from bbq_adapters.label_studio.exports import (
-    BOM,
     flat_tasks,
     full_tasks,
     is_flat,
     json_min_rows,
-    objects,
 )
 from bbq_adapters.label_studio.keys import project_prefix
+from bbq_adapters.row_reader import BOM, array_objects
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import (
     BothBad,
@@ -262,7 +261,7 @@ def _tasks(
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
         _need_no_flags(options, name)
         return flat_tasks(exports.rows(stream, name), name, options.project), True
-    found = objects(stream, name)
+    found = array_objects(stream, name, "task")
     first = next(found, None)
     if first is None:
         return iter(()), False
