@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,15 @@ from bbq_plugin.data.builder import UNRATED, DatasetBuilder, wins_of
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import OUTCOMES, Comparison, Source
 from bbq_plugin.errors import DataError
-from bbq_plugin.store.columns import Codebook, ColumnArrays
+from bbq_plugin.store.columns import Codebook, ColumnArrays, load
 from bbq_plugin.store.schema import reading
-from bbq_plugin.store.sources import SourceEntry
-from bbq_plugin.store.store import Store
+from bbq_plugin.store.sources import SourceEntry, entries
 from bbq_plugin.store.upsert import among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from bbq_plugin.store.store import Store
     from bbq_plugin.store.transaction import Transaction
 
 #: Comparisons with the names of their items and raters; the rest of the statement says which.
@@ -43,19 +44,14 @@ def read_store(
     drop_raters: Iterable[str] = (),
 ) -> Comparisons:
     """Everything that a store holds, as `bbq.read` would have given it."""
-    dropped = tuple(drop_raters)
-    with Store(path, writable=False) as store:
-        # One moment for all of it, names included, whatever is written meanwhile.
-        store.db.execute("BEGIN")
-        names = Codebook(store.db)
-        plain = comparisons_of(store.load(), names.items.names, names.raters.names, store.ledger())
+    dropped, name = tuple(drop_raters), os.fspath(path)
+    # One moment for all of it, names included, whatever is written meanwhile.
+    with reading(name) as db:
+        names = Codebook(db)
+        plain = comparisons_of(load(db), names.items.names, names.raters.names, entries(db))
         if not (where or rename or dropped):
             return plain
-        builder = DatasetBuilder(merge=False, where=where, rename=rename, drop_raters=dropped)
-        builder.begin(store.path)
-        for record in records_of(store):
-            builder.add(record)
-        (fields,) = builder.parts().values()
+        (fields,) = _parts(db, name, where=where, rename=rename, drop_raters=dropped).values()
     fields["warnings"] = (*plain.warnings, *fields["warnings"])
     return replace(Comparisons(**fields), sources=plain.sources)
 
@@ -69,16 +65,19 @@ def read_store_by(
     drop_raters: Iterable[str] = (),
 ) -> dict[str, Comparisons]:
     """Everything that a store holds, split by the value of a tag, as `bbq.read_by` would."""
-    with Store(path, writable=False) as store:
-        store.db.execute("BEGIN")
-        builder = DatasetBuilder(
-            merge=False, where=where, by=by, rename=rename, drop_raters=tuple(drop_raters)
-        )
-        builder.begin(store.path)
-        for record in records_of(store):
-            builder.add(record)
-        parts = builder.parts()
+    name, dropped = os.fspath(path), tuple(drop_raters)
+    with reading(name) as db:
+        parts = _parts(db, name, where=where, by=by, rename=rename, drop_raters=dropped)
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
+
+
+def _parts(db: sqlite3.Connection, name: str, **choice: Any) -> dict[str, dict[str, Any]]:
+    """The fields of the data sets that a choice among all records makes."""
+    builder = DatasetBuilder(merge=False, **choice)
+    builder.begin(name)
+    for row in db.execute(f"{SELECT_COMPARISONS} ORDER BY c.id"):
+        builder.add(comparison(row))
+    return builder.parts()
 
 
 def records_of(store: Store) -> Iterator[Comparison]:
@@ -114,14 +113,14 @@ def comparisons_of(
     columns: ColumnArrays,
     items: tuple[str, ...],
     raters: tuple[str, ...],
-    entries: Iterable[SourceEntry] = (),
+    ledger: Iterable[SourceEntry] = (),
 ) -> Comparisons:
     """The answers as `bbq.read` would have given them."""
     rated = columns["rater"] >= 0
     keep: NDArray[np.bool_] = np.ones(rated.size, dtype=np.bool_)
     reasons: dict[str, int] = {}
     sources, warnings = [], dict[str, None]()
-    for entry in entries:
+    for entry in ledger:
         for reason, n in entry.skipped.items():
             reasons[reason] = reasons.get(reason, 0) + n
         warnings |= dict.fromkeys(entry.notes)
