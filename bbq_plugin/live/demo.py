@@ -145,7 +145,7 @@ def run_demo(folder: Path, seed: int, console: Console) -> Path:
 
 
 def _parts(study: Study, seed: int) -> Iterator[str]:
-    """The votes as Arena lines, a few hundred at a time, of whoever is at work."""
+    """The votes as Arena lines, a few hundred at a time, of the raters at work."""
     whole = io.StringIO()
     write_study(study, whole, "arena")
     lines = whole.getvalue().splitlines(keepends=True)

@@ -42,7 +42,7 @@ __all__ = ["Engine", "LiveFit", "Refresh"]
 
 Refresh = Literal["incremental", "full"]
 
-# Estimated priors are estimated anew when the answers have become so many more (or fewer).
+# Priors are estimated again when the answers have become so many more (or fewer).
 _GROWTH = 1.1
 
 # What the changes of can be followed.
@@ -81,7 +81,7 @@ class Engine:
             self.store.close()
             raise
         self._counts = ItemCounts(self._table.snapshot().alive())
-        #: Other models are fitted anew each time, and so is one without a prior on the items.
+        #: Other models are fitted from the start each time, and so is one without item priors.
         flat = isinstance(self.priors, Priors) and self.priors.flat_items
         self._follows = model in _FOLLOWED and not flat
         self._streaming: Streaming | None = None
@@ -224,8 +224,8 @@ class Engine:
         """Follow what came since the last time; whether by an incremental step or full passes.
 
         `full` goes on until the optimum is certified to `tol`, as in a cold `bbq.fit`, and
-        estimates the priors anew if they are to be estimated. Else they are estimated anew when
-        they are `outgrown`; with `hold_priors` that waits for a later refresh, if it can.
+        estimates the priors if they are to be estimated. Else they are estimated when they
+        are `outgrown`; with `hold_priors` that waits for a later refresh, if it can.
         """
         with self._mutex:
             self._catch_up()
@@ -237,7 +237,7 @@ class Engine:
             if not self._follows:
                 how = self._cold()
             elif streaming is None or self._estimates(full=full, hold=hold_priors):
-                how = self._start(anew=full)
+                how = self._start(cold=full)
             else:
                 how = self._follow(streaming, pending, full=full)
             self._dirty = False
@@ -270,9 +270,9 @@ class Engine:
         self._streaming = streaming
         return found.how
 
-    def _start(self, *, anew: bool) -> Refresh:
+    def _start(self, *, cold: bool) -> Refresh:
         """Build the state that later changes are followed from."""
-        last = None if self._saved is None or anew else self._saved
+        last = None if self._saved is None or cold else self._saved
         if self.priors == "auto":
             then = 0 if last is None else last.estimated_at
             if last is None or not then / _GROWTH <= self._counts.n <= then * _GROWTH:
@@ -554,7 +554,7 @@ class ItemCounts:
         return np.flatnonzero(self._items[self.rated])
 
     def counted(self, columns: ColumnArrays) -> ColumnArrays:
-        """Those answers that count; nobody has code 0 where no rater is known."""
+        """Those answers that count; the code is 0 where no rater is known."""
         if not self.rated:
             return columns | {"rater": np.zeros(columns["rater"].size, dtype=np.int32)}
         keep: NDArray[Any] = columns["rater"] >= 0

@@ -110,7 +110,7 @@ class Hook:
         self._clock = clock
         self._pid = os.getpid()
         self._engine = Engine(store, model=model, priors=priors, clock=clock)
-        # Whoever marks more of them writes this store, and while it is open here nobody else can.
+        # More of them need a writer of this store, and while it is open here there is no other.
         self._given = cancelled_by_push(self._engine.store)
         #: Whatever the threads tell each other is below, and changed under this lock.
         self._news = threading.Condition()
@@ -150,7 +150,7 @@ class Hook:
     ) -> str:
         """Store one answer; its key. It is on the disk when this returns.
 
-        The same `key` again is the same answer, given anew: what comes later counts, or, where
+        The same `key` again is the same answer, given again: what comes later counts, or, where
         `at` (seconds since 1970) is given, what is newer. Without a key one is made.
         """
         answer = Comparison(
@@ -260,7 +260,7 @@ class Hook:
         self._check_process()
         with self._news:
             if self._failure is not None:
-                # Tried again, now that somebody asks.
+                # Tried again, because a caller asks.
                 self._failure = None
                 self._n_changes += 1
             target = self._n_changes

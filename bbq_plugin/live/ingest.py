@@ -331,7 +331,7 @@ HALF_LINE = "its last line is not finished"
 
 @dataclass(frozen=True)
 class Offer:
-    """A file to look at; `settled` says that nobody is writing to it any more."""
+    """A file to look at; `settled` says that no program writes to it any more."""
 
     path: Path
     #: How it is called on the record: its path inside the watched folder.

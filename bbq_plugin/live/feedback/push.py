@@ -1,6 +1,6 @@
 """Verdicts back into a project: planned as data, on record before they are written, undone at will.
 
-The tool says what to write and how to put it back; here is the order in which the journal and the
+The tool says what to write and how to undo it; here is the order in which the journal and the
 server hear of it, so that a failure half way leaves nothing that is not on record.
 """
 
@@ -66,7 +66,7 @@ def settle(project: Project, memory: Memory) -> int:
 
 
 def apply(project: Project, memory: Memory, plan: FeedbackPlan) -> Generator[ActionResult]:
-    """Carry a plan out, in its order; some writes at a time are put on record together."""
+    """Apply a plan, in its order; some writes at a time are put on record together."""
     for start in range(0, len(plan.actions), _AT_ONCE):
         some = plan.actions[start : start + _AT_ONCE]
         yield from _written(project, memory, [one for one in some if not one.entries])
@@ -76,7 +76,7 @@ def apply(project: Project, memory: Memory, plan: FeedbackPlan) -> Generator[Act
 def by_hand(
     project: Project, memory: Memory, goals: FeedbackGoals, shown: FeedbackPlan
 ) -> Iterator[ActionResult]:
-    """Carry out a plan that somebody has looked at, as far as it is planned still.
+    """Apply a plan that a person has looked at, as far as it is planned still.
 
     It may be of yesterday: what became of writes that were cut off since, and whom the verdicts
     are about by now, is in a plan of this moment.
@@ -100,7 +100,7 @@ def _same(action: Action) -> bytes:
 
 
 def undo(project: Project, memory: Memory) -> Iterator[ActionResult]:
-    """Put back everything that stands, the newest first; nothing is written alone after that."""
+    """Undo all changes, the newest first; nothing is written automatically after that."""
     settle(project, memory)
     entries = memory.entries()[::-1]
     if entries:

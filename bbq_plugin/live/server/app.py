@@ -42,61 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD_BYTES", "HEAD_S", "Protocol", "Service", "listening", "run", "warm_up"]
 
-#: From the first byte of a request, or from the beginning of a line, to the end of the headers.
-HEAD_S = 5.0
-
-HEAD_BYTES = 1 << 16
-
-_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
-_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
-    b"connection: close\r\n\r\n"
-)
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-_SWITCH_S = 0.0005
-# Browsers that look at the page hold a line each.
-_MOST_CONNECTIONS = 1000
 # A computation that takes longer is not waited for at the end.
 _STOP_S = 5.0
-
-_ITEMS = "abcdefghij"
-
-_RATERS = "rstuvwxy"
-
-
-def warm_up(engine: Engine) -> None:
-    """Fit some answers the way that an engine does, and look at all of the result.
-
-    The first rater has given enough of them to be followed without being read again, which is
-    work of its own; so is a change too small to estimate the priors anew, and to take one back.
-    """
-    with Engine(model=engine.model, priors=engine.priors, tol=engine.tol) as other:
-        known = list(_answers())
-        other.add(known)
-        other.refresh()
-        for turn, rater in enumerate(_RATERS[:2]):
-            other.add(Comparison(f"more {turn}", rater, "a", "b", "left"))
-            other.refresh()
-        other.retract(known[0].key)
-        other.refresh()
-        analysis = Analysis(other.fit)
-        for part in (analysis.better, analysis.raters, analysis.pairs(), analysis.n_groups):
-            del part
-        outlook(analysis)
-        analysis.information_bits(_ITEMS[:2])
-
-
-def _answers() -> Iterator[Comparison]:
-    """All pairs both ways round by the first rater, a part of them by each of the others."""
-    for n, (left, right) in enumerate(permutations(_ITEMS, 2)):
-        for m, rater in enumerate(_RATERS):
-            if m == 0 or (n + m) % 4 == 0:
-                outcome: Outcome = "left" if m == 0 or left < right else ("right", "tie")[n % 2]
-                yield Comparison(f"{rater}{left}{right}", rater, left, right, outcome)
-
 
 _STATIC = {
     "report.css": ("bbq_plugin.report", "templates", "text/css"),
@@ -209,6 +156,65 @@ def _static(name: str) -> Callable[[Request], Response]:
     return served
 
 
+# -- what is compiled before the port is open
+
+_ITEMS = "abcdefghij"
+
+_RATERS = "rstuvwxy"
+
+
+def warm_up(engine: Engine) -> None:
+    """Fit some answers the way that an engine does, and look at all of the result.
+
+    The first rater has given enough of them to be followed without being read again, which is
+    work of its own; so is a change too small to estimate the priors again, and to take one back.
+    """
+    with Engine(model=engine.model, priors=engine.priors, tol=engine.tol) as other:
+        known = list(_answers())
+        other.add(known)
+        other.refresh()
+        for turn, rater in enumerate(_RATERS[:2]):
+            other.add(Comparison(f"more {turn}", rater, "a", "b", "left"))
+            other.refresh()
+        other.retract(known[0].key)
+        other.refresh()
+        analysis = Analysis(other.fit)
+        for part in (analysis.better, analysis.raters, analysis.pairs(), analysis.n_groups):
+            del part
+        outlook(analysis)
+        analysis.information_bits(_ITEMS[:2])
+
+
+def _answers() -> Iterator[Comparison]:
+    """All pairs both ways round by the first rater, a part of them by each of the others."""
+    for n, (left, right) in enumerate(permutations(_ITEMS, 2)):
+        for m, rater in enumerate(_RATERS):
+            if m == 0 or (n + m) % 4 == 0:
+                outcome: Outcome = "left" if m == 0 or left < right else ("right", "tie")[n % 2]
+                yield Comparison(f"{rater}{left}{right}", rater, left, right, outcome)
+
+
+# -- the port
+
+#: From the first byte of a request, or from the start of a connection, to the end of the headers.
+HEAD_S = 5.0
+
+HEAD_BYTES = 1 << 16
+
+_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_SWITCH_S = 0.0005
+# Each browser that shows the page holds a connection.
+_MOST_CONNECTIONS = 1000
+
+
 class Protocol(HttpToolsProtocol):
     """HTTP as uvicorn speaks it, with a limit to the time and the size of headers."""
 
@@ -257,7 +263,7 @@ class Protocol(HttpToolsProtocol):
             self._patience = None
 
     def _late(self) -> None:
-        # A browser keeps lines in store and asks nothing: these just end.
+        # A browser opens connections in advance and asks nothing: these just end.
         self._end(_LATE if self._n_head else b"")
 
     def _end(self, answer: bytes) -> None:
@@ -307,7 +313,7 @@ def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> 
                 ready(f"http://{shown}:{port}")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # Lines that are held open end first; else everybody would wait for them.
+            # Connections that are held open end first: the others would wait for them.
             service.view.close()
             await super().shutdown(sockets)
 

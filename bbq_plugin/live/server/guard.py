@@ -49,13 +49,13 @@ _HEADERS = (
 class AccessRules:
     """What the caller of `bbq serve` has allowed."""
 
-    #: Of the webhook; None: nobody has set one.
+    #: Of the webhook; None: none is set.
     secret: bytes | None = field(default=None, repr=False)
     #: Take events without a secret.
     insecure_webhook: bool = False
     #: Names under which the page may be asked for, beside those of this machine.
     hosts: frozenset[str] = frozenset()
-    #: Whoever knows it may look at the page from elsewhere, and write.
+    #: With it the page may be seen from elsewhere, and may write.
     page_token: bytes | None = field(default=None, repr=False)
     #: What a browser that has shown the token is known by, until the server ends.
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -135,7 +135,7 @@ class Guard:
         headers = headers_of(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if _name(host) not in self.hosts:
-            # A name that somebody else has pointed at this machine (DNS rebinding).
+            # A foreign name that was made to point at this machine (DNS rebinding).
             return 421, "this server is not known under that name; see --allow-host"
         if scope["method"] not in ("GET", "HEAD"):
             origin = headers.get(b"origin", b"").decode("latin-1")

@@ -322,7 +322,7 @@ class Pages:
         )
 
     def pairs(self, request: Request) -> Response:
-        """Who is better than whom, and what is still open."""
+        """Pairwise win probabilities, and the next pairs to compare."""
         analysis = self._analysis()
         if analysis is None or analysis.better is None:
             return self._page(request, "pairs.html.j2", analysis=analysis, cells=None, pairs=None)
@@ -382,24 +382,28 @@ class Pages:
         return self._page(request, "feedback.html.j2", state=state)
 
     def dry_run(self, _: Request) -> Response:
-        """Make the plan anew; nothing is written."""
+        """Make a new plan; nothing is written."""
         if self.feedback is not None:
             self.feedback.plan()
         return RedirectResponse("/feedback", 303)
 
     async def apply(self, request: Request) -> Response:
-        """Carry the plan out that was shown, for whoever has the token."""
+        """Apply the plan that was shown; needs the token."""
         if not self._can_write(request):
-            return Response("log in with the token of this page first\n", 403)
+            return Response(
+                "writing needs a login; open /login and give the token of this page\n", 403
+            )
         plan = await _field(request, "plan")
         if self.feedback is not None:
             self.feedback.apply(plan)
         return RedirectResponse("/feedback", 303)
 
     async def undo(self, request: Request) -> Response:
-        """Put back what was shown to stand, for whoever has the token."""
+        """Undo the changes that were shown; needs the token."""
         if not self._can_write(request):
-            return Response("log in with the token of this page first\n", 403)
+            return Response(
+                "writing needs a login; open /login and give the token of this page\n", 403
+            )
         standing = await _field(request, "standing")
         if self.feedback is not None:
             self.feedback.undo(standing)

@@ -48,21 +48,21 @@ _STOP_S = 5.0
 
 @dataclass(frozen=True)
 class PlanState:
-    """How far it is: what is going on, the last plan, and what went wrong."""
+    """What the page shows: what is going on, the last plan, and what went wrong."""
 
     what: str
-    #: What is done without anybody asking.
-    alone: str = ""
+    #: What is done automatically.
+    automatic: str = ""
     busy: bool = False
     at: float | None = None
     plan: FeedbackPlan | None = None
-    #: Names the plan: only the one that was looked at is carried out.
+    #: Names the plan: only the one that was shown is applied.
     mark: str = ""
     n_done: int = 0
     n_undone: int = 0
     #: Why some of it was left as it is.
     left: tuple[str, ...] = ()
-    #: What there is to put back.
+    #: What there is to undo.
     standing: Standing = field(default_factory=Standing)
     problem: str | None = None
 
@@ -73,7 +73,7 @@ class PlanState:
 
 
 class Feedback:
-    """One project on a server; one thing at a time."""
+    """The feedback of the page: plans, applies and undoes in the background, one at a time."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Feedback:
         """`use` does something with the project; `standing` asks no server."""
         self._view, self._use, self._standing, self._problems = view, use, standing, problems
         self._state = PlanState(what)
-        #: Called after something was written by hand: whoever plans alone has to look again.
+        #: Called after something was written by hand: the automatic rounds have to look again.
         self.on_written: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._requested: Callable[[PlanState], PlanState] = self._planned
@@ -97,31 +97,31 @@ class Feedback:
         return replace(self._state, standing=self._standing())
 
     def plan(self) -> bool:
-        """Begin to make a plan; False if something is under way."""
+        """Begin to make a plan; False if something is in progress."""
         return self._begin(self._planned)
 
     def apply(self, mark: str) -> bool:
-        """Begin to carry out the plan of that mark."""
+        """Begin to apply the plan of that mark."""
         if not mark or mark != self._state.mark:
             return False
         return self._begin(self._applied)
 
     def undo(self, mark: str) -> bool:
-        """Begin to put back the writes of that mark, which are all that stand."""
+        """Begin to undo the changes of that mark, which are all that stand."""
         if not mark or mark != self._standing().mark:
             return False
         return self._begin(lambda state: self._undone(state, mark))
 
-    def announce(self, alone: str) -> None:
-        """Say on the page what is done without anybody asking."""
-        self._set(replace(self._state, alone=alone))
+    def announce(self, automatic: str) -> None:
+        """Say on the page what is done automatically."""
+        self._set(replace(self._state, automatic=automatic))
 
     def act(self, policy: Policy, stopping: Callable[[], bool]) -> Round | None:
-        """Plan, and carry out what the policy allows, now; None if something is under way."""
+        """Plan, and apply what the policy allows, now; None if something else is in progress."""
         found: list[Round] = []
 
         def work(project: Project, memory: Memory) -> None:
-            # Not before it is our turn: a pull that was under way has brought more.
+            # Not before it is our turn: a pull in progress may have brought more.
             analysis = self._view.analysis
             if analysis is not None:
                 found.append(act(project, memory, self._goals(analysis), policy, stopping))
@@ -208,7 +208,9 @@ class Feedback:
 
     def _undone(self, state: PlanState, mark: str) -> PlanState:
         if mark != self._standing().mark:
-            return replace(state, problem="more was written meanwhile; look at it again")
+            return replace(
+                state, problem="more was written meanwhile; load the page again and check"
+            )
         done: list[ActionResult] = []
         self._use(lambda project, memory: done.extend(undo(project, memory)))
         return _ended(state, n_undone=sum(one.left is None for one in done), done=done)

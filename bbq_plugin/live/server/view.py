@@ -32,7 +32,7 @@ __all__ = [
 
 #: Items whose pairs the page shows one by one.
 MATRIX = 16
-# A share of the time at most: whoever sends or looks needs the rest.
+# This share of the time at most: senders and pages need the rest.
 _SHARE = 0.2
 
 
@@ -44,7 +44,7 @@ class Outlook:
     at: float
     n_comparisons: int
     section: StopSection
-    #: Pairs of the best items that the rule which holds at all times has told apart.
+    #: Pairs of the best items that are significant under continuous monitoring.
     apart: frozenset[tuple[str, str]]
 
 
@@ -118,7 +118,7 @@ class View:
         self.analysis: Analysis | None = None
         #: When to stop.
         self.outlooks = Outlooks(lambda: self.analysis, self.touch, problems or Problems())
-        #: Goes up with everything that the page may show anew; no number of an earlier start.
+        #: Goes up with everything that changes a page; no number of an earlier start.
         self.number = time.time_ns() // 1_000_000
         self._counting = threading.Lock()
         self._history: list[HistoryPoint] | None = None
@@ -130,7 +130,7 @@ class View:
     # -- from the threads that work
 
     def publish(self) -> None:
-        """Take over the engine's fit, and tell everybody who looks at the page."""
+        """Take over the engine's fit, and tell every open page."""
         if self.analysis is not None:
             self.engine.keep_verdicts(self.analysis)
         analysis = self.engine.analysis(self.limits)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Worker"]
 
-#: Events that are worked off in one transaction, which whoever sends the next ones waits for.
+#: Events that are worked off in one transaction, which the sender of the next ones waits for.
 _BATCH = 64
 # The fit follows no more often than this, however fast events come.
 _REFRESH_S = 0.5
 
 _LONGEST_PAUSE_S = 1.0
-# To estimate the priors anew takes longer than all else together, and every tenth more answers
+# To estimate the priors takes longer than all else together, and every tenth more answers
 # asks for it; it gets this share of the time, until a quiet moment makes up for it.
 _ESTIMATING = 0.05
 
@@ -85,7 +85,7 @@ class Worker:
             more = self._clock() - begun > _REFRESH_S
         self.follow()
         self._problems.over("events")
-        # A quarter of the time at most: whoever sends or looks needs the rest.
+        # A quarter of the time at most: senders and pages need the rest.
         spent = self._clock() - begun
         rest_s = min(max(_REFRESH_S - spent, 3 * spent), _LONGEST_PAUSE_S)
         return Next(rest_s, 0.0 if more else self._until_estimate_s())

@@ -69,7 +69,7 @@ def is_temporary(part: str) -> bool:
 
 @dataclass(frozen=True)
 class NotWatched:
-    """The files below a folder that are nobody's answers: hidden, half made, or our own."""
+    """The files below a folder that are not read: hidden, unfinished, or our own."""
 
     files: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class Notifier(Protocol):
-    """Whoever knows that something happened in a folder. Hints may be wrong, late or missing."""
+    """Tells that something happened in a folder. Hints may be wrong, late or missing."""
 
     name: str
 
@@ -295,7 +295,7 @@ def is_network(kind: str) -> bool:
 
 
 def file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str | None:
-    """Find the type of the file system that a folder is on, or None where nobody can say."""
+    """Find the type of the file system that a folder is on, or None where that is not known."""
     try:
         lines = mounts.read_bytes().splitlines()
     except OSError:
@@ -508,7 +508,7 @@ class Arrivals:
 
     def _scan(self, now_s: float) -> None:
         """Look through the whole folder; an event may have been lost, or the folder itself."""
-        self._watch_anew()
+        self._watch_again()
         found = walk(self.folder, self.left_out, recursive=self._recursive)
         for name, stamp in found.files.items():
             entry = self._pending.get(name)
@@ -535,7 +535,7 @@ class Arrivals:
             return self.waits.rescan_s
         return min(max(self.waits.settle_s, took_s / _SCAN_SHARE), self.waits.rescan_s)
 
-    def _watch_anew(self) -> None:
+    def _watch_again(self) -> None:
         """Begin to watch, or begin again where the folder is another one under the same name."""
         try:
             state = self.folder.stat()

@@ -117,7 +117,7 @@ class Daemon:
         self._stale = True
         self._has_read = False
         self._exact = False
-        # Whether what came last is not in the history yet; None: nobody looked so far.
+        # Whether what came last is not in the history yet; None: not looked at so far.
         self._news: bool | None = None
         self._news_s = clock()
         self._retry_s = _FIRST_RETRY_S
@@ -148,7 +148,7 @@ class Daemon:
             with handled(self.stop, self.reread):
                 self._run()
         except (BBQError, OSError) as error:
-            # Whoever reads the log as JSON has no use for the line that the command prints.
+            # A reader of the log as JSON does not see the line that the command prints.
             self._log("failed", reason=str(error))
             raise
         self._log("stopped")
@@ -283,7 +283,7 @@ class Daemon:
         return True
 
     def _check_store(self) -> None:
-        """Leave if the store is another file by now: what is written would be seen by nobody."""
+        """Leave if the store is another file by now: what is written would be lost."""
         try:
             found: int | None = self.settings.path("store").stat().st_ino
         except OSError:
@@ -291,7 +291,7 @@ class Daemon:
         if found != self._store_inode:
             raise StoreError(
                 f"{self.settings.path('store')}: the store was removed or replaced while it was "
-                "in use; start again, and what is in the folder is read anew"
+                "in use; start again: the files in the folder are then read again"
             )
 
     def _tell(self, outcomes: list[Outcome], took_s: float) -> None:
