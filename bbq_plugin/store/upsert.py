@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.store.columns import ChangeBuilder, Codebook, ColumnArrays
 
-Record = Comparison | Skipped
+AnswerRecord = Comparison | Skipped
 
 #: Stands in `retracted` for a time of creation that is not known.
 ANY_TIME = -1e300
@@ -87,7 +87,7 @@ _INSERT_NEW = (
 )
 
 
-def when(record: ComparisonRow | Record) -> float:
+def when(record: ComparisonRow | AnswerRecord) -> float:
     """How new a record is, by its version, else by its time."""
     if record.version is not None:
         return record.version
@@ -97,7 +97,9 @@ def when(record: ComparisonRow | Record) -> float:
 class Revision:
     """What the store holds under the keys of some records, and what they make of it."""
 
-    def __init__(self, db: sqlite3.Connection, records: Iterable[Record | ComparisonRow]) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, records: Iterable[AnswerRecord | ComparisonRow]
+    ) -> None:
         keys: set[str] = set()
         slates: set[str] = set()
         for record in records:
@@ -221,7 +223,7 @@ class Writer:
         self.source = source
         self.last_id = last_id
         self._by_key = by_key
-        self._buffer: list[Record] = []
+        self._buffer: list[AnswerRecord] = []
         self._slates: dict[str, bool] = {}
         self._leftover: dict[str, set[int]] = {}
         self._wholes: list[tuple[str, float]] = db.execute(
@@ -231,7 +233,7 @@ class Writer:
 
     # -- rows in
 
-    def add(self, record: Record) -> None:
+    def add(self, record: AnswerRecord) -> None:
         """Take one record."""
         self._buffer.append(record)
         if len(self._buffer) >= CHUNK:
@@ -347,7 +349,7 @@ class Writer:
         if record.key is not None:
             self._take_back(record.key, record, known)
 
-    def _take_back(self, key: str, by: Record, known: Revision) -> None:
+    def _take_back(self, key: str, by: AnswerRecord, known: Revision) -> None:
         last = when(by)
         for row in [*known.rows(key), *known.slate(key)]:
             if row.at == by.at and row.when <= last:
