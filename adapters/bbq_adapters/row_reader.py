@@ -172,8 +172,7 @@ def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace
     for number, (line, raw) in enumerate(found, 1):
         place = RowPlace(name, line, number)
         try:
-            # Python writes NaN, which this decoder takes.
-            row = json.loads(raw)
+            row = _decoded_object(raw)
         except json.JSONDecodeError as error:
             raise place.error(
                 f"not valid JSON ({error.msg})", raw[:80], "correct or drop this element"
@@ -186,6 +185,15 @@ def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace
                 f"not usable JSON ({error})", remedy="correct or drop this element"
             ) from error
         yield place, row
+
+
+def _decoded_object(raw: bytes) -> Row:
+    try:
+        found: Row = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        # Python writes NaN, which only its own decoder takes; and this one says what is wrong.
+        found = json.loads(raw)
+    return found
 
 
 def array_objects(

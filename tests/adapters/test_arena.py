@@ -192,3 +192,9 @@ def test_a_long_conversation_in_a_csv_cell_is_no_obstacle(tmp_path: Path) -> Non
     path = tmp_path / "votes.csv"
     path.write_text(f"model_a,model_b,winner,prompt\na,b,tie,{'x' * 200_000}\n")
     assert read(path).n_comparisons == 1
+
+
+def test_an_array_may_have_numbers_that_only_python_writes(tmp_path: Path) -> None:
+    path = tmp_path / "votes.json"
+    path.write_text('[{"model_a": "a", "model_b": "b", "winner": "model_a", "score": NaN}]')
+    assert read(path).n_comparisons == 1
