@@ -157,9 +157,9 @@ def serve(
     _check_serving(chosen, reconcile_s)
     _check_installed()
     from bbq_plugin.analysis import Limits
+    from bbq_plugin.live.credentials import read_secret
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.log import Log
-    from bbq_plugin.live.secrets import read_secret
     from bbq_plugin.live.server.app import Service, listening, run
     from bbq_plugin.live.server.guard import AccessRules
     from bbq_plugin.live.server.project import ServedProject

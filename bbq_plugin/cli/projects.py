@@ -182,7 +182,7 @@ def place(
 
 def warn_of_readers(*files: Path | None) -> None:
     """Warn of files with a secret that others on this machine can read."""
-    from bbq_plugin.live.secrets import seen_by_others
+    from bbq_plugin.live.credentials import seen_by_others
 
     found = (seen_by_others(file) for file in files if file is not None)
     tell(*(text for text in found if text is not None), what="Warning")
@@ -481,8 +481,8 @@ def connect(
     label-studio.
     """
     from bbq_plugin.live import feedback as remote
+    from bbq_plugin.live.credentials import read_secret
     from bbq_plugin.live.events import subscribe
-    from bbq_plugin.live.secrets import read_secret
 
     warn_of_readers(webhook_secret_file)
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)

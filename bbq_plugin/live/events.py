@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from bbq_plugin.data.records import Skipped, TaskRef
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
-from bbq_plugin.live.secrets import SECRET_HEADER
+from bbq_plugin.live.credentials import SECRET_HEADER
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import memory

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bbq_plugin.live.credentials import Address, adapter_options, address
 from bbq_plugin.live.feedback.pull import Pulled, pull
 from bbq_plugin.live.feedback.push import apply, by_hand, goals_of, make_plan, settle, undo
 from bbq_plugin.live.feedback.rounds import OpenProject, Pusher, Round, Rounds, act
-from bbq_plugin.live.feedback.tools import Address, adapter_options, address
 from bbq_plugin.plugins import tool
 from bbq_plugin.store.memory import Memory, Standing, standing
 

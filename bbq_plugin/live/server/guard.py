@@ -12,7 +12,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bbq_plugin.live.secrets import SECRET_HEADER
+from bbq_plugin.live.credentials import SECRET_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, MutableMapping

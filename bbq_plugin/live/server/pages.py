@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from bbq_plugin.live.server.webhook import Webhook
     from bbq_plugin.model import Fit
 
-__all__ = [
-    "Pages",
-    "Paging",
-    "RaterAnswer",
-    "answers_of",
-]
-
 
 @dataclass(frozen=True)
 class Paging:

@@ -12,15 +12,6 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard, RaterReport
     from bbq_plugin.data.records import HistoryPoint
 
-__all__ = [
-    "Bars",
-    "Lines",
-    "Points",
-    "bars",
-    "history",
-    "scatter",
-]
-
 #: Items whose history is drawn; as many as there are colours.
 LINES = 8
 #: Items whose intervals are drawn too; more of them hide one another.

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.live.engine import Engine
 
-__all__ = [
-    "MATRIX",
-    "Outlook",
-    "Outlooks",
-    "View",
-    "outlook",
-]
-
 #: Items whose pairs the page shows one by one.
 MATRIX = 16
 # This share of the time at most: senders and pages need the rest.

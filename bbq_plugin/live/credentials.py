@@ -1,8 +1,13 @@
-"""The address and the token of a labelling tool's server: typed, from the environment, a file."""
+"""How two servers know each other: address and token of the tool's, secrets of our own.
+
+All of them are typed, in the environment or in a file; a secret is never typed, because every user
+of the machine sees the list of processes.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -12,11 +17,16 @@ from urllib.parse import urlsplit
 
 from bbq_plugin.config import ServerSettings, load_server
 from bbq_plugin.errors import UsageError
-from bbq_plugin.live.secrets import seen_by_others
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import Tool
 
 _LONGEST_TOKEN = 1 << 14
+
+#: The header in which Label Studio shows the webhook's secret.
+SECRET_HEADER = "X-BBQ-Secret"  # noqa: S105 (the name of it)
+
+_SHORTEST = 16
+_LONGEST = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +100,37 @@ def _token_of(file: Path) -> str:
     if not text:
         raise UsageError(f"{file}: the file is empty; write the token into it")
     return text
+
+
+def read_secret(file: Path | None, variable: str, environment: Mapping[str, str]) -> bytes | None:
+    """A secret from a file or the environment; never from the command line, which all users see."""
+    if file is not None:
+        try:
+            found = file.read_bytes()[:_LONGEST].strip()
+        except OSError as error:
+            raise UsageError(f"{file}: the secret cannot be read ({error.strerror})") from error
+        where = str(file)
+    else:
+        found = environment.get(variable, "").encode().strip()
+        where = variable
+        if not found:
+            return None
+    if len(found) < _SHORTEST or not found.isascii() or any(map(str.isspace, found.decode())):
+        raise UsageError(
+            f"{where}: expected a secret of at least {_SHORTEST} ASCII characters without spaces; "
+            "make one with: python -c 'import secrets; print(secrets.token_hex())'"
+        )
+    return found
+
+
+def seen_by_others(file: Path) -> str | None:
+    """A warning about a file with a secret that not only its owner can read."""
+    if os.name != "posix":
+        return None
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return None
+    if not mode & (stat.S_IRGRP | stat.S_IROTH):
+        return None
+    return f"{file}: other users of this machine can read this secret; run: chmod 600 {file}"
