@@ -30,7 +30,7 @@ def simulations(*, quick: bool) -> dict[str, Comparisons]:
         "simulated: 30% guessers, 20% ties": simulate(
             items=12, raters=80, comparisons=4000 * n, guessers=0.3, ties=0.2, seed=2
         ).arrays(),
-        "simulated: 10% upside down": simulate(
+        "simulated: 10% inverted": simulate(
             items=20, raters=150, comparisons=3000 * n, inverted=0.1, seed=3
         ).arrays(),
         "simulated: slates of 4, ranked": simulate(

@@ -1,6 +1,6 @@
-"""Raters who agree no more than coins would: when the warning comes, and when it does not.
+"""Raters who agree no more than random answers would: when there is a warning, and when not.
 
-Panels of coins, and panels whose raters have quality ~ Beta(10, 2) while the items lie apart by a
+Panels of random answers, and panels whose raters have quality ~ Beta(10, 2) while the items lie apart by a
 standard deviation of so many nats. A panel is warned of unless coins agree as much with a
 probability of at most 5%. So 95% of the panels of coins are warned of; of the others, those in
 which the items are too close for so few answers, about whose raters there is nothing to be said
@@ -40,7 +40,7 @@ def main() -> None:
     """Run all designs."""
     quick: bool = arguments(__doc__ or "").quick
     runs = QUICK_RUNS if quick else RUNS
-    report = Report("panel", "A panel of coins", __doc__ or "", quick)
+    report = Report("panel", "A panel of random answers", __doc__ or "", quick)
     rng = np.random.default_rng(0)
     rows, coins = [], []
     for design in DESIGNS:
@@ -57,7 +57,7 @@ def main() -> None:
     missed, n = 1 - float(np.mean(coins)), runs * len(DESIGNS)
     error = float(np.sqrt(missed * (1 - missed) / n))
     report.check(
-        "panels of coins that are not warned of",
+        "panels of random answers without a warning",
         f"{per_cent(missed, 1)} ± {per_cent(error, 1)}",
         "at most 5%, beside the error of the simulation",
         ok=missed <= LEVEL + 2 * error,

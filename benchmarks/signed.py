@@ -1,6 +1,6 @@
-"""Raters upside down: `bbq-signed` against the same data with those raters turned round by hand.
+"""Inverted raters: `bbq-signed` against the same data with the answers of those raters reversed by hand.
 
-10% of the raters answer upside down. Kendall's τ is between the fitted order and the true one. The
+10% of the raters give inverted answers. Kendall's τ is between the fitted order and the true one. The
 yardstick turns the answers of exactly those raters round and fits `bbq`; beside it `bbq` and
 `crowd-bt` on the data as they are. Three designs: HUMAINE's size (105,220 comparisons by 1,977
 raters of 27 items, half of the raters below 30 votes), a middle one (5,000 by 100 of 15), and a
@@ -55,7 +55,7 @@ def study(piece: tuple[str, int]) -> list[float]:
 def main() -> None:
     """Run the studies."""
     quick: bool = arguments(__doc__ or "").quick
-    report = Report("signed", "Raters upside down", __doc__ or "", quick)
+    report = Report("signed", "Inverted raters", __doc__ or "", quick)
     rows = []
     for name, wanted in STUDIES.items():
         n = 2 if quick else wanted

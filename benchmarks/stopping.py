@@ -1,8 +1,8 @@
-"""The stopping rule: false alarms under constant looking, and what it costs.
+"""The stopping rule: false alarms under continuous monitoring, and what it costs.
 
 False alarms: two equal items, and someone looks after each of 10,000 votes. The raters are those of
-a bad study: 20% guess, 10% answer upside down, 10% always take the left, the others have quality ~
-Beta(10, 2); which item stands left is a coin's, or balanced as `next_pairs` does it (each side once
+a bad study: 20% guess, 10% are inverted, 10% always take the left, the others have quality ~
+Beta(10, 2); which item is left is random, or balanced as `next_pairs` does it (each side once
 in every two votes, in random order). Alarm: the rule (e at least 20) ever says that they differ.
 Beside it the usual test at 5%, |z| ≥ 1.96, read after every vote.
 
@@ -37,7 +37,7 @@ LEVEL, Z, POWER_Z = 0.05, 1.959963984540054, 0.8416212335729143
 
 
 def raters(rng: np.random.Generator, runs: int, *, bad: bool) -> tuple[Floats, Floats]:
-    """Quality (below 0: upside down) and lean to the left (1: always left) of each rater."""
+    """Quality (below 0: inverted) and lean to the left (1: always left) of each rater."""
     quality = rng.beta(10, 2, (runs, RATERS))
     lean = np.zeros((runs, RATERS))
     quality[:, :20] = 0
@@ -118,7 +118,7 @@ def tastes(report: Report, runs: int) -> None:
         error = float(np.sqrt(share * (1 - share) / runs))
         rows.append([f"{n_raters:,}", f"{sd:g}", f"{per_cent(share, 1)} ± {per_cent(error, 1)}"])
         report.values[f"tastes {n_raters} {sd:g}"] = share
-    header = ["raters", "standard deviation of their chances", "told apart within 10,000 votes"]
+    header = ["raters", "standard deviation of their chances", "significant within 10,000 votes"]
     caption = "Equal on average, but the raters have tastes of their own"
     report.tables.append(Table(caption, header, rows))
 
@@ -127,9 +127,9 @@ def main() -> None:
     """Run both parts."""
     quick: bool = arguments(__doc__ or "").quick
     runs = QUICK_RUNS if quick else RUNS
-    report = Report("stopping", "A stopping rule for those who look all day", __doc__ or "", quick)
+    report = Report("stopping", "A stopping rule under continuous monitoring", __doc__ or "", quick)
     shown = {}
-    for name, balanced in (("sides by a coin", False), ("sides balanced", True)):
+    for name, balanced in (("random sides", False), ("sides balanced", True)):
         rule, usual = alarms(runs, balanced=balanced)
         shown[name] = (rule, usual)
         error = float(np.sqrt(rule[-1] * (1 - rule[-1]) / runs))
@@ -173,7 +173,7 @@ def main() -> None:
     ]
     report.tables.append(Table("Votes between two items that differ", header, rows))
     with figure(report, "stopping") as axes:
-        rule, usual = shown["sides by a coin"]
+        rule, usual = shown["random sides"]
         n = np.arange(1, VOTES + 1)
         axes.plot(n, 100 * usual, label="the usual test, read after every vote")
         axes.plot(n, 100 * rule, label="the rule")
