@@ -190,8 +190,8 @@ def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace
 def _decoded_object(raw: bytes) -> Row:
     try:
         found: Row = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        # Python writes NaN, which only its own decoder takes; and this one says what is wrong.
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Python writes NaN, which only its own decoder takes; and it says where a fault is.
         found = json.loads(raw)
     return found
 
