@@ -1,10 +1,9 @@
 """Raters who agree no more than random answers would: when there is a warning, and when not.
 
-Panels of random answers, and panels whose raters have quality ~ Beta(10, 2) while the items lie apart by a
-standard deviation of so many nats. A panel is warned of unless coins agree as much with a
-probability of at most 5%. So 95% of the panels of coins are warned of; of the others, those in
-which the items are too close for so few answers, about whose raters there is nothing to be said
-either. Seed: 0.
+Panels of random answers, and panels whose raters have quality ~ Beta(10, 2) while the items differ
+by a standard deviation of so many nats. There is a warning unless random answers agree as much with
+a probability of at most 5%. So 95% of the panels of random answers get a warning; so do panels in
+which the items are too close for so few answers, where no verdict is possible either. Seed: 0.
 """
 
 from __future__ import annotations

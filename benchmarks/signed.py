@@ -1,7 +1,7 @@
-"""Inverted raters: `bbq-signed` against the same data with the answers of those raters reversed by hand.
+"""Inverted raters: `bbq-signed` against the same data with their answers reversed.
 
-10% of the raters give inverted answers. Kendall's τ is between the fitted order and the true one. The
-yardstick turns the answers of exactly those raters round and fits `bbq`; beside it `bbq` and
+10% of the raters are inverted. Kendall's τ is between the fitted order and the true one. The
+reference reverses the answers of exactly those raters and fits `bbq`; beside it `bbq` and
 `crowd-bt` on the data as they are. Three designs: HUMAINE's size (105,220 comparisons by 1,977
 raters of 27 items, half of the raters below 30 votes), a middle one (5,000 by 100 of 15), and a
 small one (1,520 by 40 of 8 items close together), where 38 votes of one rater hardly tell which way

@@ -144,7 +144,7 @@ def way_back_lines(raters: RaterReport, limit: int | None = MOST_ROWS) -> list[s
     lines = []
     for row in out[:limit]:
         without = f" Without this rater: {row.effect}." if row.effect else ""
-        lines.append(plain(f"{row.rater}: to be kept again: {row.way_back}.{without}"))
+        lines.append(plain(f"{row.rater}, to be kept again: {row.way_back}.{without}"))
     return [*lines, *filter(None, [_rest(len(out), limit)])]
 
 
@@ -205,8 +205,10 @@ def pairs_table(pairs: NextPairs, *, limit: int | None = MOST_ROWS, width: int =
         columns.append(("ahead", lambda row: Text(plain(row.item_a))))
     columns.append(("P(ahead)", lambda row: _right(chance(row.p_a_better))))
     if width >= _ROOMY - 20:
-        columns.append(("expected bits", lambda row: _right(f"{row.information_bits:.5f}")))
-        columns.append(("n so far", lambda row: _right(f"{row.n:,.0f}")))
+        columns.append(
+            ("expected\ninformation (bits)", lambda row: _right(f"{row.information_bits:.5f}"))
+        )
+        columns.append(("comparisons\nso far", lambda row: _right(f"{row.n:,.0f}")))
     goal = {"ranking": "the ranking", "best": "the best item"}
     what = goal.get(pairs.goal, f"the best {pairs.top_k}")
     title = f"Pairs to compare next for {what} (rater quality {pairs.quality:.2f})"
