@@ -61,6 +61,9 @@ def test_settings_and_texts_need_no_arrays(module: str) -> None:
         "fit --level 95 missing.jsonl",
         "fit --priors nonsense missing.jsonl",
         "watch",
+        "pull --project 1 --store s.db",
+        "push --project 1 --store s.db",
+        "connect --project 1",
         "completion bash",
     ],
 )

@@ -61,7 +61,7 @@ def watch(
 
     chosen.feedback.check()
     if chosen.feedback.push:
-        server(chosen).place()
+        server(chosen).address()
     log = Log(sys.stderr, chosen.log_format)
     daemon = Daemon(
         chosen, configured.load, log,
@@ -190,7 +190,7 @@ def serve(
             feedback = chosen.feedback
             server = Server(project, store, url, token_file, configured.file, 30.0, moved=False)
             if feedback.push:
-                server.place()
+                server.address()
             service.project = ServedProject(
                 service, project,
                 lambda notice: server.open(engine.store, options, notice=notice),

@@ -148,7 +148,7 @@ def pairs(
         tell(*warnings, what="Warning")
     elif chosen == "label-studio":
         from bbq_plugin.analysis import prediction_scores
-        from bbq_plugin.live.feedback import tool
+        from bbq_plugin.plugins import tool
 
         shown = [(row.left, row.right) for row in found]
         tasks = tool(chosen).import_tasks(

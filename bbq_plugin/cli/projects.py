@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
-    from bbq_plugin.live.feedback import Address, Memory
+    from bbq_plugin.live.credentials import Address
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
+    from bbq_plugin.store.memory import Memory
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -131,9 +132,9 @@ class Server:
     #: Warnings that were given, each of which is enough.
     warned: set[str] = field(default_factory=set, compare=False)
 
-    def place(self) -> Address:
-        """Where the server is, and the token; refused if either is not known."""
-        return place(self.url, self.token_file, self.config, self.warned)
+    def address(self) -> Address:
+        """Address and token of the server; refused if either is not known."""
+        return server_address(self.url, self.token_file, self.config, self.warned)
 
     @contextmanager
     def open(
@@ -144,16 +145,18 @@ class Server:
         notice: Callable[[str], None] = tell,
     ) -> Iterator[tuple[Project, Memory]]:
         """Reach the project, and what the store knows of it; `notice` hears of retries."""
-        from bbq_plugin.live import feedback as remote
+        from bbq_plugin.live.credentials import adapter_options
+        from bbq_plugin.plugins import tool as labelling_tool
+        from bbq_plugin.store.memory import Memory
 
-        tool = remote.tool()
-        place = self.place()
-        url = place.url.rstrip("/")
-        given = remote.adapter_options(tool, options or {})
-        memory = remote.Memory(store, tool.name, self.project, url, options=given, moved=self.moved)
+        tool = labelling_tool()
+        address = self.address()
+        url = address.url.rstrip("/")
+        given = adapter_options(tool, options or {})
+        memory = Memory(store, tool.name, self.project, url, options=given, moved=self.moved)
         project = tool.open(
             url,
-            place.token,
+            address.token,
             self.project,
             options=memory.options,
             page_size=page_size,
@@ -166,15 +169,15 @@ class Server:
             project.close()
 
 
-def place(
+def server_address(
     url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
 ) -> Address:
-    """Where the server is, and the token; warns of a token that others can read."""
-    from bbq_plugin.live import feedback as remote
+    """Address and token of the server; warns of a token that other users can read."""
+    from bbq_plugin.live.credentials import address
+    from bbq_plugin.plugins import tool
 
-    tool = remote.tool()
     config = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
-    found = remote.address(tool, url=url, token_file=token_file, config=config)
+    found = address(tool(), url=url, token_file=token_file, config=config)
     tell(*(text for text in found.warnings if text not in warned), what="Warning")
     warned.update(found.warnings)
     return found
@@ -247,14 +250,15 @@ def pull(
     edited or deleted are edited or deleted in the store. After an interruption it continues from
     the last page. Needs the extra label-studio.
     """
-    from bbq_plugin.live import feedback as remote
+    server.address()
+    from bbq_plugin.live.feedback.pull import pull as pull_project
     from bbq_plugin.report.json import report_json
     from bbq_plugin.store import Store
 
     with Store(server.store) as store, server.open(store, naming, page_size) as opened:
         project, memory = opened
         with progress("Reading tasks") as update:
-            done = remote.pull(
+            done = pull_project(
                 project, memory, everything=everything,
                 progress=lambda now: update(completed=now.n_tasks, total=now.n_total or None),
             )  # fmt: skip
@@ -335,13 +339,14 @@ def push(
     the store. Model, priors and [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch';
     options that are typed come first.
     """
-    from bbq_plugin.data.actions import FeedbackPlan
-    from bbq_plugin.live import feedback as remote
-
     if applied and undone:
         raise UsageError("--apply and --undo are both given; give one of them")
     chosen = configured.load()
     check_judged(chosen, "bbq push")
+    server.address()
+    from bbq_plugin.data.actions import FeedbackPlan
+    from bbq_plugin.live import feedback as remote
+
     with (
         _opened_store(server.store, writable=applied or undone) as store,
         server.open(store) as opened,
@@ -480,9 +485,7 @@ def connect(
     checks that this event arrives. Run it again to renew the same webhook. Needs the extra
     label-studio.
     """
-    from bbq_plugin.live import feedback as remote
     from bbq_plugin.live.credentials import read_secret
-    from bbq_plugin.live.events import subscribe
 
     warn_of_readers(webhook_secret_file)
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
@@ -491,14 +494,16 @@ def connect(
             "no secret is set; give the secret of bbq serve with --webhook-secret-file or "
             "BBQ_WEBHOOK_SECRET"
         )
-    at = place(url, token_file, config, set())
-    tool = remote.tool()
-    opened = tool.open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
+    at = server_address(url, token_file, config, set())
+    from bbq_plugin.live.events import subscribe
+    from bbq_plugin.plugins import tool
+
+    opened = tool().open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
     try:
         found = subscribe(opened, serve_url, secret, check=not no_check)
         tell(opened.describe(), what="Found")
     finally:
         opened.close()
-    what = "made" if found.is_new else "renewed"
+    what = "created" if found.is_new else "renewed"
     seen = "not checked whether events arrive" if no_check else "an event has arrived"
     emit(f"Webhook {found.webhook} {what} for project {project}: {seen}\n", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bbq_plugin.live.credentials import Address, adapter_options, address
 from bbq_plugin.live.feedback.pull import Pulled, pull
 from bbq_plugin.live.feedback.push import apply, by_hand, goals_of, make_plan, settle, undo
 from bbq_plugin.live.feedback.rounds import OpenProject, Pusher, Round, Rounds, act
@@ -10,7 +9,6 @@ from bbq_plugin.plugins import tool
 from bbq_plugin.store.memory import Memory, Standing, standing
 
 __all__ = [
-    "Address",
     "Memory",
     "OpenProject",
     "Pulled",
@@ -19,8 +17,6 @@ __all__ = [
     "Rounds",
     "Standing",
     "act",
-    "adapter_options",
-    "address",
     "apply",
     "by_hand",
     "goals_of",

@@ -115,4 +115,4 @@ def test_a_push_beside_a_running_server_is_told_where_to_go(tmp_path: Path) -> N
             done = CliRunner(env=place).invoke(main, words, prog_name="bbq")
             assert done.exit_code == 1
             assert "stop that one first" in done.stderr
-            assert "its page does the same under Feedback" in done.stderr
+            assert "use the tab Feedback of its page" in done.stderr
