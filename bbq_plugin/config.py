@@ -13,7 +13,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -590,9 +589,9 @@ def unknown_variables(env: Mapping[str, str]) -> list[str]:
     for name in sorted(env):
         if name.startswith(PREFIX) and name not in known:
             # Nearer than other words have to be, since most such variables are not meant for us.
-            close = get_close_matches(name, known, n=1, cutoff=0.8)
-            if close:
-                notes.append(f"the variable {name} is not known; did you mean {close[0]}?")
+            meant = did_you_mean(name, known, cutoff=0.8)
+            if meant:
+                notes.append(f"the variable {name} is not known{meant}")
     return notes
 
 

@@ -10,14 +10,21 @@ _LONGEST_WORD = 100
 
 
 def did_you_mean(
-    word: object, known: Iterable[str], otherwise: str = "", *, before: str = "; "
+    word: object,
+    known: Iterable[str],
+    otherwise: str = "",
+    *,
+    before: str = "; ",
+    cutoff: float = 0.6,
 ) -> str:
     """The end of a message about an unknown word: `; did you mean 'tie'?`.
 
-    Without a known word that is near, it is `otherwise`, and nothing if that is empty.
+    Without a known word that is near (`cutoff` is the least similarity, 1 for equal words), it is
+    `otherwise`, and nothing if that is empty.
     """
     by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(str(word)[:_LONGEST_WORD].lower(), by_lower, n=1)
+    short = str(word)[:_LONGEST_WORD].lower()
+    close = difflib.get_close_matches(short, by_lower, n=1, cutoff=cutoff)
     text = f"did you mean {by_lower[close[0]]!r}?" if close else otherwise
     return before + text if text else ""
 

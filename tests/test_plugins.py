@@ -165,7 +165,7 @@ def test_a_gzip_file_that_breaks_off_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "votes.dots.gz"
     lines = b"".join(b"r%d.A.B\n" % i for i in range(50_000))
     path.write_bytes(gzip.compress(lines)[:-3000])
-    with pytest.raises(FormatError, match=r"votes\.dots\.gz:\d{4,}: the gzip data end too early"):
+    with pytest.raises(FormatError, match=r"votes\.dots\.gz:\d{4,}: the gzip data end early"):
         files.read(path, Dots())
 
 

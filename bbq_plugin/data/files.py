@@ -151,7 +151,7 @@ class _GzipReader(_Reader):
                 data = self._gzip.read1(len(buffer) - n)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 self._fault = FormatError(
-                    f"the gzip data end too early or are damaged after line {self._lines} ({error})",
+                    f"the gzip data end early or are damaged after line {self._lines} ({error})",
                     self._name,
                     self._lines + 1,
                     remedy="copy or download the file again",

@@ -252,7 +252,7 @@ def test_wrong_use_on_the_command_line_and_in_the_environment_is_told_by_its_nam
 def test_an_empty_variable_says_nothing_and_a_misspelt_one_is_told() -> None:
     assert load(None, {"BBQ_ADAPTER": ""}, {}).read.adapter is None
     assert unknown_variables({"BBQ_SETLE_S": "1"}) == [
-        "the variable BBQ_SETLE_S is not known; did you mean BBQ_SETTLE_S?"
+        "the variable BBQ_SETLE_S is not known; did you mean 'BBQ_SETTLE_S'?"
     ]
     assert unknown_variables({"BBQ_SERVICE_HOST": "x", "BBQ_THREADS": "1", "HOME": "/"}) == []
 

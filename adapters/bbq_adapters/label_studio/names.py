@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.errors import FormatError
+from bbq_plugin.errors import FormatError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -320,13 +319,12 @@ def told_list(path: str, sample: Sequence[ExportedTask], file: str) -> Listed:
 
 def _no_such_key(path: str, sample: Sequence[ExportedTask], file: str) -> FormatError:
     keys = sorted({key for task in sample for key in task.data})
-    close = difflib.get_close_matches(path, keys, n=1)
     return FormatError(
         f"no task has the key {path!r} that the option items names; {described(sample)}",
         file,
         sample[0].line,
         value=path,
-        remedy=f"did you mean {close[0]!r}?" if close else "name keys that the tasks have",
+        remedy=did_you_mean(path, keys, "name keys that the tasks have", before=""),
     )
 
 
