@@ -423,17 +423,15 @@ def _told(tags: str | None) -> tuple[int, int]:
     return told_by(msgspec.json.decode(tags))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class CodedBatch:
     """The answers of a batch in codes."""
 
-    def __init__(
-        self, codes: NDArray[np.int32], keys: list[str], at: list[float | None], source: int
-    ) -> None:
-        #: rater, left, right and outcome, a row each
-        self.codes = codes
-        self.keys = keys
-        self.at = at
-        self.source = source
+    #: rater, left, right and outcome, a row each
+    codes: NDArray[np.int32]
+    keys: list[str]
+    at: list[float | None]
+    source: int
 
     @property
     def dated(self) -> bool:
