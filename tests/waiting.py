@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 # Nothing takes so long even on a busy machine. Sockets, queues and processes get the same.
 HANG_S = 600.0
-_LOOK_AGAIN_S = 0.02
+# What is long in coming is looked for less and less often: a look may cost a page.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 
 
 def wait_until(
@@ -33,6 +34,7 @@ def wait_until(
     that should bring it about is gone.
     """
     until_s = time.monotonic() + HANG_S
+    pause_s = _FIRST_PAUSE_S
     while True:
         # Asked first: what came just before the end counts.
         over = ended()
@@ -42,7 +44,8 @@ def wait_until(
         if over or time.monotonic() > until_s:
             why = "the process has ended" if over else f"it did not come in {HANG_S:g} s"
             raise AssertionError(f"waited for {what}, but {why}\n{_end_of(log)}")
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(pause_s)
+        pause_s = min(1.1 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _end_of(log: Path | Callable[[], str] | None) -> str:

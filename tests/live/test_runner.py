@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bbq_plugin.live.runner import Job, Next
-
-LONGEST_S = 600.0
+from tests.waiting import HANG_S
 
 
 class Clock:
@@ -35,7 +34,7 @@ class Runs:
 
     def _work(self) -> Next:
         self.begun.put(self.clock())
-        assert self.held.acquire(timeout=LONGEST_S)
+        assert self.held.acquire(timeout=HANG_S)
         found = next(self._found, Next())
         if isinstance(found, Exception):
             raise found
@@ -46,7 +45,7 @@ class Runs:
         return Next()
 
     def one(self) -> float:
-        return self.begun.get(timeout=LONGEST_S)
+        return self.begun.get(timeout=HANG_S)
 
     def none(self) -> bool:
         return self.begun.empty()
@@ -59,7 +58,7 @@ def running(runs: Runs, *, due: bool = False) -> Iterator[Callable[..., None]]:
         yield runs.job.wake
     finally:
         runs.held.release(1_000_000)
-        assert runs.job.stop(LONGEST_S)
+        assert runs.job.stop(HANG_S)
 
 
 def test_requests_during_a_run_are_answered_by_one_more() -> None:
@@ -112,7 +111,7 @@ def test_an_error_reaches_the_owner_and_the_job_goes_on() -> None:
     runs = Runs(ValueError("no"), Next())
     with running(runs, due=True) as wake:
         runs.one()
-        assert str(runs.errors.get(timeout=LONGEST_S)) == "no"
+        assert str(runs.errors.get(timeout=HANG_S)) == "no"
         wake()
         runs.one()
     assert runs.errors.empty()
@@ -124,7 +123,7 @@ def test_the_end_drops_what_is_due_unless_it_is_to_be_finished() -> None:
         runs.job.start(due=True)
         runs.one()
         runs.job.wake()
-        assert runs.job.stop(LONGEST_S, finish=finish)
+        assert runs.job.stop(HANG_S, finish=finish)
         assert runs.begun.qsize() == n - 1
         assert not runs.job.is_alive()
 
