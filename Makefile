@@ -40,7 +40,7 @@ compile: $(VENV)/.stamp-dev
 test: $(VENV)/.stamp-dev
 	@$(MAKE) --no-print-directory -j2 lint compile
 	@echo "== Tests: pytest; the first run installs Label Studio, which takes two minutes"
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest -n auto --no-loadscope-reorder
 
 bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.browsing import CHROMIUM, DESK, DRIVER, browsing, look
 
@@ -22,31 +23,34 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 settings.register_profile("bbq", deadline=None)
 settings.load_profile("bbq")
 
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than there are cores: much of the time goes by waiting for a server."""
-    return (os.cpu_count() or 1) + 1
-
-
-# Fixtures that a run has once: a real Label Studio, and a real browser.
-ONE_A_RUN = {"label_studio", "browser"}
+# A run has one Label Studio and one browser. The tests that need either stay on one worker.
+ONE_A_RUN = (
+    "tests/live/label_studio/",
+    "tests/live/server/test_page.py",
+    "tests/report/test_browser.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests stay together when several workers share them.
+    """Begin with what has to stay on one worker: together it takes longest."""
+    items.sort(key=lambda item: item.nodeid.startswith(ONE_A_RUN), reverse=True)
 
-    Those that need what a run has once go to one worker, and come first, because together they
-    take longest. Of the others, a module stays together for the sake of its fixtures.
-    """
 
-    def needs_the_one(item: pytest.Item) -> bool:
-        return not ONE_A_RUN.isdisjoint(getattr(item, "fixturenames", ()))
+class Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """Which tests stay together: those of a module for its fixtures, and all of `ONE_A_RUN`."""
 
-    for item in items:
-        group = "one of a run" if needs_the_one(item) else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=needs_the_one, reverse=True)
+    def _split_scope(self, nodeid: str) -> str:
+        return "one a run" if nodeid.startswith(ONE_A_RUN) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    """Give tests to workers that way."""
+    return Scheduling(config, log)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores: much of the time goes by waiting for a server."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session")
@@ -58,8 +62,9 @@ def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Ch
 
 
 @pytest.fixture
-def browser(_chromium: webdriver.Chrome) -> webdriver.Chrome:
+def browser(_chromium: webdriver.Chrome, request: pytest.FixtureRequest) -> webdriver.Chrome:
     """A browser that remembers nothing of the test before."""
+    assert request.node.nodeid.startswith(ONE_A_RUN), "add this module to ONE_A_RUN"
     _chromium.get("about:blank")
     _chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
     look(_chromium, DESK, "light")

@@ -34,12 +34,10 @@ def can_mount(request: pytest.FixtureRequest, scratch: Path) -> bool:
         return True
     if not _runs("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", scratch):
         pytest.skip("mounting a disk needs root or user namespaces")
-    # Where workers share the tests, the name of a group follows that of the test.
-    test = request.node.nodeid.partition("@")[0]
     again = ["unshare", "-rm", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         # Not in pytest's usual place, which belongs to somebody else there.
-        [*again, f"--basetemp={scratch.parent / 'again'}", test],
+        [*again, f"--basetemp={scratch.parent / 'again'}", request.node.nodeid],
         cwd=request.config.rootpath,
         capture_output=True,
         text=True,
