@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from bbq_plugin.analysis.forecast import TOP_K
 from bbq_plugin.analysis.leaderboard import Leaderboard, Scale, leaderboard
 from bbq_plugin.analysis.next_pairs import (
     Goal,
@@ -31,7 +32,7 @@ from bbq_plugin.analysis.raters import (
     judging_fit,
     rater_report,
 )
-from bbq_plugin.analysis.stopping import TOP_K, Stopping, stopping
+from bbq_plugin.analysis.stopping import Stopping, stopping
 from bbq_plugin.analysis.uncertainty import Floats, Intervals
 from bbq_plugin.model import Fit
 from bbq_plugin.model.fit import LARGEST_COVARIANCE
@@ -113,7 +114,8 @@ class Analysis:
         """P(row i is better than row j) in the leaderboard's order; None of too many items."""
         if len(self.fit.items) > LARGEST_COVARIANCE:
             return None
-        return self._once("better", lambda: self.leaderboard.better)
+        board = self.leaderboard
+        return self._once("better", lambda: board.better)
 
     @property
     def n_groups(self) -> int:

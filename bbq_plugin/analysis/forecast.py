@@ -1,162 +1,53 @@
-"""How many more comparisons until the best item, the best k, or the order is known."""
+"""How many more comparisons are needed: for each question on the ranking, and for each open pair.
+
+A question (the best item, the best k, the order of all neighbours) is answered along simulated
+paths of the posterior, at the current mix of pairs and with pairs chosen by bbq. An open pair is
+two items whose order is not decided at the leaderboard's level; its direct comparisons needed
+follow from the gap and its variance alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, inf
 from statistics import NormalDist
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from bbq_plugin.analysis.design import LEAST_VARIANCE, Ints, eigen, fisher, gap_variance
 from bbq_plugin.analysis.leaderboard import Leaderboard
-from bbq_plugin.analysis.next_pairs import average_quality
-from bbq_plugin.analysis.rows import Row
-from bbq_plugin.analysis.uncertainty import Floats, Uncertainty
+from bbq_plugin.analysis.next_pairs import LEAST_QUALITY, average_quality
+from bbq_plugin.analysis.rows import Row, Rows
+from bbq_plugin.analysis.uncertainty import Floats, Uncertainty, uncertainty
 from bbq_plugin.model import Fit
 from bbq_plugin.model.fit import LARGEST_COVARIANCE
 
 __all__ = [
-    "MOST_ITEMS",
+    "TOP_K",
+    "Forecast",
     "Milestone",
     "OpenPair",
-    "SettlingPlan",
-    "forecast",
-    "settling_plan",
+    "OpenPairs",
+    "milestones",
+    "open_pairs",
 ]
-
-POWER = 0.8
-# Nobody runs a study of more: beyond, the two are as good as equal.
-NEVER_SETTLED = 1_000_000
-
-OPEN_KINDS = ("best", "neighbours", "other")
-
-LOWEST_QUALITY = 0.01  # no number of answers settles anything if nobody looks
-
-
-@dataclass(frozen=True, slots=True)
-class OpenPair(Row):
-    """Two items that cannot be told apart, the better rated first.
-
-    ``more`` direct comparisons settle the pair with an even chance, ``more_80`` with a chance of
-    80%; infinite when out of reach. ``kind`` says what hangs on it: who is best, or the order of
-    two neighbours, or neither.
-    """
-
-    rank: int
-    item: str
-    other_rank: int
-    other: str
-    p_better: float
-    more: float
-    more_80: float
-    kind: str
-
-
-class SettlingPlan(Sequence[OpenPair]):
-    """Open pairs: those with the leader first, then neighbours, then the rest, up to a limit."""
-
-    def __init__(self, pairs: list[OpenPair], n_open: int, n_pairs: int, quality: float) -> None:
-        self._pairs, self.n_open, self.n_pairs, self.quality = pairs, n_open, n_pairs, quality
-
-    @property
-    def n_settled(self) -> int:
-        """How many pairs are told apart already."""
-        return self.n_pairs - self.n_open
-
-    @overload
-    def __getitem__(self, index: int) -> OpenPair: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[OpenPair]: ...
-    def __getitem__(self, index: int | slice) -> OpenPair | list[OpenPair]:
-        return self._pairs[index]
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def __iter__(self) -> Iterator[OpenPair]:
-        return iter(self._pairs)
-
-
-def settling_plan(
-    fit: Fit, board: Leaderboard, better: Floats | None = None, most: int = 1000
-) -> SettlingPlan:
-    """The open pairs of a leaderboard, and what each would take.
-
-    ``better`` is the board's matrix, for those who have it already; at most ``most`` pairs are
-    listed.
-    """
-    k = len(board)
-    better = board.better if better is None else better
-    sure = (1 + board.level) / 2
-    first, second = np.nonzero(np.triu((better < sure) & (better > 1 - sure), 1))
-    kinds = np.where(first == 0, 0, np.where(second == first + 1, 1, 2))
-    listed = np.lexsort((second, first, kinds))[:most]
-    n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
-    quality = max(average_quality(fit), LOWEST_QUALITY)
-    more, more_80 = _needed(fit, board, (first, second), float(ndtri(sure)), quality)
-    pairs = [
-        OpenPair(
-            rank=board[i].rank,
-            item=board[i].item,
-            other_rank=board[j].rank,
-            other=board[j].item,
-            p_better=float(better[i, j]),
-            more=_whole(n),
-            more_80=_whole(n_80),
-            kind=OPEN_KINDS[kind],
-        )
-        for i, j, kind, n, n_80 in zip(
-            first.tolist(), second.tolist(), kinds.tolist(), more, more_80, strict=True
-        )
-    ]
-    return SettlingPlan(pairs, n_open, k * (k - 1) // 2, quality)
-
-
-def _needed(
-    fit: Fit,
-    board: Leaderboard,
-    places: tuple[NDArray[np.intp], NDArray[np.intp]],
-    z: float,
-    quality: float,
-) -> tuple[Floats, Floats]:
-    first, second = places
-    if not first.size or len(board) > LARGEST_COVARIANCE:
-        unknown = np.full(first.size, inf)
-        return unknown, unknown
-    code = {name: at for at, name in enumerate(fit.items)}
-    order = np.array([code[row.item] for row in board])
-    i, j = order[first], order[second]
-    mean, covariance = fit.laplace.mean, fit.laplace.covariance
-    gap = mean[i] - mean[j]
-    spread = np.diag(covariance)
-    variance = np.maximum(spread[i] + spread[j] - 2 * covariance[i, j], 1e-300)
-    y = 1 / (1 + np.exp(-gap))
-    p = 0.5 + quality * (y - 0.5)
-    information = (quality * y * (1 - y)) ** 2 / (p * (1 - p))
-    # A gap of exactly nothing is never settled.
-    squared = np.maximum(gap**2, 1e-300)
-
-    def reach(target: float) -> Floats:
-        return np.asarray(np.maximum(target**2 / squared - 1 / variance, 0.0) / information)
-
-    return reach(z), reach(z + float(ndtri(POWER)))
-
-
-def _whole(n: float) -> float:
-    return inf if n > NEVER_SETTLED else float(max(1, ceil(n)))
-
 
 Question = Literal["best", "top-k", "neighbours"]
 
-# Nobody runs a study of more: beyond, items are as good as equal.
+Stake = Literal["best", "neighbours", "other"]
+
+TOP_K = 3
+# No study has more: beyond, items are as good as equal.
 OUT_OF_REACH = 1_000_000
-# Each path has a covariance of its own under ``chosen``.
+# A number of comparisons is given for an even chance, and for this one.
+PATIENT = 0.8
+# Each path has a covariance of its own where pairs are chosen.
 MOST_ITEMS = 60
+
+DRAWS = 2000
 # As many paths as take little time: of few items many, since quantiles of so wide distributions
 # are coarse.
 PATHS, CELLS = (150, 800), 4_000
@@ -164,8 +55,6 @@ PATHS, CELLS = (150, 800), 4_000
 CHOSEN_PATHS, CHOSEN_CELLS = (16, 150), 20_000
 # How much is spent from one look at the paths to the next, as a share of what was spent before.
 STRIDE, CHOSEN_STRIDE = 0.2, 0.12
-
-PATIENT = 0.8
 # Phi(-z) at points 1/200 apart, good to 1e-3: scipy.special loads slowly.
 _FINE, _FAR = 200.0, 8.0
 
@@ -174,10 +63,10 @@ _TAIL = np.array([NormalDist().cdf(-at / _FINE) for at in range(int(_FINE * _FAR
 
 @dataclass(frozen=True, slots=True)
 class Milestone(Row):
-    """One question, how sure its answer is now, and how many more comparisons it will take.
+    """One question, how certain its answer is now, and the comparisons needed to answer it.
 
-    ``more`` comparisons as so far answer it with an even chance, ``more_80`` with a chance of 80%;
-    ``chosen`` and ``chosen_80`` if each is on the pair most in doubt. Infinite: out of reach.
+    ``more`` at the current mix of pairs answer it with an even chance, ``more_80`` with a chance of
+    80%; ``chosen`` and ``chosen_80`` with pairs chosen by bbq. Infinite: out of reach.
     """
 
     question: Question
@@ -190,7 +79,135 @@ class Milestone(Row):
     chosen_80: float
 
 
-def forecast(
+@dataclass(frozen=True, slots=True)
+class OpenPair(Row):
+    """Two items whose order is not decided, the better rated first.
+
+    ``more`` direct comparisons decide the pair with an even chance, ``more_80`` with a chance of
+    80%; infinite when out of reach. ``kind`` says what depends on it: which item is best, the order
+    of two neighbours, or neither.
+    """
+
+    rank: int
+    item: str
+    other_rank: int
+    other: str
+    p_better: float
+    more: float
+    more_80: float
+    kind: Stake
+
+
+class OpenPairs(Rows[OpenPair]):
+    """Open pairs, up to a limit: those with the leader first, then neighbours, then the rest."""
+
+    def __init__(self, rows: list[OpenPair], n_open: int, n_pairs: int, quality: float) -> None:
+        super().__init__(rows)
+        self.n_open, self.n_pairs, self.quality = n_open, n_pairs, quality
+
+    @property
+    def n_settled(self) -> int:
+        """How many pairs are decided already."""
+        return self.n_pairs - self.n_open
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The comparisons needed after a fit; each part is computed when it is first asked for."""
+
+    fit: Fit
+    board: Leaderboard
+    top_k: int | None = TOP_K
+    seed: int = 0
+
+    @cached_property
+    def milestones(self) -> tuple[Milestone, ...]:
+        """The questions; none for too many items, of which ``no_milestones`` tells."""
+        if self.no_milestones:
+            return ()
+        known = uncertainty(self.fit, "laplace", draws=DRAWS, seed=self.seed)
+        return tuple(milestones(self.fit, known, self.board.level, self.top_k, self.seed))
+
+    @property
+    def no_milestones(self) -> str:
+        """Why there are no milestones; empty if there are."""
+        n = len(self.board)
+        if n <= MOST_ITEMS:
+            return ""
+        return f"no forecast is made for more than {MOST_ITEMS} items, and these are {n:,}"
+
+    @cached_property
+    def open_pairs(self) -> OpenPairs | None:
+        """The pairs that are not decided; None of too many items."""
+        if len(self.board) > LARGEST_COVARIANCE:
+            return None
+        return open_pairs(self.fit, self.board)
+
+
+def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
+    """The open pairs of a leaderboard, at most ``most`` of them listed."""
+    k, better = len(board), board.better
+    sure = (1 + board.level) / 2
+    first, second = np.nonzero(np.triu((better < sure) & (better > 1 - sure), 1))
+    kinds = np.where(first == 0, 0, np.where(second == first + 1, 1, 2))
+    listed = np.lexsort((second, first, kinds))[:most]
+    n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
+    quality = max(average_quality(fit), LEAST_QUALITY)
+    z = NormalDist().inv_cdf(sure)
+    more, more_80 = _direct(fit, board, (first, second), quality, (z, z + _Z_PATIENT))
+    stakes: tuple[Stake, ...] = ("best", "neighbours", "other")
+    rows = [
+        OpenPair(
+            rank=board[i].rank,
+            item=board[i].item,
+            other_rank=board[j].rank,
+            other=board[j].item,
+            p_better=float(better[i, j]),
+            more=_whole(n),
+            more_80=_whole(n_80),
+            kind=stakes[kind],
+        )
+        for i, j, kind, n, n_80 in zip(
+            first.tolist(), second.tolist(), kinds.tolist(), more, more_80, strict=True
+        )
+    ]
+    return OpenPairs(rows, n_open, k * (k - 1) // 2, quality)
+
+
+_Z_PATIENT = NormalDist().inv_cdf(PATIENT)
+
+
+def _direct(
+    fit: Fit,
+    board: Leaderboard,
+    places: tuple[NDArray[np.intp], NDArray[np.intp]],
+    quality: float,
+    targets: tuple[float, ...],
+) -> list[Floats]:
+    """Direct comparisons until each gap is so many (``targets``) of its standard deviations."""
+    first, second = places
+    if not first.size or len(board) > LARGEST_COVARIANCE:
+        return [np.full(first.size, inf)] * len(targets)
+    code = {name: at for at, name in enumerate(fit.items)}
+    order = np.array([code[row.item] for row in board])
+    i, j = order[first], order[second]
+    mean, covariance = fit.laplace.mean, fit.laplace.covariance
+    gap = mean[i] - mean[j]
+    spread = np.diag(covariance)
+    variance = np.maximum(spread[i] + spread[j] - 2 * covariance[i, j], 1e-300)
+    y = 1 / (1 + np.exp(-gap))
+    p = 0.5 + quality * (y - 0.5)
+    information = (quality * y * (1 - y)) ** 2 / (p * (1 - p))
+    # A gap of exactly nothing is never decided.
+    squared = np.maximum(gap**2, 1e-300)
+    return [np.maximum(target**2 / squared - 1 / variance, 0.0) / information for target in targets]
+
+
+def _whole(n: float) -> float:
+    return inf if n > OUT_OF_REACH else float(max(1, ceil(n)))
+
+
+def milestones(
     fit: Fit, known: Uncertainty, level: float, top_k: int | None, seed: int = 0
 ) -> list[Milestone]:
     """The three questions of a fit; the one on the best ``top_k`` only where it is another."""
@@ -213,8 +230,8 @@ def _milestone(
         return Milestone(question, top_k, probability, True, 0.0, 0.0, 0.0, 0.0)  # noqa: FBT003
     ask = _Asked(question, top_k, level)
     rng = np.random.default_rng(seed)
-    more = _as_so_far(fit, mean, covariance, ask, rng)
-    chosen = _chosen(mean, covariance, ask, usual_quality(fit), rng)
+    more = _current_mix(fit, mean, covariance, ask, rng)
+    chosen = _chosen(mean, covariance, ask, information_quality(fit), rng)
     return Milestone(
         question,
         top_k,
@@ -227,8 +244,8 @@ def _milestone(
     )
 
 
-def usual_quality(fit: Fit) -> float:
-    """The quality whose information is that of the usual answer: information grows like q^2."""
+def information_quality(fit: Fit) -> float:
+    """The quality with the mean information of the answers so far: information grows like q^2."""
     if not fit.rated:
         return 1.0
     t = fit.data.triples
@@ -239,7 +256,7 @@ def usual_quality(fit: Fit) -> float:
 def _probability(
     known: Uncertainty, mean: Floats, covariance: Floats, question: Question, top_k: int | None
 ) -> float:
-    """How sure the likeliest answer is now; of neighbours, the least sure pair."""
+    """How certain the likeliest answer is now; of neighbours, the least certain pair."""
     if question == "best":
         return float(known.p_best().max())
     if top_k is not None:
@@ -261,7 +278,7 @@ class _Asked:
         self.z = NormalDist().inv_cdf((1 + level) / 2)
 
     def pairs(self, mean: Floats) -> tuple[Ints, Ints]:
-        """The pairs that the question hangs on, better one first: paths x pairs."""
+        """The pairs that the question depends on, better one first: paths x pairs."""
         order = np.argsort(-mean, axis=1)
         if self.question == "neighbours":
             return order[:, :-1], order[:, 1:]
@@ -276,10 +293,10 @@ class _Asked:
         return np.asarray(_TAIL[place].sum(axis=1) <= self.doubt)
 
 
-def _as_so_far(
+def _current_mix(
     fit: Fit, mean: Floats, covariance: Floats, ask: _Asked, rng: np.random.Generator
 ) -> Floats:
-    """When each path knows, pairs coming up as often as before."""
+    """When each path knows, at the current mix of pairs."""
     roots, axes = eigen(covariance)
     half = axes * np.sqrt(roots)
     told, turn = eigen(half.T @ _information(fit, mean, covariance) @ half)
@@ -309,7 +326,7 @@ def _information(fit: Fit, mean: Floats, covariance: Floats) -> Floats:
     """What one more comparison of weight 1, drawn from those so far, adds to the precision."""
     t, n = fit.data.triples, mean.size
     met = np.bincount(t.winner.astype(np.int64) * n + t.loser, t.weight, n * n).reshape(n, n)
-    told = fisher(mean[:, None] - mean[None, :], gap_variance(covariance), usual_quality(fit))
+    told = fisher(mean[:, None] - mean[None, :], gap_variance(covariance), information_quality(fit))
     weight = (met + met.T) * told / met.sum()
     np.fill_diagonal(weight, 0.0)
     laplacian: Floats = np.diag(weight.sum(axis=1)) - weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -62,7 +63,7 @@ class Leaderboard(Rows[ItemRow]):
         self.level, self.scale, self.intervals = level, scale, known.kind
         self.warnings = known.warnings
 
-    @property
+    @cached_property
     def better(self) -> Floats:
         """P(row i is better than row j)."""
         matrix = self._known.better()

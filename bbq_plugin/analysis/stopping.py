@@ -1,6 +1,6 @@
-"""When to stop: a forecast, and a rule that holds however often someone looks.
+"""When to stop: a forecast, and a test that is valid under continuous monitoring.
 
-The rule. Of two items that are equally good, each decided answer between them is a fair coin's,
+The test. Of two items that are equally good, each decided answer between them is a fair coin's,
 given everything that came before: whatever the rater's quality, and whichever pairs were chosen
 for whatever reason. (Equally good to these raters: who has a taste of their own, and answers the
 same pair many times, is no fair coin, even if tastes cancel out among all who might be asked.) So
@@ -10,8 +10,8 @@ by a mixture: after w wins of i and l of j the stake is
 
     e(w, l) = 2^(w + l) B(w + c, l + c) / B(c, c)
 
-which depends on the counts alone, so that it can be read off the data at any time. The two are told
-apart once e >= 1 / alpha. A tie counts as half a win for either, which can only lower e
+which depends on the counts alone, so that it can be read off the data at any time. The two differ
+significantly once e >= 1 / alpha. A tie counts as half a win for either, which can only lower e
 (2 sqrt(p (1 - p)) <= 1); so do weights below 1 (Jensen's inequality). A weight above 1 counts as 1:
 one answer is one coin, however much it is to weigh in the fit.
 
@@ -21,7 +21,7 @@ such a stake too, and since log is concave, exp(x w - n log(1 - p + p e^x)) neve
 over x by the same weights, the values of p with a stake below 1 / alpha form an interval that holds
 the true p at all times with probability 1 - alpha; p_s may differ from rater to rater. It
 excludes 1/2 exactly when e >= 1 / alpha, so the direction is right with the same certainty: unless
-more than half of the information comes from raters who answer upside down.
+more than half of the information comes from inverted raters.
 
 What it does not use: the model, the raters' quality, and evidence by way of other items. Its
 guarantee needs none of them, and it pays for that with more votes (benchmarks.md).
@@ -39,10 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.analysis.design import Ints
-from bbq_plugin.analysis.forecast import MOST_ITEMS, Milestone, forecast
+from bbq_plugin.analysis.forecast import TOP_K, Forecast
 from bbq_plugin.analysis.leaderboard import ItemRow, Leaderboard
 from bbq_plugin.analysis.rows import Row
-from bbq_plugin.analysis.uncertainty import Floats, uncertainty
+from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
@@ -52,16 +52,12 @@ __all__ = [
     "Stopping",
     "log_e_value",
     "score_interval",
+    "significant_pairs",
     "stopping",
-    "told_apart",
 ]
 
 # The mixture is Beta(c, c) on the chance to win: half of it within 0.08 of one half.
 MIXTURE = 10.0
-
-TOP_K = 3
-
-FORECAST_DRAWS = 2000
 
 _NODES, _SHARES = np.polynomial.legendre.leggauss(64)
 
@@ -99,21 +95,19 @@ class HeadToHead(Row):
 
 @dataclass(frozen=True)
 class Stopping:
-    """What is still needed, and what is settled for good.
+    """What is significant under continuous monitoring, and a forecast of what is still needed.
 
-    ``settled`` of the ``compared`` pairs that met are told apart by their own votes, each with an
-    error of at most 1 - ``level`` over all looks. ``best`` is the item that is the best for good,
-    with the same error for the whole claim; None while there is none. ``pairs`` are the votes of
-    the leader with each other item, and of neighbours. ``no_forecast`` says why there are no
-    milestones.
+    ``settled`` of the ``compared`` pairs that met differ by their own votes, each with an error of
+    at most 1 - ``level`` over all looks. ``best`` is the item that is significantly the best, with
+    the same error for the whole claim; None while there is none. ``pairs`` are the votes of the
+    leader with each other item, and of neighbours.
     """
 
     level: float
-    milestones: tuple[Milestone, ...]
+    forecast: Forecast
     compared: int
     settled: int
     best: str | None
-    no_forecast: str
     _votes: tuple[_Votes, ...]
 
     @cached_property
@@ -125,8 +119,8 @@ class Stopping:
         """For JSON; a number that is out of reach is null."""
         return {
             "level": self.level,
-            "milestones": [_finite(dict(row)) for row in self.milestones],
-            "no_forecast": self.no_forecast or None,
+            "milestones": [_finite(dict(row)) for row in self.forecast.milestones],
+            "no_forecast": self.forecast.no_milestones or None,
             "for_good": {
                 "compared": self.compared,
                 "settled": self.settled,
@@ -138,29 +132,20 @@ class Stopping:
 
 def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: int = 0) -> Stopping:
     """When to stop collecting answers, at the level of the leaderboard."""
-    milestones: list[Milestone] = []
-    no_forecast = ""
-    if len(board) > MOST_ITEMS:
-        no_forecast = f"no forecast is made for more than {MOST_ITEMS} items, and these are "
-        no_forecast += f"{len(board):,}"
-    else:
-        known = uncertainty(fit, "laplace", draws=FORECAST_DRAWS, seed=seed)
-        milestones = forecast(fit, known, board.level, top_k, seed)
     met = _Met.of(fit)
     enough = -float(np.log(1 - board.level))
     return Stopping(
         level=board.level,
-        milestones=tuple(milestones),
+        forecast=Forecast(fit, board, top_k, seed),
         compared=met.first.size,
         settled=int((met.log_e >= enough).sum()),
         best=_best(fit, met, enough),
-        no_forecast=no_forecast,
         _votes=tuple(_votes(fit, board, met)),
     )
 
 
-def told_apart(fit: Fit, items: Iterable[str], level: float) -> frozenset[tuple[str, str]]:
-    """The pairs of these items that the rule has told apart; (a, b) and (b, a) are both in it."""
+def significant_pairs(fit: Fit, items: Iterable[str], level: float) -> frozenset[tuple[str, str]]:
+    """The pairs of these items that differ significantly, as (a, b) and as (b, a)."""
     wanted = set(items)
     met = _Met.of(fit)
     sure = np.flatnonzero(met.log_e >= -np.log(1 - level))

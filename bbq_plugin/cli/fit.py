@@ -105,7 +105,7 @@ def _analysed(
         # Here, where the user is told what takes the time.
         _ = result.leaderboard, result.raters
     with working("Looking ahead"):
-        _ = result.stopping
+        _ = result.stopping.forecast.milestones
     return result
 
 

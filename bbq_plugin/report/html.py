@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bbq_plugin
-from bbq_plugin.analysis.forecast import settling_plan
 from bbq_plugin.analysis.raters.reasons import effect_text
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.charts.drawing import PAGE, Chart, chart, drawn
@@ -48,7 +47,6 @@ __all__ = ["raters_section", "report_html"]
 TITLE = "Leaderboard from pairwise comparisons"
 
 ROWS_SHOWN = 100  # of the leaderboard's table; more are folded
-OPEN_PAIRS_SHOWN = 12
 FILES_SHOWN = 10
 HISTORY_COLUMNS = 6
 
@@ -100,9 +98,7 @@ def report_html(
         history=history_section(board, history),
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=None if better is None else _matrix(board, better),
-        plan=None if better is None else settling_plan(fit, board, better),
         stop=stop_section(analysis.stopping),
-        pairs_shown=OPEN_PAIRS_SHOWN,
         files_shown=FILES_SHOWN,
         raters=raters_section(fit, raters, scatter) if len(raters) else None,
         scatter=_scatter_charts(scatter, raters),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bbq_plugin.analysis import Leaderboard, RaterRow
-    from bbq_plugin.analysis.forecast import Milestone
+    from bbq_plugin.analysis.forecast import Milestone, OpenPairs
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.stopping import HeadToHead, Stopping
     from bbq_plugin.analysis.uncertainty import Floats
@@ -199,28 +199,31 @@ def worst_first(raters: Iterable[RaterRow]) -> list[RaterRow]:
 
 @dataclass(frozen=True)
 class StopSection:
-    """What stop.html.j2 shows: a forecast for each question, then the sequential test."""
+    """What stop.html.j2 shows: the forecast by question and by pair, then the sequential test."""
 
     forecast: list[tuple[str, Milestone]]
     no_forecast: str
+    open_pairs: OpenPairs | None
     monitoring: Sentence
     pairs: tuple[HeadToHead, ...]
+    pairs_shown: int = 12
 
 
 def stop_section(stop: Stopping) -> StopSection:
     """When to stop, for the report and the live page."""
-    asked = [(_question(row), row) for row in stop.milestones]
-    return StopSection(asked, stop.no_forecast, monitoring(stop), stop.pairs)
+    ahead = stop.forecast
+    asked = [(_question(row), row) for row in ahead.milestones]
+    return StopSection(asked, ahead.no_milestones, ahead.open_pairs, monitoring(stop), stop.pairs)
 
 
 def stopping_lines(stop: Stopping) -> list[str]:
     """A line for each question, and one for the test that is valid under continuous monitoring."""
-    lines = []
-    if stop.milestones:
+    lines, ahead = [], stop.forecast
+    if ahead.milestones:
         lines.append(f"Comparisons needed (forecast, {level_text(stop.level)} level, 50% chance):")
-        lines += [f"  {_question(row)}: {_forecast(row)}" for row in stop.milestones]
-    elif stop.no_forecast:
-        lines.append(f"Comparisons needed: {stop.no_forecast}")
+        lines += [f"  {_question(row)}: {_forecast(row)}" for row in ahead.milestones]
+    elif ahead.no_milestones:
+        lines.append(f"Comparisons needed: {ahead.no_milestones}")
     return [*lines, "".join(monitoring(stop))]
 
 

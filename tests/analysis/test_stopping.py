@@ -8,7 +8,7 @@ import pytest
 from scipy.special import betaln
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.forecast import Milestone, forecast
+from bbq_plugin.analysis.forecast import Forecast, Milestone, milestones
 from bbq_plugin.analysis.stopping import (
     MIXTURE,
     Stopping,
@@ -65,7 +65,7 @@ def test_ties_and_weights_below_one_can_only_lower_the_stake(weight: float) -> N
     assert np.all(np.logaddexp(up, down) - np.log(2) <= now + 1e-12)
 
 
-def test_equal_items_are_told_apart_at_most_as_often_as_promised() -> None:
+def test_equal_items_are_significant_pairs_at_most_as_often_as_promised() -> None:
     """A look after every one of 2,000 votes; the exact probability by recursion over the counts."""
     enough, alive, crossed = np.log(20), np.array([1.0]), 0.0
     for n in range(1, 2001):
@@ -178,7 +178,11 @@ def test_with_too_many_items_it_is_said_that_there_is_no_forecast() -> None:
 
 def test_a_forecast_reads_as_a_sentence() -> None:
     row = Milestone("best", None, 0.5, False, inf, inf, 1200.0, inf)
-    stop = Stopping(0.95, (row, replace(row, more=4000.0)), 1, 0, None, "", ())
+    fit = votes(6, 4)
+    ahead = Forecast(fit, bbq.leaderboard(fit))
+    # As if computed.
+    vars(ahead)["milestones"] = (row, replace(row, more=4000.0))
+    stop = Stopping(0.95, ahead, 1, 0, None, ())
     _, first, second, _ = stopping_lines(stop)
     chosen = "1,200 with pairs chosen by bbq"
     assert first == f"  the best item: out of reach at the current mix of pairs, {chosen}"
@@ -187,7 +191,7 @@ def test_a_forecast_reads_as_a_sentence() -> None:
 
 def test_what_is_known_needs_nothing_more() -> None:
     fit = votes(90, 10)
-    (best,) = forecast(fit, uncertainty(fit), 0.95, 3)
+    (best,) = milestones(fit, uncertainty(fit), 0.95, 3)
     assert best.known
     assert (best.more, best.chosen) == (0, 0)
 
@@ -196,27 +200,27 @@ def test_the_questions_are_those_that_differ() -> None:
     study = bbq.simulate(items=4, raters=6, comparisons=60, spread=0.3, seed=1)
     fit = bbq.fit(study.arrays())
     for top_k, asked in ((3, ["best", "top-k", "neighbours"]), (1, ["best", "neighbours"])):
-        found = forecast(fit, uncertainty(fit), 0.95, top_k)
+        found = milestones(fit, uncertainty(fit), 0.95, top_k)
         assert [row.question for row in found] == asked
-    assert [row.question for row in forecast(fit, uncertainty(fit), 0.95, 4)] == asked
+    assert [row.question for row in milestones(fit, uncertainty(fit), 0.95, 4)] == asked
 
 
 def test_more_certainty_takes_more_and_choosing_takes_less() -> None:
     study = bbq.simulate(items=10, raters=20, comparisons=600, spread=0.8, seed=3)
     fit = bbq.fit(study.arrays())
-    best, top, neighbours = forecast(fit, uncertainty(fit), 0.95, 3)
+    best, top, neighbours = milestones(fit, uncertainty(fit), 0.95, 3)
     for row in (best, top):
         assert 0 < row.more <= row.more_80
         assert 0 < row.chosen <= row.chosen_80
         assert row.chosen < row.more
     assert neighbours.more >= top.more
-    (sure, *_) = forecast(fit, uncertainty(fit), 0.99, 3)
+    (sure, *_) = milestones(fit, uncertainty(fit), 0.99, 3)
     assert sure.more > best.more
 
 
 def test_a_close_race_takes_long() -> None:
     (close,), (clear,) = (
-        forecast(fit, uncertainty(fit), 0.95, None) for fit in (votes(505, 495), votes(520, 480))
+        milestones(fit, uncertainty(fit), 0.95, None) for fit in (votes(505, 495), votes(520, 480))
     )
     assert close.more > 3 * clear.more
     assert close.more > 1000
@@ -225,7 +229,7 @@ def test_a_close_race_takes_long() -> None:
 def test_half_of_the_futures_are_settled_after_as_many_votes_as_forecast() -> None:
     """Studies drawn from the posterior itself: two items, the gap and the votes after it."""
     fit = votes(33, 27)
-    (best,) = forecast(fit, uncertainty(fit), 0.95, None)
+    (best,) = milestones(fit, uncertainty(fit), 0.95, None)
     rng, runs = np.random.default_rng(5), 150
     gap = rng.normal(
         fit.laplace.mean[0] - fit.laplace.mean[1],

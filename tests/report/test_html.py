@@ -277,7 +277,7 @@ def test_every_excluded_rater_has_a_page_and_what_is_left_out_is_said() -> None:
     assert len(pages - out) <= 20
     assert "The ranking is that of the other raters, without this rater's votes." in html
     # The rule stands beside the reasons.
-    assert html.count("nobody on fewer than 10 answers") >= len(out) + 1
+    assert html.count("It takes 10 answers") >= len(out) + 1
 
 
 def test_of_many_to_watch_twenty_have_a_page_and_the_others_are_counted(

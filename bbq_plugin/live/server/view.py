@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bbq_plugin.analysis import Analysis, Limits
-from bbq_plugin.analysis.stopping import told_apart
+from bbq_plugin.analysis.stopping import significant_pairs
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
@@ -46,7 +46,7 @@ def outlook(analysis: Analysis) -> Outlook:
     # a reader who followed vote by vote would have.
     section = stop_section(analysis.stopping)
     shown = [row.item for row in analysis.leaderboard[:MATRIX]]
-    apart = told_apart(analysis.fit, shown, analysis.limits.level)
+    apart = significant_pairs(analysis.fit, shown, analysis.limits.level)
     return Outlook(analysis.at, analysis.fit.data.n_comparisons, section, apart)
 
 
