@@ -68,10 +68,8 @@ def report_html(
     ``history`` is the leaderboard over time, if a store keeps one.
     """
     env = _environment()
-    fit, board, raters, better = (
-        analysis.fit, analysis.leaderboard, analysis.raters, analysis.better,
-    )  # fmt: skip
-    data = fit.data
+    fit, data = analysis.fit, analysis.fit.data
+    board, better, raters = analysis.leaderboard, analysis.better, analysis.raters
     quality = data_quality(data)
     scatter = Scatter.of(raters)
     style = env.loader.get_source(env, "report.css")[0]
