@@ -1,6 +1,6 @@
 """docs/commands.md is run: every command in order in one folder, with the output that it shows.
 
-python tests/test_docs_commands.py      writes the outputs anew
+python tests/test_docs_commands.py      rewrites the outputs
 """
 
 from __future__ import annotations
