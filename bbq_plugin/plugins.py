@@ -236,23 +236,23 @@ def _checked(name: str, value: Any, hint: Any) -> Any:
         meant = did_you_mean(value, map(str, choices))
         expected = " or ".join(repr(c) for c in choices)
         raise UsageError(f"{name} is {value!r}; expected {expected}{meant}")
-    return _parsed(name, value, _plain(hint)) if isinstance(value, str) else value
+    return _parsed(name, value, hint) if isinstance(value, str) else value
 
 
-def _parsed(name: str, text: str, kind: Any) -> Any:
-    origin = get_origin(kind) or kind
-    if kind is bool:
+def _parsed(name: str, text: str, hint: Any) -> Any:
+    takes = _takes(hint)
+    if takes == "true|false":
         if text.lower() not in (*_TRUE, *_FALSE):
             raise UsageError(f"{name} is {text!r}; expected true or false")
         return text.lower() in _TRUE
-    if kind in (int, float):
+    if takes == "number":
         try:
-            return kind(text)
+            return _plain(hint)(text)
         except ValueError:
             raise UsageError(f"{name} is {text!r}; expected a number") from None
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if takes == "mapping":
         return _mapping(name, text)
-    if isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str:
+    if takes == "list":
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text
 
