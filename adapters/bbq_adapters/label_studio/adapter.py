@@ -40,15 +40,12 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import Record
 
 GroundTruth = Literal["use", "skip", "only"]
-
 Within = Literal["ranked", "tied"]
 
 
 #: What a label may mean: an outcome, "skip", or the place of an item counted from 1.
 Meaning = str | int
-
 MEANINGS = ("left", "right", "tie", "both_bad", "skip")
-
 _PLACES = {str(place): place for place in range(1, 101)}
 
 
@@ -161,11 +158,8 @@ def checked(**given: Any) -> LabelStudioOptions:
 
 # Enough tasks with answers to tell controls and names by; no more are held than this.
 _SAMPLE = 100
-
 _MOST_HELD = 10_000
-
 _PEEK = 4096
-
 _FLAT = (
     "a CSV, TSV or JSON_MIN export does not show which answers are drafts or were accepted from "
     "predictions, so any that it holds count; export the project as JSON to leave them out"

@@ -45,7 +45,6 @@ _ODD_TIME = (
 )
 
 NO_NAMES = "the task does not name its items"
-
 DELETED = "the rater's account was deleted"
 
 
@@ -423,9 +422,7 @@ def _with_known_answers(found: list[list[Comparison]]) -> list[list[Comparison]]
 # -- what the answers of a task make of one another; the same for files, pages and events
 
 REPLACED = "replaced by the rater's later answer to the same task"
-
 _REVERSED: dict[str, str] = {"left": "right", "right": "left"}
-
 #: Key, rater, time of the last change and time of creation of an answer.
 Given = tuple[str, str | None, float | None, float | None]
 

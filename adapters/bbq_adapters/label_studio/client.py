@@ -15,20 +15,17 @@ if TYPE_CHECKING:
     from label_studio_sdk import LabelStudio
 
 _T = TypeVar("_T")
-
 #: How long one request may take, how often it is tried, and the first wait in between.
 TIMEOUT_S = 60.0
 TRIES = 5
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
-
 # Answers that another try may change.
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 # Those of them after which a write has certainly not been done.
 _NOT_DONE = frozenset((408, 425, 429, 503))
 # What the SDK raises for an answer that it cannot read.
 _UNREAD = (ValueError, TypeError, AttributeError)
-
 _SHOWN = 200
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: The columns that every table of Label Studio has, whatever the project.
 COLUMNS = ("annotation_id", "annotator", "created_at", "lead_time", "updated_at")
-
 # Whole documents may stand in one cell.
 _LONGEST_CELL = 1 << 27
 
@@ -117,9 +116,7 @@ def _decoded(cell: str) -> Any:
 
 #: The types of result that can compare, and the key of their value.
 VALUE_KEYS = {"pairwise": "selected", "choices": "choices", "ranker": "ranker", "rating": "rating"}
-
 _KINDS = {key: kind for kind, key in VALUE_KEYS.items()}
-
 #: What the flat exports add to the task's data.
 FLAT_FIELDS = frozenset(
     ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
@@ -127,10 +124,8 @@ FLAT_FIELDS = frozenset(
 
 # Tables rename a key of the data like this if a control has the same name.
 _RENAMED = "_data_"
-
 # A page may stay open over a weekend; what takes longer than a year is no duration.
 _LONGEST_S = 366 * 24 * 3600.0
-
 # The flat exports write Python's None as text where the rater's account was deleted.
 _NOBODY = "None"
 

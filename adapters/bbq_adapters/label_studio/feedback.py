@@ -28,13 +28,10 @@ TABS = {"excluded": "Second look", "watched": "Spot check"}
 SERVED = "next-comparisons"
 #: Predictions that are no longer among the most informative: no project serves this version.
 RETIRED = "next-comparisons-past"
-
 OUR_VERSIONS = (SERVED, RETIRED)
 #: That of the predictions in a file of new tasks.
 IMPORTED = "bbq pairs"
-
 UNCERTAINTY = "Uncertainty sampling"
-
 _SHOWN = 3
 
 

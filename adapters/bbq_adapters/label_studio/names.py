@@ -21,9 +21,7 @@ def _set(text: str, separator: str | None = None) -> frozenset[str]:
 
 
 _TOKENS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
-
 _SIGNED = re.compile(r"\s*(\w+)\s*(>+|<+|=+|≈)\s*(\w+)\s*")
-
 # Ways to count the things shown, each from the first one on.
 _COUNTS: tuple[tuple[str, ...], ...] = (
     ("left", "right"),
@@ -35,7 +33,6 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
 )
 
 _ANY_COUNT = frozenset(word for count in _COUNTS for word in count)
-
 # A key that ends in one of these words names an item (answer1_model); one that ends in
 # another holds what was shown (model1_answer).
 _NAME_WORDS = _set(
@@ -44,7 +41,6 @@ _NAME_WORDS = _set(
 )
 
 _STRONG_NAME_WORDS = _NAME_WORDS - {"id", "name"}
-
 # What people write around a side without changing its meaning.
 _FILLERS = _set(
     "is are was the this that i prefer preferred better best wins winner much slightly clearly "
@@ -67,7 +63,6 @@ _BOTH_BAD = _set(
 )
 
 _VERDICTS = _set("left right better best prefer preferred wins winner choose chosen")
-
 # Buckets whose order their names say, best first.
 _SCALES: tuple[tuple[str, ...], ...] = (
     ("best", "good", "ok", "bad", "worst"),
@@ -186,15 +181,10 @@ def ordered_buckets(names: Sequence[str]) -> list[str] | None:
 
 
 _LONGEST_NAME = 120
-
 _LONGEST_TAG = 60
-
 _MOST_TAGS = 30
-
 _SHOWN_KEYS = 25
-
 _MISSING = object()
-
 # How an entry of a list is known to the control that shows it: a Ranker takes the id,
 # Choices take the alias, else the value.
 _IDENTITIES = ("id", "alias", "value")

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 #: The bucket of what was not placed anywhere.
 NOT_PLACED = "_"
-
 # How many controls or labels a message shows.
 _SHOWN = 12
-
 Way = Literal["pairwise", "places", "listed", "ranker", "ratings"]
 
 

@@ -40,10 +40,8 @@ ACTIONS = (
 )
 #: The event that `provoke` causes.
 PROVOKED = "PROJECT_UPDATED"
-
 # How Label Studio says that it sends nothing to addresses of its own network.
 _BLOCKED = ("URL was not allowed", "reserved network address")
-
 SSRF_REMEDY = (
     "Label Studio sends nothing to addresses of its own machine or a private network unless its "
     "operator allows it: start it with LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false (and, for an ML "
@@ -115,7 +113,6 @@ class ProjectWebhooks:
 
 
 _FIELDS = f"id,project,data,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
-
 #: What is looked at of a project.
 _SEEN = (
     "title",
@@ -154,17 +151,7 @@ class LabelStudio:
             client.close()
             raise
 
-    def import_tasks(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        keys: Sequence[str],
-        *,
-        rater_key: str | None = None,
-        raters: Sequence[str | None] = (),
-        scores: Sequence[float] | None = None,
-    ) -> str:
-        """Pairs as new tasks, in a file to import."""
-        return import_tasks(pairs, keys, rater_key=rater_key, raters=raters, scores=scores)
+    import_tasks = staticmethod(import_tasks)
 
 
 class LabelStudioProject:

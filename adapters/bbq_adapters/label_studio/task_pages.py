@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 PAGE_SIZE = 200
 #: Tasks whose ids and counts are compared at once.
 SWEEP_SIZE = 2000
-
 # What is asked of a task and, under the same names, of its annotations; the rest is three
 # quarters of the bytes.
 ANSWERS = (
@@ -46,12 +45,9 @@ ANSWERS = (
 )
 
 _FIELDS = f"id,project,data,drafts,updated_at,total_annotations,cancelled_annotations,{ANSWERS}"
-
 _COUNTS = "id,updated_at,total_annotations,cancelled_annotations"
-
 # A change may become visible a little after its own time.
 _OVERLAP = timedelta(seconds=60)
-
 _FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 

@@ -42,13 +42,10 @@ if TYPE_CHECKING:
 
 #: Where `bbq serve` takes events: those of a webhook, and those of an ML backend.
 EVENT_PATHS = ("/webhook/label-studio", "/webhook")
-
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
-
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
 # Tasks may be imported together with answers, of which no event tells.
 _MAYBE_MORE = ("TASKS_CREATED",)
-
 _NOTHING = (
     *("PROJECT_CREATED", "PROJECT_UPDATED", "PROJECT_DELETED", "START_TRAINING"),
     *("LABEL_LINK_CREATED", "LABEL_LINK_UPDATED", "LABEL_LINK_DELETED"),
@@ -93,7 +90,6 @@ class WebhookEvent(msgspec.Struct, omit_defaults=True):
 
 
 _decode = msgspec.json.Decoder(WebhookEvent).decode
-
 _encode = msgspec.json.Encoder().encode
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.client import plain, query
@@ -11,18 +12,16 @@ from bbq_plugin.errors import RemoteError
 from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bbq_adapters.label_studio.client import Client
-
-    Values = dict[str, Any]
-    Listed = Callable[..., tuple[list[Values], int]]
-    from collections.abc import Mapping
-
     from bbq_plugin.data.actions import Action, JournalEntry, WriteState
 
-_FIELDS = f"id,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
+    Values = dict[str, Any]
+    #: As `TaskReader.listed`.
+    ListTasks = Callable[..., tuple[list[Values], int]]
 
+_FIELDS = f"id,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
 _TASKS_AT_ONCE = 100
 
 
@@ -32,7 +31,7 @@ class CurrentValues:
     What was seen is used once: by the second time it may have been written.
     """
 
-    def __init__(self, client: Client, project: int, listed: Listed) -> None:
+    def __init__(self, client: Client, project: int, listed: ListTasks) -> None:
         self.client, self.project, self._listed = client, project, listed
         self._seen: dict[tuple[str, int], Values] = {}
         self._tabs: dict[int, tuple[str, Any]] | None = None
@@ -173,10 +172,60 @@ def _ours(predictions: Iterable[Values]) -> list[int]:
 
 #: What a paused rater reads.
 _PAUSED = "Paused for now; the project's managers will be in touch."
+# How each kind is written: by the SDK, the project, and the values and id of what it is about.
+_CREATE: dict[str, Callable[[Any, int, Mapping[str, Any]], Any]] = {
+    "tab": lambda sdk, project, to: sdk.views.create(project=project, data=_tab(to)),
+    # Without a result: raters are not to be led.
+    "predict": lambda sdk, _, to: sdk.predictions.create(
+        task=to["task"], result=[], score=to["score"], model_version=to["model_version"]
+    ),
+    "pause": lambda sdk, project, to: sdk.projects.pauses.create(
+        project_pk=project, user_pk=int(to["rater"]), reason="MANUAL", verbose_reason=_PAUSED
+    ),
+}
+_UPDATE: dict[str, Callable[[Any, int, Mapping[str, Any], int | None], Any]] = {
+    "relabel": lambda sdk, _, to, ref: sdk.tasks.update(
+        id=str(ref), overlap=to["overlap"], is_labeled=to["is_labeled"]
+    ),
+    "cancel": lambda sdk, _, to, ref: sdk.annotations.update(
+        id=ref, was_cancelled=to["was_cancelled"]
+    ),
+    "project": lambda sdk, project, to, _: sdk.projects.update(
+        id=project, model_version=to["model_version"], sampling=to["sampling"]
+    ),
+    "tab": lambda sdk, project, to, ref: sdk.views.update(
+        id=str(ref), project=project, data=_tab(to)
+    ),
+    "predict": lambda sdk, _, to, ref: sdk.predictions.update(
+        id=ref, score=to["score"], model_version=to["model_version"]
+    ),
+}
+_DELETE: dict[str, Callable[[Any, int, Mapping[str, Any], int], Any]] = {
+    "tab": lambda sdk, _, __, ref: sdk.views.delete(id=str(ref)),
+    "predict": lambda sdk, _, __, ref: sdk.predictions.delete(id=ref),
+    "pause": lambda sdk, project, made, ref: sdk.projects.pauses.delete(
+        project_pk=project, user_pk=int(made["rater"]), id=ref
+    ),
+}
+
+# The values by which to see whether users have changed what was written.
+_COMPARED: dict[str, tuple[str, ...]] = {
+    # Label Studio itself changes is_labeled as answers come.
+    "relabel": ("overlap",),
+    "cancel": ("was_cancelled",),
+    "project": ("model_version", "sampling"),
+    "tab": ("title", "filters"),
+    "predict": ("model_version", "score"),
+    "pause": ("rater",),
+}
+
+
+def _tab(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"title": values["title"], "filters": values["filters"]}
 
 
 class ProjectWriter:
-    """The calls, a pair for each kind of action: there and back."""
+    """Writes actions, and undoes them."""
 
     def __init__(self, client: Client, project: int, current: CurrentValues) -> None:
         self.client, self.project, self._current = client, project, current
@@ -188,7 +237,7 @@ class ProjectWriter:
                 return None
             is_so = "is already paused" if action.kind == "pause" else "already exists"
             return f"changed since the plan: {action.target} {is_so}"
-        now = self._current.now(action, 0 if action.kind == "project" else _known(action.ref))
+        now = self._current.now(action, action.ref or 0)
         if now is None:
             return f"changed since the plan: {action.target} no longer exists"
         other = [key for key, was in action.before.items() if key in now and now[key] != was]
@@ -199,22 +248,26 @@ class ProjectWriter:
 
     def perform(self, action: Action) -> int | None:
         """Write what is planned; the id of what it made or changed."""
-        after, ref = action.after, action.ref
-        if action.kind == "relabel":
-            self._task(_known(ref), after)
-        elif action.kind == "cancel":
-            self._annotation(_known(ref), after)
-        elif action.kind == "project":
-            self._project(after)
-        elif action.kind == "tab":
-            return self._tab(ref, after)
-        elif action.kind == "predict":
-            return self._predict(ref, after)
-        elif action.kind == "pause":
-            return self._pause(after["rater"])
-        else:
-            raise AssertionError(action.kind)
-        return ref
+        if action.ref is not None or action.kind not in _CREATE:
+            self._update(action, action.after)
+            return action.ref
+        create = _CREATE[action.kind]
+        made = self.client.call(
+            f"creating {action.target}",
+            lambda sdk: create(sdk, self.project, action.after),
+            creates=True,
+        )
+        return int(plain(made)["id"])
+
+    def _update(self, action: Action, values: Mapping[str, Any]) -> None:
+        update = _UPDATE[action.kind]
+        self.client.call(
+            f"changing {action.target}",
+            lambda sdk: update(sdk, self.project, values, action.ref),
+            missing=f"there is no {action.target}",
+        )
+        if action.kind == "cancel":
+            self._current.forget_tasks()
 
     def settle(self, entry: JournalEntry) -> tuple[WriteState, int | None]:
         """Whether a write of which the end is unknown was done."""
@@ -225,7 +278,9 @@ class ProjectWriter:
         if ref is None:
             return "void", None
         now = self._current.now(action, ref)
-        done = now is not None and all(now[key] == action.after[key] for key in _compared(action))
+        done = now is not None and all(
+            now[key] == action.after[key] for key in _COMPARED[action.kind]
+        )
         return ("done" if done else "void"), action.ref if action.kind == "project" else ref
 
     def revert(self, entry: JournalEntry) -> str | None:
@@ -237,162 +292,31 @@ class ProjectWriter:
         now = self._current.now(action, ref)
         if now is None:
             return None if action.before is None else f"{action.target} no longer exists"
-        keys = _compared(action)
+        keys = _COMPARED[action.kind]
         if action.before is not None and all(now[key] == action.before[key] for key in keys):
             return None
         if any(now[key] != action.after[key] for key in keys):
             return f"{action.target} was changed by a user since; it is left as it is"
-        if action.kind == "relabel" and action.before is not None:
-            return self._close_again(ref, action.before, int(now["n_answers"]))
-        self._back(action, ref)
-        return None
+        return self._restore(action, ref, now)
 
-    def _close_again(self, ref: int, before: Mapping[str, Any], n_answers: int) -> str | None:
-        """Take a task out of the queue again, unless answers that it had are gone."""
+    def _restore(self, action: Action, ref: int, now: Values) -> str | None:
+        if action.before is None:
+            delete = _DELETE[action.kind]
+            self.client.delete(
+                f"removing {action.target}",
+                lambda sdk: delete(sdk, self.project, action.after, ref),
+            )
+            return None
+        before, n_answers = action.before, now.get("n_answers", 0)
         if before.get("is_labeled") and n_answers < int(before.get("overlap") or 1):
-            self._task(ref, {**before, "is_labeled": False})
+            # Answers that it had are gone.
+            self._update(action, {**before, "is_labeled": False})
             return f"task {ref} has only {counted(n_answers, 'answer')} now; it stays in the queue"
-        self._task(ref, before)
+        self._update(action, before)
         return None
-
-    def _back(self, action: Action, ref: int) -> None:
-        before = action.before
-        if action.kind == "cancel" and before is not None:
-            self._annotation(ref, before)
-        elif action.kind == "project" and before is not None:
-            self._project(before)
-        elif action.kind == "tab":
-            if before is None:
-                self._delete_tab(ref)
-            else:
-                self._tab(ref, before)
-        elif action.kind == "predict":
-            if before is None:
-                self._delete_prediction(ref)
-            else:
-                self._predict(ref, before)
-        elif action.kind == "pause":
-            self._resume(action.after["rater"], ref)
-
-    # -- writes
-
-    def _task(self, task: int, values: Mapping[str, Any]) -> None:
-        self.client.call(
-            f"changing task {task}",
-            lambda sdk: sdk.tasks.update(
-                id=str(task), overlap=values["overlap"], is_labeled=values["is_labeled"]
-            ),
-            missing=f"there is no task {task}",
-        )
-
-    def _annotation(self, annotation: int, values: Mapping[str, Any]) -> None:
-        self.client.call(
-            f"changing annotation {annotation}",
-            lambda sdk: sdk.annotations.update(
-                id=annotation, was_cancelled=values["was_cancelled"]
-            ),
-            missing=f"there is no annotation {annotation}",
-        )
-        self._current.forget_tasks()
-
-    def _project(self, values: Mapping[str, Any]) -> None:
-        self.client.call(
-            "changing the project",
-            lambda sdk: sdk.projects.update(
-                id=self.project,
-                model_version=values["model_version"],
-                sampling=values["sampling"],
-            ),
-        )
-
-    def _tab(self, ref: int | None, values: Mapping[str, Any]) -> int:
-        data: Any = {"title": values["title"], "filters": values["filters"]}
-        if ref is None:
-            made = self.client.call(
-                "making a tab",
-                lambda sdk: sdk.views.create(project=self.project, data=data),
-                creates=True,
-            )
-            return int(plain(made)["id"])
-        self.client.call(
-            "changing a tab",
-            lambda sdk: sdk.views.update(id=str(ref), project=self.project, data=data),
-        )
-        return ref
-
-    def _delete_tab(self, ref: int) -> None:
-        self.client.delete("removing our tab", lambda sdk: sdk.views.delete(id=str(ref)))
-
-    def _predict(self, ref: int | None, values: Mapping[str, Any]) -> int:
-        if ref is None:
-            made = self.client.call(
-                "adding a prediction",
-                # Without a result: raters are not to be led.
-                lambda sdk: sdk.predictions.create(
-                    task=values["task"],
-                    result=[],
-                    score=values["score"],
-                    model_version=values["model_version"],
-                ),
-                creates=True,
-            )
-            return int(plain(made)["id"])
-        self.client.call(
-            "changing a prediction",
-            lambda sdk: sdk.predictions.update(
-                id=ref, score=values["score"], model_version=values["model_version"]
-            ),
-        )
-        return ref
-
-    def _delete_prediction(self, ref: int) -> None:
-        self.client.delete("removing our prediction", lambda sdk: sdk.predictions.delete(id=ref))
-
-    def _pause(self, rater: str) -> int:
-        made = self.client.call(
-            f"pausing rater {rater}",
-            lambda sdk: sdk.projects.pauses.create(
-                project_pk=self.project,
-                user_pk=int(rater),
-                reason="MANUAL",
-                verbose_reason=_PAUSED,
-            ),
-            creates=True,
-        )
-        return int(plain(made)["id"])
-
-    def _resume(self, rater: str, ref: int) -> None:
-        self.client.delete(
-            f"letting rater {rater} go on",
-            lambda sdk: sdk.projects.pauses.delete(
-                project_pk=self.project, user_pk=int(rater), id=ref
-            ),
-        )
-
-
-def _compared(action: Action) -> tuple[str, ...]:
-    """The values by which to tell whether others have changed what was written."""
-    return {
-        # Label Studio itself changes is_labeled as answers come.
-        "relabel": ("overlap",),
-        "cancel": ("was_cancelled",),
-        "project": ("model_version", "sampling"),
-        "tab": ("title", "filters"),
-        "predict": ("model_version", "score"),
-        "pause": ("rater",),
-    }[action.kind]
 
 
 def _said(key: str, now: Any, was: Any) -> str:
     """A value that is another by now."""
-    if key == "last_answer":
-        return "other answers"
-    if key == "filters":
-        return "other filters"
-    return f"{key} {now!r} (was {was!r})"
-
-
-def _known(ref: int | None) -> int:
-    if ref is None:
-        raise AssertionError("an action on something that exists has its id")
-    return ref
+    other = {"last_answer": "other answers", "filters": "other filters"}
+    return other.get(key) or f"{key} {now!r} (was {was!r})"
