@@ -123,9 +123,10 @@ def take(
     for task, known in before.items():
         now = comparisons(task)
         settled = reader.settle(known, list(now.values()), tasks[task])
-        ids = list(now)
-        retagged = {ids[place]: tags for place, tags in settled.tags.items()}
-        tally.n_changed += transaction.retag(retagged)
+        if settled.tags:
+            ids = list(now)
+            tags = {ids[place]: own for place, own in settled.tags.items()}
+            tally.n_changed += transaction.retag(tags)
         if settled.replaced:
             tally.n_retracted += add(settled.replaced).n_retracted
     gone += [one.key for one in records if isinstance(one, Skipped) and one.key is not None]

@@ -139,7 +139,7 @@ def test_what_people_changed_since_is_left_to_them(small: Small, label_studio: S
     label_studio.patch(f"/api/tasks/{theirs}/", {"overlap": 7})
     left = [one for one in small.undo() if one.left]
     assert [one.action.target for one in left] == [f"task {theirs}"]
-    assert "changed by somebody" in str(left[0].left)
+    assert "changed by a user" in str(left[0].left)
     now = small.now()
     assert now.pop(theirs)[0] == 7
     assert set(now.values()) == {(2, True)}
@@ -348,5 +348,5 @@ def test_undo_names_the_write_that_was_left_and_not_the_one_put_back(
         (10, True),
         (3, False),
     ]
-    assert "changed by somebody" in writes[1]["left"]
+    assert "changed by a user" in writes[1]["left"]
     assert small.now()[theirs][0] == 9

@@ -94,8 +94,8 @@ def test_predictions_and_tabs_of_ours_that_people_edit_are_not_overwritten(
     data = {**tab["data"], "title": "Mine"}
     label_studio.patch(f"/api/dm/views/{tab['id']}/", {"project": small.id, "data": data})
     left = carried_out(small, plan)
-    assert "score 0.77 and had" in str(left[f"prediction for task {prediction['task']}"])
-    assert "title 'Mine' and had 'Second look'" in str(left["tab Second look"])
+    assert "score 0.77 (was" in str(left[f"prediction for task {prediction['task']}"])
+    assert "title 'Mine' (was 'Second look')" in str(left["tab Second look"])
     assert label_studio.get(f"/api/predictions/{prediction['id']}/")["score"] == 0.77
 
 
