@@ -127,7 +127,7 @@ class Answers:
     slate: NDArray[np.int64] | None = None
 
 
-def answers_of(
+def _answers_of(
     columns: Columns,
     row: NDArray[np.int64] | None,
     half: NDArray[np.int8] | None,
@@ -196,7 +196,7 @@ def left_rate(
     return rate
 
 
-def sides_known(rater: NDArray[np.int32], went_left: NDArray[np.bool_], n_raters: int) -> bool:
+def _sides_known(rater: NDArray[np.int32], went_left: NDArray[np.bool_], n_raters: int) -> bool:
     """Whether these decided answers tell sides, and not only that the winner is named first."""
     if not rater.size:
         return False
@@ -238,7 +238,7 @@ def wins_of(
     decided = outcome < TIE
     sided = decided & (columns["slate"] == 0)
     went_left = outcome[sided] != RIGHT
-    known = sides_known(rater[sided], went_left, len(raters))
+    known = _sides_known(rater[sided], went_left, len(raters))
     timed = ~np.isnan(columns["time_s"])
     answers: dict[str, Any] = {
         "n_comparisons": int(outcome.size),
@@ -267,7 +267,7 @@ def wins_of(
         rater, left, right, first = rater[row], left[row], right[row], first[row] & ~again
         half = np.where(decided[row], 0, 1 + again).astype(np.int8)
     if raters:
-        answers["answers"] = answers_of(columns, row, half, sides=known)
+        answers["answers"] = _answers_of(columns, row, half, sides=known)
     return answers | {
         "rater": rater,
         "winner": np.where(first, left, right),
