@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.design import Contenders, Design
+from bbq_plugin.analysis.design import Contenders, Design, Floats, Ints
 from bbq_plugin.analysis.raters import judging_fit, rater_report
 from bbq_plugin.analysis.rows import Row, Rows
 from bbq_plugin.errors import UsageError, did_you_mean
@@ -35,10 +35,6 @@ __all__ = [
     "next_pairs",
     "prediction_scores",
 ]
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.intp]
 
 Goal = Literal["ranking", "best", "top-k"]
 

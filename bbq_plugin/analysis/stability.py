@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bbq_plugin.analysis.rows import Row, Rows
+from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model import Fit
 
@@ -25,8 +25,6 @@ __all__ = [
     "kendall_tau",
     "stability",
 ]
-
-Floats = NDArray[np.float64]
 
 # Resamples are drawn in pieces of this many, each from a seed of its own: the size is part of what
 # a seed means, and a piece is what a progress bar can show.

@@ -1,4 +1,4 @@
-"""What the answers of all others say about each rater's own."""
+"""What the others say about each rater's answers, and whether the raters agree at all."""
 
 from __future__ import annotations
 
@@ -18,298 +18,28 @@ from bbq_plugin.model.rater_types import Kinds, Slates, kinds_of
 
 __all__ = [
     "LEVEL",
-    "DecidedAnswers",
     "Evidence",
     "Given",
-    "Sign",
     "SlateSums",
     "consensus_of",
     "count_by",
     "evidence_of",
     "given_by",
-    "p_value",
     "panel_p",
     "panel_warning",
     "phi",
-    "share",
     "slate_of_row",
     "triple_of_row",
 ]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sign:
-    """By rater: what was seen, what was to be expected, of how many answers, and the p-value."""
-
-    seen: Floats
-    expected: Floats
-    n: Floats
-    p: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecidedAnswers:
-    """Decided answers in the order of raters and, within a rater, of time."""
-
-    rater: NDArray[np.int64]
-    winner: NDArray[np.int64]
-    loser: NDArray[np.int64]
-    weight: Floats
-    s: Floats  # y - 1/2 of the winner against the loser, by the others
-    row: NDArray[np.int64]
-    n_raters: int
-    slate: NDArray[np.int64] | None = None  # -1: shown as a pair
-
-    def where(self, mask: NDArray[np.bool_]) -> DecidedAnswers:
-        """Some of them."""
-        return DecidedAnswers(
-            self.rater[mask], self.winner[mask], self.loser[mask], self.weight[mask], self.s[mask],
-            self.row[mask], self.n_raters, None if self.slate is None else self.slate[mask],
-        )  # fmt: skip
-
-    def count(self, weights: NDArray[np.float64] | None = None) -> Floats:
-        """How many by rater, or the sum of these weights."""
-        return count_by(self.rater, self.n_raters, weights)
-
-
-def count_by(
-    rater: NDArray[Any], n_raters: int, weights: NDArray[np.float64] | None = None
-) -> Floats:
-    """How many by rater, or the sum of these weights."""
-    return np.asarray(np.bincount(rater, weights, n_raters), dtype=np.float64)
-
-
-def share(part: Floats, n: Floats) -> Floats:
-    """part / n, NaN without any."""
-    return np.asarray(np.divide(part, n, out=np.full(n.size, np.nan), where=n > 0))
-
-
-def p_value(total: Floats, variance: Floats, *, sides: int) -> Floats:
-    """Of a sum that is near normal: two sides, or -1 for the lower tail alone; NaN without any."""
-    z = np.divide(total, np.sqrt(variance), out=np.full(total.size, np.nan), where=variance > 0)
-    return np.asarray(phi(z) if sides < 0 else 2.0 * phi(-np.abs(z)))
-
-
 Ints = NDArray[np.int64]
 
-NEVER = 1e-9  # an answer against a certain consensus is this likely at least
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """The pairs of rankings and choices: slate, place among the triples, and weight of each."""
-
-    slate: Ints
-    triple: Ints
-    weight: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SlateSums:
-    """By slate: who gave it, and two sums over its pairs."""
-
-    rater: Ints
-    first: Floats
-    second: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Given:
-    """What each rater gave. ``pairs`` are the data's triples, weighted by answers shown as pairs.
-
-    ``weight`` is that of all answers by triple, ``n_answers`` counts by rater what was asked: a
-    ranking once, a row of whatever weight once, and ``n_slates`` how many of these are rankings
-    or choices. ``tied`` are raters who never decided.
-    """
-
-    pairs: Triples
-    weight: Floats
-    n_answers: Floats
-    n_slates: Floats
-    tied: NDArray[np.bool_]
-    ranked: Ranked | None = None
-
-    def slates(self, s: Floats) -> Slates | None:
-        """The likelihood of each slate, ``s`` being y - 1/2 of each triple by the others."""
-        told = self.slate_sums(*(np.log(np.maximum(1.0 + x, NEVER)) for x in (2.0 * s, -2.0 * s)))
-        if told is None:
-            return None
-        order = np.argsort(told.rater, kind="stable")
-        ends = np.cumsum(np.bincount(told.rater, None, self.pairs.n_raters))
-        start = np.concatenate(([0], ends)).astype(np.int64)
-        return Slates(start, told.first[order], told.second[order])
-
-    def slate_sums(self, first: Floats, second: Floats) -> SlateSums | None:
-        """Two quantities of the triples summed over each slate, with the weights of its pairs."""
-        if self.ranked is None:
-            return None
-        slate, at, weight = self.ranked.slate, self.ranked.triple, self.ranked.weight
-        n = int(slate.max()) + 1
-        sums = (_sum(slate, weight * x[at], n) for x in (first, second))
-        rater = np.zeros(n, dtype=np.int64)
-        rater[slate] = np.searchsorted(self.pairs.start, at, side="right") - 1
-        return SlateSums(rater, *sums)
-
-
-def given_by(data: Comparisons) -> Given:
-    """Count the answers; data without single answers are taken by their weights."""
-    t, answers = data.triples, data.answers
-    rater = t.rater()
-    if answers is None:
-        n = _sum(rater, t.weight, t.n_raters)
-        none: NDArray[np.bool_] = np.zeros(t.n_raters, dtype=np.bool_)
-        return Given(t, t.weight, n, np.zeros(t.n_raters), none)
-    tied = np.zeros(t.n_raters, dtype=np.bool_)
-    most: Floats = np.ones(data.weight.size)
-    if answers.half is not None:
-        tied = np.bincount(data.rater[answers.half == 0], None, t.n_raters) == 0
-        most[answers.half > 0] = 0.5
-    if answers.slate is None and not (data.weight > most).any():
-        n = _sum(rater, t.weight, t.n_raters)
-        return Given(t, t.weight, n, np.zeros(t.n_raters), tied)
-    weight = np.minimum(data.weight, most)
-    at = triple_of_row(data)
-    single = np.ones(weight.size, dtype=np.bool_) if answers.slate is None else answers.slate == 0
-    by_pair = _sum(at[single], weight[single], t.size)
-    pairs = replace(t, weight=by_pair)
-    n = _sum(rater, by_pair, t.n_raters)
-    if answers.slate is None or single.all():
-        return Given(pairs, by_pair, n, np.zeros(t.n_raters), tied)
-    rows = np.flatnonzero(~single)
-    slate = slate_of_row(data, answers.slate, rows)
-    row_weight = np.minimum(weight[rows], _most_informative(data, rows, slate))
-    first = np.unique(slate, return_index=True)[1]
-    n_slates = _sum(data.rater[rows[first]], None, t.n_raters)
-    by_slate = _sum(at[rows], row_weight, t.size)
-    ranked = Ranked(slate, at[rows], row_weight)
-    return Given(pairs, by_pair + by_slate, n + n_slates, n_slates, tied, ranked)
-
-
-def triple_of_row(data: Comparisons, rows: NDArray[np.int64] | None = None) -> Ints:
-    """The place of each win among the triples of the data."""
-    t, k = data.triples, data.n_items
-    codes = (t.rater() * k + t.winner) * k + t.loser
-    rater, winner, loser = (
-        (column if rows is None else column[rows]).astype(np.int64)
-        for column in (data.rater, data.winner, data.loser)
-    )
-    return np.searchsorted(codes, (rater * k + winner) * k + loser)
-
-
-def slate_of_row(data: Comparisons, named: Ints, rows: Ints) -> Ints:
-    """The slates of these rows, numbered as they come; ``named`` is the column of `Answers`."""
-    number, rater = named[rows], data.rater[rows].astype(np.int64)
-    order = np.lexsort((rater, number))
-    differs = (np.diff(number[order]) != 0) | (np.diff(rater[order]) != 0)
-    new = np.concatenate(([True], differs))
-    group = np.empty(rows.size, dtype=np.int64)
-    group[order] = np.cumsum(new) - 1
-    # Names are hashed; what is summed later must not depend on their order.
-    first = np.unique(group, return_index=True)[1]
-    place = np.empty(first.size, dtype=np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(first.size)
-    return place[group]
-
-
-def _most_informative(data: Comparisons, rows: Ints, slate: Ints) -> Floats:
-    """The weight of a pair in a full ranking of as many items: none can tell more."""
-    n, k = int(slate.max()) + 1, data.n_items
-    seen = np.unique(
-        np.concatenate([slate * k + column[rows] for column in (data.winner, data.loser)])
-    )
-    items = np.bincount(seen // k, None, n)
-    by_size = {m: information_weight([1] * m) for m in np.unique(items).tolist()}
-    most = np.array([by_size.get(m, 1.0) for m in range(int(items.max()) + 1)])
-    return np.asarray(most[items][slate])
-
-
-def _sum(group: NDArray[np.integer], weight: Floats | None, n: int) -> Floats:
-    return np.asarray(np.bincount(group, weight, n), dtype=np.float64)
-
-
-LEVEL = 0.05
-
-TURNS = 399
-
-FEW_RATERS = 10  # below, 2^(raters - 1) ways to reverse them are too few
-
-
-def panel_warning(p: float) -> str:
-    """What to say of a panel; nothing if it agrees."""
-    if np.isnan(p):
-        return "no two raters answered about the same items. No rater can be judged: all are kept"
-    if p <= LEVEL:
-        return ""
-    return (
-        f"the raters do not agree with each other more than coins would (p = {p:.2g}). "
-        "No rater can be judged: they guess, or there are too few answers for items so close"
-    )
-
-
-def panel_p(data: Comparisons) -> float:
-    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met."""
-    t = data.triples
-    rater, k = t.rater(), data.n_items
-    d = np.bincount(t.winner, t.weight, k) + np.bincount(t.loser, t.weight, k)
-    who, item, x = _scores(rater, t.winner, t.loser, t.weight, k)
-    shared = np.bincount(item, minlength=k) > 1
-    if not shared.any():
-        return float("nan")
-    by = 1.0 / np.maximum(d, 1e-300)
-    own = float(np.sum(x**2 * by[item]))
-    together = float(np.sum(np.bincount(item, x, k) ** 2 * by))
-    rng = np.random.default_rng(0)
-    if data.n_raters < FEW_RATERS:
-        return _by_answers(data, by, together - own, rng)
-    if own <= LEVEL * together:
-        # Markov's inequality: turned at random, |sum|^2 is `own` on average.
-        return own / together
-    signs = rng.choice([-1.0, 1.0], (TURNS, data.n_raters))
-    turned = [np.sum(np.bincount(item, x * sign[who], k) ** 2 * by) for sign in signs]
-    return _share(np.array(turned), together)
-
-
-def _scores(
-    rater: NDArray[np.int64],
-    winner: NDArray[np.int32],
-    loser: NDArray[np.int32],
-    margin: Floats,
-    k: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Rater, item, and its wins less losses by this rater, where the two met."""
-    base = rater.astype(np.int64) * k
-    cell, at = np.unique(np.concatenate((base + winner, base + loser)), return_inverse=True)
-    x = np.bincount(at, np.concatenate((margin, -margin)), cell.size)
-    return cell // k, cell % k, np.asarray(x, np.float64)
-
-
-def _by_answers(data: Comparisons, by: Floats, seen: float, rng: np.random.Generator) -> float:
-    """Every answer a coin: for each rater and pair of items, N(0, sum of squared weights)."""
-    k, half = data.n_items, None if data.answers is None else data.answers.half
-    row = np.arange(data.weight.size) if half is None else np.flatnonzero(half == 0)
-    if not row.size:
-        return 1.0
-    winner, loser = data.winner[row].astype(np.int64), data.loser[row].astype(np.int64)
-    low, high = np.minimum(winner, loser), np.maximum(winner, loser)
-    cell, at = np.unique((data.rater[row] * k + low) * k + high, return_inverse=True)
-    spread = np.sqrt(np.bincount(at, data.weight[row] ** 2, cell.size))
-    place, high = cell // k, cell % k
-    rater, low = place // k, place % k
-    drawn = []
-    for z in rng.standard_normal((TURNS, cell.size)):
-        _, item, x = _scores(rater, low, high, z * spread, k)
-        total = np.bincount(item, x, k)
-        drawn.append(np.sum(total**2 * by) - np.sum(x**2 * by[item]))
-    return _share(np.array(drawn), seen)
-
-
-def _share(drawn: Floats, seen: float) -> float:
-    """The p-value of a Monte Carlo test; rounding must not part what is equal."""
-    near = 1e-9 * max(abs(seen), 1.0)
-    return float((1 + np.sum(drawn >= seen - near)) / (1 + drawn.size))
-
-
 EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees half
+NEVER = 1e-9  # an answer against a certain consensus is this likely at least
+# Of a panel that does not agree: the level of the test, and how many random signs are drawn.
+LEVEL = 0.05
+TURNS = 399
+FEW_RATERS = 10  # below, 2^(raters - 1) ways to reverse them are too few
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,3 +117,217 @@ def phi(z: NDArray[np.float64]) -> Floats:
     from scipy.special import ndtr  # noqa: PLC0415 (loads slowly)
 
     return np.asarray(ndtr(z))
+
+
+# -- what each rater gave
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """The pairs of rankings and choices: slate, place among the triples, and weight of each."""
+
+    slate: Ints
+    triple: Ints
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlateSums:
+    """By slate: who gave it, and two sums over its pairs."""
+
+    rater: Ints
+    first: Floats
+    second: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """What each rater gave. ``pairs`` are the data's triples, weighted by answers shown as pairs.
+
+    ``weight`` is that of all answers by triple, ``n_answers`` counts by rater what was asked: a
+    ranking once, a row of whatever weight once, and ``n_slates`` how many of these are rankings
+    or choices. ``tied`` are raters who never decided.
+    """
+
+    pairs: Triples
+    weight: Floats
+    n_answers: Floats
+    n_slates: Floats
+    tied: NDArray[np.bool_]
+    ranked: Ranked | None = None
+
+    def slates(self, s: Floats) -> Slates | None:
+        """The likelihood of each slate, ``s`` being y - 1/2 of each triple by the others."""
+        told = self.slate_sums(*(np.log(np.maximum(1.0 + x, NEVER)) for x in (2.0 * s, -2.0 * s)))
+        if told is None:
+            return None
+        order = np.argsort(told.rater, kind="stable")
+        ends = np.cumsum(np.bincount(told.rater, None, self.pairs.n_raters))
+        start = np.concatenate(([0], ends)).astype(np.int64)
+        return Slates(start, told.first[order], told.second[order])
+
+    def slate_sums(self, first: Floats, second: Floats) -> SlateSums | None:
+        """Two quantities of the triples summed over each slate, with the weights of its pairs."""
+        if self.ranked is None:
+            return None
+        slate, at, weight = self.ranked.slate, self.ranked.triple, self.ranked.weight
+        n = int(slate.max()) + 1
+        sums = (count_by(slate, n, weight * x[at]) for x in (first, second))
+        rater = np.zeros(n, dtype=np.int64)
+        rater[slate] = np.searchsorted(self.pairs.start, at, side="right") - 1
+        return SlateSums(rater, *sums)
+
+
+def given_by(data: Comparisons) -> Given:
+    """Count the answers; data without single answers are taken by their weights."""
+    t, answers = data.triples, data.answers
+    rater = t.rater()
+    if answers is None:
+        n = count_by(rater, t.n_raters, t.weight)
+        none: NDArray[np.bool_] = np.zeros(t.n_raters, dtype=np.bool_)
+        return Given(t, t.weight, n, np.zeros(t.n_raters), none)
+    tied = np.zeros(t.n_raters, dtype=np.bool_)
+    most: Floats = np.ones(data.weight.size)
+    if answers.half is not None:
+        tied = np.bincount(data.rater[answers.half == 0], None, t.n_raters) == 0
+        most[answers.half > 0] = 0.5
+    if answers.slate is None and not (data.weight > most).any():
+        n = count_by(rater, t.n_raters, t.weight)
+        return Given(t, t.weight, n, np.zeros(t.n_raters), tied)
+    weight = np.minimum(data.weight, most)
+    at = triple_of_row(data)
+    single = np.ones(weight.size, dtype=np.bool_) if answers.slate is None else answers.slate == 0
+    by_pair = count_by(at[single], t.size, weight[single])
+    pairs = replace(t, weight=by_pair)
+    n = count_by(rater, t.n_raters, by_pair)
+    if answers.slate is None or single.all():
+        return Given(pairs, by_pair, n, np.zeros(t.n_raters), tied)
+    rows = np.flatnonzero(~single)
+    slate = slate_of_row(data, answers.slate, rows)
+    row_weight = np.minimum(weight[rows], _most_informative(data, rows, slate))
+    first = np.unique(slate, return_index=True)[1]
+    n_slates = count_by(data.rater[rows[first]], t.n_raters)
+    by_slate = count_by(at[rows], t.size, row_weight)
+    ranked = Ranked(slate, at[rows], row_weight)
+    return Given(pairs, by_pair + by_slate, n + n_slates, n_slates, tied, ranked)
+
+
+def triple_of_row(data: Comparisons, rows: NDArray[np.int64] | None = None) -> Ints:
+    """The place of each win among the triples of the data."""
+    t, k = data.triples, data.n_items
+    codes = (t.rater() * k + t.winner) * k + t.loser
+    rater, winner, loser = (
+        (column if rows is None else column[rows]).astype(np.int64)
+        for column in (data.rater, data.winner, data.loser)
+    )
+    return np.searchsorted(codes, (rater * k + winner) * k + loser)
+
+
+def slate_of_row(data: Comparisons, named: Ints, rows: Ints) -> Ints:
+    """The slates of these rows, numbered as they come; ``named`` is the column of `Answers`."""
+    number, rater = named[rows], data.rater[rows].astype(np.int64)
+    order = np.lexsort((rater, number))
+    differs = (np.diff(number[order]) != 0) | (np.diff(rater[order]) != 0)
+    new = np.concatenate(([True], differs))
+    group = np.empty(rows.size, dtype=np.int64)
+    group[order] = np.cumsum(new) - 1
+    # Names are hashed; what is summed later must not depend on their order.
+    first = np.unique(group, return_index=True)[1]
+    place = np.empty(first.size, dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(first.size)
+    return place[group]
+
+
+def _most_informative(data: Comparisons, rows: Ints, slate: Ints) -> Floats:
+    """The weight of a pair in a full ranking of as many items: none can tell more."""
+    n, k = int(slate.max()) + 1, data.n_items
+    seen = np.unique(
+        np.concatenate([slate * k + column[rows] for column in (data.winner, data.loser)])
+    )
+    items = np.bincount(seen // k, None, n)
+    by_size = {m: information_weight([1] * m) for m in np.unique(items).tolist()}
+    most = np.array([by_size.get(m, 1.0) for m in range(int(items.max()) + 1)])
+    return np.asarray(most[items][slate])
+
+
+def count_by(group: NDArray[Any], n: int, weights: NDArray[np.float64] | None = None) -> Floats:
+    """How many of each of ``n`` groups, such as raters, or the sum of these weights."""
+    return np.asarray(np.bincount(group, weights, n), dtype=np.float64)
+
+
+# -- the panel as a whole
+
+
+def panel_warning(p: float) -> str:
+    """What to say of a panel; nothing if it agrees."""
+    if np.isnan(p):
+        return "no two raters answered about the same items. No rater can be judged: all are kept"
+    if p <= LEVEL:
+        return ""
+    return (
+        f"the raters do not agree with each other more than coins would (p = {p:.2g}). "
+        "No rater can be judged: they guess, or there are too few answers for items so close"
+    )
+
+
+def panel_p(data: Comparisons) -> float:
+    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met."""
+    t = data.triples
+    rater, k = t.rater(), data.n_items
+    d = np.bincount(t.winner, t.weight, k) + np.bincount(t.loser, t.weight, k)
+    who, item, x = _scores(rater, t.winner, t.loser, t.weight, k)
+    shared = np.bincount(item, minlength=k) > 1
+    if not shared.any():
+        return float("nan")
+    by = 1.0 / np.maximum(d, 1e-300)
+    own = float(np.sum(x**2 * by[item]))
+    together = float(np.sum(np.bincount(item, x, k) ** 2 * by))
+    rng = np.random.default_rng(0)
+    if data.n_raters < FEW_RATERS:
+        return _by_answers(data, by, together - own, rng)
+    if own <= LEVEL * together:
+        # Markov's inequality: turned at random, |sum|^2 is `own` on average.
+        return own / together
+    signs = rng.choice([-1.0, 1.0], (TURNS, data.n_raters))
+    turned = [np.sum(np.bincount(item, x * sign[who], k) ** 2 * by) for sign in signs]
+    return _share(np.array(turned), together)
+
+
+def _scores(
+    rater: NDArray[np.int64],
+    winner: NDArray[np.int32],
+    loser: NDArray[np.int32],
+    margin: Floats,
+    k: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Rater, item, and its wins less losses by this rater, where the two met."""
+    base = rater.astype(np.int64) * k
+    cell, at = np.unique(np.concatenate((base + winner, base + loser)), return_inverse=True)
+    x = np.bincount(at, np.concatenate((margin, -margin)), cell.size)
+    return cell // k, cell % k, np.asarray(x, np.float64)
+
+
+def _by_answers(data: Comparisons, by: Floats, seen: float, rng: np.random.Generator) -> float:
+    """Every answer a coin: for each rater and pair of items, N(0, sum of squared weights)."""
+    k, half = data.n_items, None if data.answers is None else data.answers.half
+    row = np.arange(data.weight.size) if half is None else np.flatnonzero(half == 0)
+    if not row.size:
+        return 1.0
+    winner, loser = data.winner[row].astype(np.int64), data.loser[row].astype(np.int64)
+    low, high = np.minimum(winner, loser), np.maximum(winner, loser)
+    cell, at = np.unique((data.rater[row] * k + low) * k + high, return_inverse=True)
+    spread = np.sqrt(np.bincount(at, data.weight[row] ** 2, cell.size))
+    place, high = cell // k, cell % k
+    rater, low = place // k, place % k
+    drawn = []
+    for z in rng.standard_normal((TURNS, cell.size)):
+        _, item, x = _scores(rater, low, high, z * spread, k)
+        total = np.bincount(item, x, k)
+        drawn.append(np.sum(total**2 * by) - np.sum(x**2 * by[item]))
+    return _share(np.array(drawn), seen)
+
+
+def _share(drawn: Floats, seen: float) -> float:
+    """The p-value of a Monte Carlo test; rounding must not part what is equal."""
+    near = 1e-9 * max(abs(seen), 1.0)
+    return float((1 + np.sum(drawn >= seen - near)) / (1 + drawn.size))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bbq_plugin.analysis.raters.evidence import Evidence, Sign, evidence_of, panel_p, panel_warning
+from bbq_plugin.analysis.raters.evidence import Evidence, evidence_of, panel_p, panel_warning
 from bbq_plugin.analysis.raters.reasons import effect_text, expected_of, reasons_of, way_back
 from bbq_plugin.analysis.raters.rules import (
     FALSE_RATE,
@@ -19,7 +19,7 @@ from bbq_plugin.analysis.raters.rules import (
     Verdict,
     flags_of,
 )
-from bbq_plugin.analysis.raters.signs import Signs, signs_of
+from bbq_plugin.analysis.raters.signs import Sign, Signs, signs_of
 from bbq_plugin.analysis.rows import Row, Rows
 from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.errors import UsageError

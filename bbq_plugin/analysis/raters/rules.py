@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.raters.evidence import Evidence, Sign
-from bbq_plugin.analysis.raters.signs import Signs
+from bbq_plugin.analysis.raters.evidence import Evidence
+from bbq_plugin.analysis.raters.signs import Sign, Signs
+from bbq_plugin.analysis.uncertainty import Floats
 
 __all__ = [
     "Flags",
@@ -21,8 +22,6 @@ __all__ = [
     "flags_of",
     "most_certain",
 ]
-
-Floats = NDArray[np.float64]
 
 Mask = NDArray[np.bool_]
 

@@ -8,12 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.analysis.raters.evidence import (
-    DecidedAnswers,
-    Sign,
     count_by,
-    p_value,
     phi,
-    share,
     slate_of_row,
     triple_of_row,
 )
@@ -23,91 +19,63 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.model.rater_types import RaterPopulation
 
 __all__ = [
+    "DecidedAnswers",
+    "Sign",
     "Signs",
     "sides_of",
     "signs_of",
 ]
 
 LEAN_STEPS = 30
-
-
-def sides_of(
-    rows: DecidedAnswers, side: NDArray[np.int8], own: Floats, least: int
-) -> tuple[Sign, Sign]:
-    """Left answers against what the items and the lean of the others explain; changes of side."""
-    place = side[rows.row]
-    rows, place = rows.where(place != 0), place[place != 0]
-    left = (place > 0).astype(np.float64)
-    p = 0.5 + own[rows.rater] * rows.s * place
-    n, went = rows.count(), rows.count(left)
-    shift = _lean_of_each(rows, p, went)
-    usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
-    expected, variance = rows.count(usual), rows.count(usual * (1 - usual))
-    lean = Sign(share(went, n), share(expected, n), n, p_value(went - expected, variance, sides=2))
-    return lean, _switches(rows, left, _shifted(rows, p, shift))
-
-
-def _lean_of_each(rows: DecidedAnswers, p: Floats, went: Floats) -> Floats:
-    """The shift of the log-odds with which as many lefts are expected as there were."""
-    n = rows.count()
-    goal = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5))
-    logit, shift = np.log(p) - np.log1p(-p), np.zeros(n.size)
-    for _ in range(LEAN_STEPS):
-        moved = 1.0 / (1.0 + np.exp(-(logit + shift[rows.rater])))
-        gap, slope = goal - rows.count(moved), rows.count(moved * (1 - moved))
-        shift += np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0)
-    return shift
-
-
-def _shifted(rows: DecidedAnswers, p: Floats, shift: Floats) -> Floats:
-    """The same chances, shifted on the log-odds."""
-    logit = np.log(p) - np.log1p(-p) + shift[rows.rater]
-    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
-
-
-def _lean_of_others(shift: Floats, judged: NDArray[np.bool_]) -> Floats:
-    """The lean that the others have in common, for a layout that favours one side.
-
-    Their median, which a few who always press one button do not move, less what chance brings.
-    """
-    known = np.sort(shift[judged])
-    n = known.size - 1  # others
-    if n < 3:
-        return np.zeros(shift.size)
-    # Without a value at or below the middle the median is one place higher, and so on.
-    place = np.searchsorted(known, shift)
-    low, high = (n - 1) // 2, n // 2
-    median = 0.5 * (known[low + (place <= low)] + known[high + (place <= high)])
-    median = np.where(judged, median, np.median(known))
-    error = 1.2533 * 1.4826 * float(np.median(np.abs(known - np.median(known)))) / np.sqrt(n)
-    small = np.maximum(median**2, 1e-300)
-    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small))
-
-
-def _switches(rows: DecidedAnswers, left: Floats, p: Floats) -> Sign:
-    """How often the side changes from one answer to the next: alternation, or runs."""
-    same = rows.rater[1:] == rows.rater[:-1]
-    rater = rows.rater[1:][same]
-    seen = (left[1:] != left[:-1])[same].astype(np.float64)
-    chance = p[1:] * (1 - p[:-1]) + (1 - p[1:]) * p[:-1]
-    n = count_by(rater, rows.n_raters)
-    total, expected = (count_by(rater, rows.n_raters, x) for x in (seen, chance[same]))
-    variance = count_by(rater, rows.n_raters, (chance * (1 - chance))[same])
-    # Two changes in a row share an answer.
-    both = p[2:] * (1 - p[1:-1]) * p[:-2] + (1 - p[2:]) * p[1:-1] * (1 - p[:-2])
-    linked = rows.rater[2:] == rows.rater[:-2]
-    shared = (both - chance[1:] * chance[:-1])[linked]
-    variance = variance + 2 * count_by(rows.rater[2:][linked], rows.n_raters, shared)
-    return Sign(
-        share(total, n), share(expected, n), n, p_value(total - expected, variance, sides=2)
-    )
-
-
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
-
 PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed
-
 GOLD_PRIOR = 2.0  # answers that the ranking's word on a known question is worth
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sign:
+    """By rater: what was seen, what was to be expected, of how many answers, and the p-value."""
+
+    seen: Floats
+    expected: Floats
+    n: Floats
+    p: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecidedAnswers:
+    """Decided answers in the order of raters and, within a rater, of time."""
+
+    rater: NDArray[np.int64]
+    winner: NDArray[np.int64]
+    loser: NDArray[np.int64]
+    weight: Floats
+    s: Floats  # y - 1/2 of the winner against the loser, by the others
+    row: NDArray[np.int64]
+    n_raters: int
+    slate: NDArray[np.int64] | None = None  # -1: shown as a pair
+
+    def where(self, mask: NDArray[np.bool_]) -> DecidedAnswers:
+        """Some of them."""
+        return DecidedAnswers(
+            self.rater[mask], self.winner[mask], self.loser[mask], self.weight[mask], self.s[mask],
+            self.row[mask], self.n_raters, None if self.slate is None else self.slate[mask],
+        )  # fmt: skip
+
+    def count(self, weights: NDArray[np.float64] | None = None) -> Floats:
+        """How many by rater, or the sum of these weights."""
+        return count_by(self.rater, self.n_raters, weights)
+
+
+def share(part: Floats, n: Floats) -> Floats:
+    """part / n, NaN without any."""
+    return np.asarray(np.divide(part, n, out=np.full(n.size, np.nan), where=n > 0))
+
+
+def p_value(total: Floats, variance: Floats, *, sides: int) -> Floats:
+    """Of a sum that is near normal: two sides, or -1 for the lower tail alone; NaN without any."""
+    z = np.divide(total, np.sqrt(variance), out=np.full(total.size, np.nan), where=variance > 0)
+    return np.asarray(phi(z) if sides < 0 else 2.0 * phi(-np.abs(z)))
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +152,84 @@ def _decided(data: Comparisons, answers: Answers, s: Floats) -> DecidedAnswers:
         slate = by_row[row]
     weight = np.minimum(data.weight[row], 1.0)
     return DecidedAnswers(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)
+
+
+# -- sides
+
+
+def sides_of(
+    rows: DecidedAnswers, side: NDArray[np.int8], own: Floats, least: int
+) -> tuple[Sign, Sign]:
+    """Left answers against what the items and the lean of the others explain; changes of side."""
+    place = side[rows.row]
+    rows, place = rows.where(place != 0), place[place != 0]
+    left = (place > 0).astype(np.float64)
+    p = 0.5 + own[rows.rater] * rows.s * place
+    n, went = rows.count(), rows.count(left)
+    shift = _lean_of_each(rows, p, went)
+    usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
+    expected, variance = rows.count(usual), rows.count(usual * (1 - usual))
+    lean = Sign(share(went, n), share(expected, n), n, p_value(went - expected, variance, sides=2))
+    return lean, _switches(rows, left, _shifted(rows, p, shift))
+
+
+def _lean_of_each(rows: DecidedAnswers, p: Floats, went: Floats) -> Floats:
+    """The shift of the log-odds with which as many lefts are expected as there were."""
+    n = rows.count()
+    goal = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5))
+    logit, shift = np.log(p) - np.log1p(-p), np.zeros(n.size)
+    for _ in range(LEAN_STEPS):
+        moved = 1.0 / (1.0 + np.exp(-(logit + shift[rows.rater])))
+        gap, slope = goal - rows.count(moved), rows.count(moved * (1 - moved))
+        shift += np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0)
+    return shift
+
+
+def _shifted(rows: DecidedAnswers, p: Floats, shift: Floats) -> Floats:
+    """The same chances, shifted on the log-odds."""
+    logit = np.log(p) - np.log1p(-p) + shift[rows.rater]
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+
+
+def _lean_of_others(shift: Floats, judged: NDArray[np.bool_]) -> Floats:
+    """The lean that the others have in common, for a layout that favours one side.
+
+    Their median, which a few who always press one button do not move, less what chance brings.
+    """
+    known = np.sort(shift[judged])
+    n = known.size - 1  # others
+    if n < 3:
+        return np.zeros(shift.size)
+    # Without a value at or below the middle the median is one place higher, and so on.
+    place = np.searchsorted(known, shift)
+    low, high = (n - 1) // 2, n // 2
+    median = 0.5 * (known[low + (place <= low)] + known[high + (place <= high)])
+    median = np.where(judged, median, np.median(known))
+    error = 1.2533 * 1.4826 * float(np.median(np.abs(known - np.median(known)))) / np.sqrt(n)
+    small = np.maximum(median**2, 1e-300)
+    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small))
+
+
+def _switches(rows: DecidedAnswers, left: Floats, p: Floats) -> Sign:
+    """How often the side changes from one answer to the next: alternation, or runs."""
+    same = rows.rater[1:] == rows.rater[:-1]
+    rater = rows.rater[1:][same]
+    seen = (left[1:] != left[:-1])[same].astype(np.float64)
+    chance = p[1:] * (1 - p[:-1]) + (1 - p[1:]) * p[:-1]
+    n = count_by(rater, rows.n_raters)
+    total, expected = (count_by(rater, rows.n_raters, x) for x in (seen, chance[same]))
+    variance = count_by(rater, rows.n_raters, (chance * (1 - chance))[same])
+    # Two changes in a row share an answer.
+    both = p[2:] * (1 - p[1:-1]) * p[:-2] + (1 - p[2:]) * p[1:-1] * (1 - p[:-2])
+    linked = rows.rater[2:] == rows.rater[:-2]
+    shared = (both - chance[1:] * chance[:-1])[linked]
+    variance = variance + 2 * count_by(rows.rater[2:][linked], rows.n_raters, shared)
+    return Sign(
+        share(total, n), share(expected, n), n, p_value(total - expected, variance, sides=2)
+    )
+
+
+# -- times, repeats, drift, known questions, rankings
 
 
 def _tempo(
