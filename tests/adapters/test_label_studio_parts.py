@@ -9,9 +9,6 @@ from typing import Any, cast
 import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter
 from bbq_adapters.label_studio import names as label_names
-from bbq_adapters.row_reader import array_objects
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
@@ -61,50 +58,7 @@ def task(
     }
 
 
-# -- the scanner
-
-
-@given(st.lists(st.dictionaries(st.text(max_size=4), st.text(max_size=9) | st.integers())))
-def test_the_scanner_finds_what_a_decoder_finds(tree: list[Any]) -> None:
-    for text in (json.dumps(tree), json.dumps(tree, indent=2, ensure_ascii=False)):
-        content = text.encode("utf-8", "surrogatepass")
-        got = [
-            json.loads(raw.decode("utf-8", "surrogatepass"))
-            for _, raw in array_objects(stream(content), "x", "task")
-        ]
-        assert got == tree
-
-
-@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1, 3_000_000])
-def test_a_task_longer_than_the_window_is_found(size: int) -> None:
-    text = 'x\\"{}' * (size // 5)
-    content = '[{"a": "' + text + '"},\n {"b": [{}, "}"]}]'
-    assert [(line, len(raw)) for line, raw in array_objects(stream(content), "x", "task")] == [
-        (1, len(text) + 9),
-        (2, 16),
-    ]
-
-
-def test_the_line_of_a_task_is_that_of_its_brace() -> None:
-    assert [line for line, _ in array_objects(stream('\n[\n{"a":\n1},\n\n{}\n]\n'), "x")] == [3, 6]
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ('[{"a": 1}', "ends before the end"),
-        ('[{"a": 1}, {"b": "', "ends inside task 2"),
-        ('[{"a": 1} {}]', "no comma after task 1"),
-        ('[{"a": 1},]', "task 2 of the array is not a JSON object"),
-        ("[1, 2]", "task 1 of the array is not a JSON object"),
-        ("[{}] x", "more text after the end"),
-        ('{"a": 1}', "not a JSON array"),
-    ],
-)
-def test_a_broken_array_is_refused_with_the_place(content: str, problem: str) -> None:
-    with pytest.raises(FormatError, match=problem) as caught:
-        list(array_objects(stream(content), "e.json", "task"))
-    assert str(caught.value).startswith("e.json:1: ")
+# -- nesting
 
 
 @pytest.mark.parametrize("depth", [400, 900, 1100, 100_000])
