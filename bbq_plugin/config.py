@@ -94,6 +94,12 @@ def _priors(text: str) -> str | list[float]:
 # Any number but infinity.
 _FINITE = sys.float_info.max
 
+
+def _help(text: str) -> Meta:
+    """What a key means; it is the last annotation of its type."""
+    return Meta(description=text)
+
+
 Text = Annotated[str, Meta(pattern=r"\S"), Form("text", "text that is not empty")]
 Switch = Annotated[bool, Form("true or false", "true or false", _switch)]
 FilePath = Annotated[Path, Form("path", "a path", _path, text_in_file=True)]
@@ -139,29 +145,24 @@ PriorsValue = Annotated[
 class ReadSettings(Struct, frozen=True, kw_only=True):
     """How files are read."""
 
-    adapter: (
-        Annotated[Text, Meta(description="How to read the files. Default: by their content.")]
-        | None
-    ) = None
-    options: Annotated[
-        Options, Meta(description="Options of the adapter; 'bbq formats' lists them.")
-    ] = {}
-    strict: Annotated[
-        Switch, Meta(description="Refuse a file at the first row that cannot be used.")
-    ] = False
+    adapter: Annotated[Text, _help("How to read the files. Default: by their content.")] | None = (
+        None
+    )
+    options: Annotated[Options, _help("Options of the adapter; 'bbq formats' lists them.")] = {}
+    strict: Annotated[Switch, _help("Refuse a file at the first row that cannot be used.")] = False
     max_skipped: Annotated[
-        Share, Meta(description="Refuse a file if a larger share of its rows cannot be used.")
+        Share, _help("Refuse a file if a larger share of its rows cannot be used.")
     ] = 0.01
     exports: Annotated[
         Literal["full", "increment"],
-        Meta(
-            description="What a newer export of a project holds. full: all answers; those that it "
+        _help(
+            "What a newer export of a project holds. full: all answers; those that it "
             "no longer has are retracted. increment: only new answers."
         ),
     ] = "full"
     keep_tags: Annotated[
         Switch,
-        Meta(description="Keep the tags of large Arena files, for --where. Reading is slower."),
+        _help("Keep the tags of large Arena files, for --where. Reading is slower."),
     ] = False
 
 
@@ -170,31 +171,31 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
     model: Annotated[
         Literal["bbq", "bbq-signed", "bayes-bt", "crowd-bt"],
-        Meta(description=f"{_JUDGED_HELP} bayes-bt: all raters equal. crowd-bt: Chen et al. 2013."),
+        _help(f"{_JUDGED_HELP} bayes-bt: all raters equal. crowd-bt: Chen et al. 2013."),
     ] = "bbq"
     priors: (
         Annotated[
             PriorsValue,
-            Meta(
-                description="auto: estimated from the data. paper: a=5, b=0.1, alpha=10, beta=2. "
+            _help(
+                "auto: estimated from the data. paper: a=5, b=0.1, alpha=10, beta=2. "
                 "Or four numbers a,b,alpha,beta. bbq-signed has priors of its own, or takes five "
-                "numbers a,b,informed,guessed,inverted; crowd-bt has its own.",
+                "numbers a,b,informed,guessed,inverted; crowd-bt has its own."
             ),
         ]
         | None
     ) = None
     intervals: Annotated[
         Literal["auto", "laplace", "posterior", "bootstrap", "paper"],
-        Meta(description="How uncertainty is computed."),
+        _help("How uncertainty is computed."),
     ] = "auto"
     level: Annotated[
-        Probability, Meta(description="Probability that an interval contains the true value.")
+        Probability, _help("Probability that an interval contains the true value.")
     ] = 0.95
     scale: Annotated[
         Literal["elo", "paper", "theta"],
-        Meta(description="Scale of the ratings; theta is always in the report."),
+        _help("Scale of the ratings; theta is always in the report."),
     ] = "elo"
-    seed: Annotated[Count, Meta(description="Seed of the random numbers.")] = 0
+    seed: Annotated[Count, _help("Seed of the random numbers.")] = 0
 
     def fit_priors(self, solver: str = "auto") -> Any:
         """What `fit` and `Engine` take as ``priors``; UsageError if the model has no such ones."""
@@ -233,30 +234,25 @@ class RaterSettings(Struct, frozen=True, kw_only=True):
 
     false_rate: Annotated[
         Probability,
-        Meta(description="Largest expected share of honest raters among the excluded."),
+        _help("Largest expected share of honest raters among the excluded."),
     ] = 0.05
-    least: Annotated[
-        Number, Meta(description="Answers that a rater must have given before exclusion.")
-    ] = 10
+    least: Annotated[Number, _help("Answers that a rater must have given before exclusion.")] = 10
 
 
 class OutputSettings(Struct, frozen=True, kw_only=True):
     """What is written after each refresh."""
 
-    write: Annotated[tuple[OutputName, ...], Meta(description="The files to write into `out`.")] = (
-        OUTPUTS
-    )
+    write: Annotated[tuple[OutputName, ...], _help("The files to write into `out`.")] = OUTPUTS
     pseudonymise: Annotated[
         Switch,
-        Meta(
-            description="Replace rater names in all outputs by pseudonyms, with the key of "
-            "BBQ_PSEUDONYM_KEY."
+        _help(
+            "Replace rater names in all outputs by pseudonyms, with the key of BBQ_PSEUDONYM_KEY."
         ),
     ] = False
     pseudonym_key_file: (
         Annotated[
             FilePath,
-            Meta(description="File with the key of the pseudonyms; implies pseudonymise."),
+            _help("File with the key of the pseudonyms; implies pseudonymise."),
         ]
         | None
     ) = None
@@ -267,22 +263,15 @@ class FeedbackSettings(Struct, frozen=True, kw_only=True):
 
     push: Annotated[
         Switch,
-        Meta(
-            description="Plan feedback for the labelling project after each refresh, as `bbq push` "
-            "does."
-        ),
+        _help("Plan feedback for the labelling project after each refresh, as `bbq push` does."),
     ] = False
-    project: Annotated[Number, Meta(description="The number of the labelling project.")] | None = (
-        None
-    )
-    push_every_s: Annotated[SomeSeconds, Meta(description="Plan at most this often.")] = 60.0
+    project: Annotated[Number, _help("The number of the labelling project.")] | None = None
+    push_every_s: Annotated[SomeSeconds, _help("Plan at most this often.")] = 60.0
     auto_apply: Annotated[
         tuple[Literal["relabel", "tab", "predict", "pause"], ...],
-        Meta(description="Kinds of feedback to apply without asking; others are only planned."),
+        _help("Kinds of feedback to apply without asking; others are only planned."),
     ] = ()
-    daily_budget: Annotated[
-        Count, Meta(description="Most writes to the labelling project in 24 hours.")
-    ] = 100
+    daily_budget: Annotated[Count, _help("Most writes to the labelling project in 24 hours.")] = 100
 
     def policy(self) -> Policy:
         """What may be written without asking."""
@@ -305,45 +294,38 @@ class FeedbackSettings(Struct, frozen=True, kw_only=True):
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that the daemon and the server can be told."""
 
-    folder: Annotated[FilePath, Meta(description="The folder to watch.")] | None = None
-    store: (
-        Annotated[FilePath, Meta(description="The store: a file, created if it is missing.")] | None
-    ) = None
+    folder: Annotated[FilePath, _help("The folder to watch.")] | None = None
+    store: Annotated[FilePath, _help("The store: a file, created if it is missing.")] | None = None
     out: (
-        Annotated[
-            FilePath, Meta(description="The folder for the outputs, created if it is missing.")
-        ]
-        | None
+        Annotated[FilePath, _help("The folder for the outputs, created if it is missing.")] | None
     ) = None
-    recursive: Annotated[Switch, Meta(description="Watch the folders inside the folder too.")] = (
-        False
-    )
+    recursive: Annotated[Switch, _help("Watch the folders inside the folder too.")] = False
     observer: Annotated[
         Literal["auto", "native", "polling"],
-        Meta(
-            description="How changes are noticed. native: by the operating system. polling: by "
+        _help(
+            "How changes are noticed. native: by the operating system. polling: by "
             "looking. auto: polling where the system reports nothing, as on network mounts."
         ),
     ] = "auto"
     settle_s: Annotated[
-        Seconds, Meta(description="A file counts as complete after this long without a change.")
+        Seconds, _help("A file counts as complete after this long without a change.")
     ] = 2.0
     debounce_s: Annotated[
-        Seconds, Meta(description="Wait this long for more files before a batch is read.")
+        Seconds, _help("Wait this long for more files before a batch is read.")
     ] = 0.5
     max_delay_s: Annotated[
-        Seconds, Meta(description="Read a batch after this long even if files keep coming.")
+        Seconds, _help("Read a batch after this long even if files keep coming.")
     ] = 10.0
     rescan_s: Annotated[
         SomeSeconds,
-        Meta(description="Search the whole folder this often, in case a change was missed."),
+        _help("Search the whole folder this often, in case a change was missed."),
     ] = 30.0
     idle_full_s: Annotated[
         Seconds,
-        Meta(description="Compute the fit in full after this long without new answers."),
+        _help("Compute the fit in full after this long without new answers."),
     ] = 30.0
     log_format: Annotated[
-        Literal["text", "json"], Meta(description="One line per event, as text or JSON.")
+        Literal["text", "json"], _help("One line per event, as text or JSON.")
     ] = "text"
     read: ReadSettings = ReadSettings()
     model: ModelSettings = ModelSettings()
@@ -366,8 +348,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 class ServerSettings(Struct, frozen=True, kw_only=True):
     """Where a labelling tool's server is: a section such as [label_studio] of the same file."""
 
-    url: Annotated[Text, Meta(description="Address of the server.")] | None = None
-    token_file: Annotated[FilePath, Meta(description="File with the server's token.")] | None = None
+    url: Annotated[Text, _help("Address of the server.")] | None = None
+    token_file: Annotated[FilePath, _help("File with the server's token.")] | None = None
 
 
 class FitOptions(Struct, frozen=True, kw_only=True):
@@ -375,12 +357,10 @@ class FitOptions(Struct, frozen=True, kw_only=True):
 
     solver: Annotated[
         Literal["auto", "em"],
-        Meta(
-            description="auto: accelerated. em: the closed-form steps of the paper. Same optimum."
-        ),
+        _help("auto: accelerated. em: the closed-form steps of the paper. Same optimum."),
     ] = "auto"
     threshold: Annotated[
-        Probability, Meta(description="Report the probability that a quality is below this.")
+        Probability, _help("Report the probability that a quality is below this.")
     ] = 0.5
 
 
