@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from bbq_plugin.config import load
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.ingest import Offer
+from tests.cli.test_docs import rendered
 from tests.store.stores import study
-from tests.test_docs_commands import rendered
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "live.md"
 

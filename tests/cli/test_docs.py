@@ -1,6 +1,6 @@
 """docs/commands.md is run: every command in order in one folder, with the output that it shows.
 
-python tests/test_docs_commands.py      rewrites the outputs
+python tests/cli/test_docs.py      rewrites the outputs
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from bbq_plugin.cli import main
 from bbq_plugin.cli.main import HOMES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "commands.md"
 
 _FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 _BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -62,7 +62,7 @@ def test_the_page_shows_what_the_commands_print(tmp_path: Path) -> None:
         now = rendered(page)
     finally:
         os.chdir(before)
-    hint = "run: python tests/test_docs_commands.py"
+    hint = "run: python tests/cli/test_docs.py"
     assert normalised(now).splitlines() == normalised(page).splitlines(), hint
 
 

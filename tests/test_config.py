@@ -1,6 +1,6 @@
 """bbq.toml, the options and the variables: one table, and errors that name the key.
 
-python tests/live/test_config.py      rewrites the table of docs/live.md
+python tests/test_config.py      rewrites the table of docs/live.md
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from bbq_plugin.live.watch.arrivals import NotifierChoice
 from bbq_plugin.model import Priors, SignedPriors
 from bbq_plugin.model.fit import Model, Solver
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "live.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "live.md"
 _TABLE = re.compile(r"(<!-- keys -->\n).*?(<!-- /keys -->)", re.DOTALL)
 
 # One value for each key that is not its default, as TOML | as text.
@@ -350,9 +350,7 @@ def test_the_documentation_has_the_table_of_the_keys() -> None:
     page = PAGE.read_text(encoding="utf-8")
     found = _TABLE.search(page)
     assert found is not None
-    assert found[0] == f"{found[1]}{documented()}{found[2]}", (
-        "run: python tests/live/test_config.py"
-    )
+    assert found[0] == f"{found[1]}{documented()}{found[2]}", "run: python tests/test_config.py"
 
 
 def test_every_field_of_the_settings_is_a_key() -> None:
