@@ -199,7 +199,7 @@ def _write_charts(folder: Path, result: Analysis) -> None:
 
 
 def file_part(value: str) -> str:
-    """A tag's value as a part of a file name; what is not plain is replaced and told apart."""
+    """A tag's value as a part of a file name; a hash keeps changed values distinct."""
     safe = re.sub(r"[^A-Za-z0-9_-]+", "_", value)[:40] or "_"
     if safe == value:
         return safe

@@ -48,8 +48,8 @@ _STOP_S = 5.0
 class OpenProject:
     """A project that stays open while a program runs; opened when it is first needed.
 
-    `open_` gets whom to tell of requests that are tried again. The server's outage is one problem,
-    however often and for whatever purpose the project is needed meanwhile.
+    `open_` gets whom to tell of requests that are tried again. An outage of the server is one problem,
+    for any number of uses.
     """
 
     def __init__(

@@ -445,7 +445,7 @@ class Cell:
     p: float
     step: int
     is_open: bool
-    #: Told apart by the rule that holds however often someone looks.
+    #: Significant under continuous monitoring.
     is_apart: bool
 
 
