@@ -320,7 +320,7 @@ class TaskReading:
         found = [list(_comparisons(task, answer, one, tags)) for answer, one in said]
         if any(answer.ground_truth for answer, _ in said):
             found = _with_known_answers(found)
-        not_counted = _replaced(task, said) if len(said) > 1 else {}
+        not_counted = _replaced(task, said)
         for number, comparisons in enumerate(found):
             if number in not_counted:
                 yield not_counted[number]
@@ -393,6 +393,9 @@ def _comparisons(
 
 def _replaced(task: ExportedTask, said: list[tuple[Annotation, Answer]]) -> dict[int, Skipped]:
     """The answers of a task, by place, that do not count beside the others."""
+    raters = {annotation.rater for annotation, _ in said}
+    if len(raters) == len(said) and not any(annotation.parent for annotation, _ in said):
+        return {}
     found: dict[int, Skipped] = {}
     since = replaced([(key_of(task, one), one.rater, one.updated, one.at) for one, _ in said])
     by_id = {annotation.id: (annotation, answer) for annotation, answer in said}
