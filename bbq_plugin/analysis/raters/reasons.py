@@ -12,6 +12,7 @@ from bbq_plugin.analysis.raters.rules import BACK, Flags, Rules
 from bbq_plugin.analysis.raters.signs import Signs
 from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.model import Fit
+from bbq_plugin.text import p_equals
 
 if TYPE_CHECKING:
     from bbq_plugin.analysis.raters.report import Effect
@@ -103,7 +104,9 @@ def _answers(
             else f"agrees with the others in {evidence.agreement[r]:.0%} of "
             f"{_counted(r, evidence)}, a typical rater in {expected.agreement[r]:.0%}"
         )
-        found.append(f"{head}, P(guessing or inverted) {_equal(evidence.p_bad[r])}: {answered}")
+        found.append(
+            f"{head}, P(guessing or inverted) {p_equals(evidence.p_bad[r], 3)}: {answered}"
+        )
         if evidence.n_answers[r] < rules.least:
             found[-1] += f". Too few to decide (at least {rules.least} answers)"
         elif turned:
@@ -212,11 +215,6 @@ def effect_text(effect: Effect) -> str:
     moved = f"{effect.moved} items change rank" if effect.moved else "no rank changes"
     shift = f"{effect.shift:.2f} nats, {effect.shift_sd:.1f} standard deviations"
     return f"{best}, and {moved}. The largest shift is {shift}"
-
-
-def _equal(probability: float) -> str:
-    """A probability that is not 1 is not called 1."""
-    return f"= {probability:.3f}" if probability < 0.9995 else "> 0.999"
 
 
 def _p(p: float) -> str:
