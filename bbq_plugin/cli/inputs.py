@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.main import ARGUMENTS
-from bbq_plugin.cli.options import Choice, KeyValue, option_of, together
+from bbq_plugin.cli.options import Choice, KeyValue, given_once, merged, option_of, together
 from bbq_plugin.cli.output import tell, working
 from bbq_plugin.errors import FormatError, UsageError
 
@@ -358,7 +358,7 @@ def reading_options(command: _Command) -> _Command:
             options=merged(options, short),
             strict=strict,
             max_skipped=max_skipped,
-            where=_once("--where", where),
+            where=given_once("--where", where),
             rename=rename,
             drop_rater=drop_rater,
             key=_key(pseudonym_key_file, wanted=pseudonymise),
@@ -391,21 +391,6 @@ def _check_source(files: tuple[str, ...], store: Path | None) -> None:
             raise UsageError(
                 f"{option.opts[-1]} says how FILES are read, and --store reads none; leave it out"
             )
-
-
-def merged(given: dict[str, Any], short: dict[str, str | None]) -> dict[str, Any]:
-    """Adapter options, each given once; only these, for an adapter may not know others."""
-    named = {key: value for key, value in short.items() if value is not None}
-    return _once("the option", [*given.items(), *named.items()])
-
-
-def _once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for key, value in said:
-        if key in out:
-            raise UsageError(f"{what} {key!r} is given twice; give it once")
-        out[key] = value
-    return out
 
 
 def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:

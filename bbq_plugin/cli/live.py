@@ -15,7 +15,13 @@ import click
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import JUDGING, check_judged, configured_by
 from bbq_plugin.cli.output import tell
-from bbq_plugin.cli.projects import Server, naming_options, place_options, warn_of_readers
+from bbq_plugin.cli.projects import (
+    Server,
+    naming_options,
+    place_options,
+    warn_of_readers,
+    webhook_secret_option,
+)
 from bbq_plugin.config import KEYS
 from bbq_plugin.errors import UnsupportedError
 
@@ -107,11 +113,7 @@ _KEYS = [key for key in KEYS if key in JUDGING or key.section == "feedback" or k
     show_default=True,
     help="Port to listen on; 0: any free port.",
 )
-@click.option(
-    "--webhook-secret-file",
-    type=click.Path(path_type=Path),
-    help="File with the webhook's secret. Default: BBQ_WEBHOOK_SECRET.",
-)
+@webhook_secret_option
 @click.option("--insecure-webhook", is_flag=True, help="Accept events without a secret.")
 @click.option(
     "--page-token-file",

@@ -22,7 +22,7 @@ from bbq_plugin.config import (
 from bbq_plugin.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bbq_plugin.cli.inputs import Input
     from bbq_plugin.config import Key, Settings
@@ -165,6 +165,22 @@ def _merged(
                 raise click.BadParameter(f"{name!r} is given twice; give it once.", ctx, param)
         found |= one
     return found
+
+
+def merged(given: dict[str, Any], short: dict[str, str | None]) -> dict[str, Any]:
+    """Adapter options, each given once; only these, for an adapter may not know others."""
+    named = {key: value for key, value in short.items() if value is not None}
+    return given_once("the option", [*given.items(), *named.items()])
+
+
+def given_once(what: str, said: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Names with their values; one that is given twice is refused."""
+    out: dict[str, str] = {}
+    for key, value in said:
+        if key in out:
+            raise UsageError(f"{what} {key!r} is given twice; give it once")
+        out[key] = value
+    return out
 
 
 before_option = click.option(

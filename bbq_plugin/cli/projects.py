@@ -19,6 +19,7 @@ from bbq_plugin.cli.options import (
     all_option,
     check_judged,
     judging_options,
+    merged,
     option_of,
     table_or_json_option,
     together,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-_PLACE = [
+#: Where the server is, for a command that has a --config of its own.
+place_options = together(
     click.option(
         "--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml."
     ),
@@ -49,35 +51,35 @@ _PLACE = [
         type=click.Path(path_type=Path),
         help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
     ),
-]
-
-_CONFIG = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
 )
-
-_ADDRESS = [*_PLACE, _CONFIG]
-
-_PROJECT = [
-    click.option("--project", type=click.IntRange(1), required=True, help="The project's number."),
+#: The same with a --config.
+address_options = together(
+    place_options,
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+    ),
+)
+project_option = click.option(
+    "--project", type=click.IntRange(1), required=True, help="The project's number."
+)
+webhook_secret_option = click.option(
+    "--webhook-secret-file",
+    type=click.Path(path_type=Path),
+    help="File with the webhook's secret, the same for bbq serve and bbq connect. "
+    "Default: BBQ_WEBHOOK_SECRET.",
+)
+_project_options = together(
+    project_option,
     click.option(
         "--store",
         type=click.Path(path_type=Path),
         required=True,
         help="The store to keep the answers in.",
     ),
-]
-
-_NAMING = [
-    click.option(
-        "--items", help="Fields of the task data that name the items; the same as -O items=…."
-    ),
-    click.option("--labels", help="What the labels of Choices mean; the same as -O labels=…."),
-    option_of("options"),
-]
-
-_MANNERS = [
+)
+_request_options = together(
     click.option(
         "--timeout",
         "timeout_s",
@@ -87,35 +89,26 @@ _MANNERS = [
         help="Seconds to wait for a response of the server.",
     ),
     click.option("--moved", is_flag=True, help="The same server has a new address."),
-]
-
-
-def address_options(command: _Command) -> _Command:
-    """Add where the server is and who asks to a command."""
-    return together(*_ADDRESS)(command)
-
-
-def place_options(command: _Command) -> _Command:
-    """Add the same to a command that has a --config of its own."""
-    return together(*_PLACE)(command)
+)
+_naming_options = together(
+    click.option(
+        "--items", help="Fields of the task data that name the items; the same as -O items=…."
+    ),
+    click.option("--labels", help="What the labels of Choices mean; the same as -O labels=…."),
+    option_of("options"),
+)
 
 
 def naming_options(command: _Command) -> _Command:
-    """Add what an adapter is told of the items' names; the command gets all of it as `naming`."""
+    """Add how an adapter finds the items' names; the command gets all of it as `naming`."""
 
     @wraps(command)
     def wrapped(
-        *,
-        items: str | None,
-        labels: str | None,
-        options: dict[str, Any],
-        **rest: Any,
+        *, items: str | None, labels: str | None, options: dict[str, Any], **rest: Any
     ) -> Any:
-        from bbq_plugin.cli.inputs import merged
-
         return command(naming=merged(options, {"items": items, "labels": labels}), **rest)
 
-    return together(*_NAMING)(wrapped)  # type: ignore[return-value] # click calls it by keyword
+    return _naming_options(wrapped)  # type: ignore[return-value] # click calls it by keyword
 
 
 @dataclass(frozen=True)
@@ -199,18 +192,18 @@ def server_options(command: _Command) -> _Command:
         server, rest = _taken(config, **rest)
         return command(server=server, **rest)
 
-    return together(*_PROJECT, *_ADDRESS, *_MANNERS)(wrapped)  # type: ignore[return-value] # click's
+    return together(_project_options, address_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
 
 
 def configured_server_options(command: _Command) -> _Command:
-    """Add the same to a command that gets a ``configured`` from the options of `settings`."""
+    """Add the same to a command that gets a ``configured``, with the --config of that."""
 
     @wraps(command)
     def wrapped(configured: Configured, **rest: Any) -> Any:
         server, rest = _taken(configured.file, **rest)
         return command(server=server, configured=configured, **rest)
 
-    return together(*_PROJECT, *_PLACE, *_MANNERS)(wrapped)  # type: ignore[return-value] # click's
+    return together(_project_options, place_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
 
 
 def _taken(
@@ -235,7 +228,7 @@ PULL_SCHEMA = "bbq.pull/1"
 @server_options
 @naming_options
 @click.option("--everything", is_flag=True, help="Read all of the project again.")
-@click.option("--page-size", type=click.IntRange(1, 10_000), help="Tasks a request.")
+@click.option("--page-size", type=click.IntRange(1, 10_000), help="Tasks per request.")
 @table_or_json_option
 def pull(
     server: Server,
@@ -456,7 +449,7 @@ def _show_plan(
 
 
 @click.command(cls=Command)
-@click.option("--project", type=click.IntRange(1), required=True, help="The project's number.")
+@project_option
 @address_options
 @click.option(
     "--serve-url",
@@ -464,11 +457,7 @@ def _show_plan(
     show_default=True,
     help="Address of bbq serve, as Label Studio reaches it.",
 )
-@click.option(
-    "--webhook-secret-file",
-    type=click.Path(path_type=Path),
-    help="File with the webhook's secret, the same as of bbq serve. Default: BBQ_WEBHOOK_SECRET.",
-)
+@webhook_secret_option
 @click.option("--no-check", is_flag=True, help="Do not check that an event arrives.")
 def connect(
     project: int,
