@@ -1,4 +1,4 @@
-"""Which answer tells most: the maths behind the choice of pairs, on arrays.
+"""The expected information of an answer: the maths behind the choice of pairs, on arrays.
 
 Under the Laplace posterior the gap d = theta_i - theta_j is N(m, v). A rater of quality q answers
 "i" with probability p(d) = 1/2 + q (sigma(d) - 1/2), so one answer adds the Fisher information

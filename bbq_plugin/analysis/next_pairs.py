@@ -154,7 +154,7 @@ def average_quality(fit: Fit) -> float:
 
 
 def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
-    """What one answer on some items tells about the ranking, in bits; of several, the best pair."""
+    """Expected information of an answer on some items, in bits; of several, the best pair."""
     code = {name: i for i, name in enumerate(fit.items)}
     quality = max(average_quality(fit), LEAST_QUALITY)
     design = Design(fit.laplace.mean, fit.laplace.covariance, quality)
@@ -167,7 +167,7 @@ def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
         codes = sorted({code[name] for name in items if name in code})
         if len(codes) < len(set(items)) or len(codes) < 2:
             return None
-        # Of very many pairs only the best are worked out.
+        # Of very many pairs only the best are computed.
         return max(known.get((i, j), 0.0) for n, i in enumerate(codes) for j in codes[n + 1 :])
 
     return of
@@ -265,8 +265,8 @@ def _slots(
             f"not in the data, taken as typical raters: {', '.join(new[:5])}"
             + (" …" if len(new) > 5 else "")
         )
-    usual = _usual_newcomer(fit, quality)
-    able = [_Slot(name, max(float(known.get(name, usual)), LEAST_QUALITY)) for name in left]
+    typical = _typical_newcomer(fit, quality)
+    able = [_Slot(name, max(float(known.get(name, typical)), LEAST_QUALITY)) for name in left]
     able.sort(key=lambda slot: -slot.quality)
     return list(islice(cycle(able), n)), warnings
 
@@ -279,7 +279,7 @@ def judged_elsewhere(fit: Fit) -> str:
     )
 
 
-def _usual_newcomer(fit: Fit, quality: float) -> float:
+def _typical_newcomer(fit: Fit, quality: float) -> float:
     """The mean quality of the population that the priors describe."""
     if not fit.rated or not isinstance(fit.priors, Priors):
         return quality

@@ -112,7 +112,7 @@ class Stopping:
 
     @cached_property
     def pairs(self) -> tuple[HeadToHead, ...]:
-        """The votes head to head; worked out when asked for."""
+        """The votes head to head; computed when first asked for."""
         return tuple(_head_to_head(self._votes, self.level))
 
     def as_dict(self) -> dict[str, object]:

@@ -409,7 +409,7 @@ def optimum_at(found: Fit, theta: Floats) -> tuple[Floats, float]:
     objective: Objective = joint
     if priors.estimated:
         objective = theta_density(triples, priors, fixed=not found.rated)
-    point = objective.at(theta, joint.usual_quality())
+    point = objective.at(theta, joint.prior_quality())
     return point.quality, point.value
 
 

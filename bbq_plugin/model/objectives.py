@@ -176,9 +176,9 @@ class Joint:
     def start(self) -> tuple[Floats, Floats]:
         """Equal items at the level the prior puts them, raters at the mode of theirs."""
         level = np.log((self.a - 1) / self.b) if self.b else 0.0
-        return np.full(self.passes.n_items, level), self.usual_quality()
+        return np.full(self.passes.n_items, level), self.prior_quality()
 
-    def usual_quality(self) -> Floats:
+    def prior_quality(self) -> Floats:
         """Every rater at the mode of the prior, or at 1 where quality is fixed."""
         r = self.passes.triples.n_raters
         if self.fixed:

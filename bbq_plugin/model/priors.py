@@ -153,7 +153,7 @@ class SignedPriors:
         return {"source": "default" if self == SignedPriors() else "given", **asdict(self)}
 
     def text(self, *, rated: bool = True) -> str:
-        """In words; without the part on raters where nobody is named."""
+        """In words; without the part on raters where none is named."""
         what = f"skill ~ Gamma({self.a:.4g}, {self.b:.4g})"
         if rated:
             what += (

@@ -33,6 +33,17 @@ Ints = NDArray[np.int32]
 
 # Times the largest sum ever held: what rounding may leave of weights that were all taken back.
 ZERO = 1e-13
+LONG = 64  # rows, and two for each item: below that reading them costs no more than the expansion
+HEAVY_SHARE = 0.05  # of a history's weight that may change before it is read again
+FARTHEST_Q = 0.05  # joint: the series in q has four terms
+FARTHEST_SD = 0.5  # marginal: standard deviations of q; the nodes reach over five
+LARGEST_ERROR = 3e-4  # nats: 0.05 points of a rating
+SAFETY = 2.0  # the estimate has the leading terms alone
+INVERSE_ITERATIONS = 4
+PROBE = 0.01  # nats: far enough for the third derivative to show, near enough for it alone
+FULL_TOLERANCE = 1e-5  # nats, of a full pass that a refresh asks for
+LARGEST_SHARE = 0.5  # of the rows: to read so many twice costs as much as full passes
+MOST_ITEMS = 512  # beyond, K x K work is no longer small beside a pass over the data
 
 
 def grown(array: NDArray[np.generic], used: int, need: int, fill: float) -> NDArray[np.generic]:
@@ -170,15 +181,6 @@ def _grown_rows(rows: tuple[Ints, Ints, Floats], used: int, need: int) -> tuple[
     )
 
 
-LONG = 64  # rows, and two for each item: below that reading them costs no more than the expansion
-
-HEAVY_SHARE = 0.05  # of a history's weight that may change before it is read again
-
-FARTHEST_Q = 0.05  # joint: the series in q has four terms
-
-FARTHEST_SD = 0.5  # marginal: standard deviations of q; the nodes reach over five
-
-
 @dataclass(slots=True, eq=False)
 class Sums:
     """A change of the gradient and of minus the Hessian, in parts that are cheap to add up."""
@@ -312,21 +314,6 @@ def pair_table(theta: Floats) -> Floats:
 
 def _beta_of(objective: Joint | Marginal) -> tuple[float, float] | None:
     return None if isinstance(objective, Marginal) else (objective.alpha, objective.beta)
-
-
-LARGEST_ERROR = 3e-4  # nats: 0.05 points of a rating
-
-SAFETY = 2.0  # the estimate has the leading terms alone
-
-INVERSE_ITERATIONS = 4
-
-PROBE = 0.01  # nats: far enough for the third derivative to show, near enough for it alone
-
-FULL_TOLERANCE = 1e-5  # nats, of a full pass that a refresh asks for
-
-LARGEST_SHARE = 0.5  # of the rows: to read so many twice costs as much as full passes
-
-MOST_ITEMS = 512  # beyond, K x K work is no longer small beside a pass over the data
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,12 +498,12 @@ class Streaming:
 
     @cached_property
     def _start(self) -> tuple[float, float]:
-        nobody = Triples(np.zeros(2, np.int64), *_no_rows(), n_items=1)
+        empty = Triples(np.zeros(2, np.int64), *_no_rows(), n_items=1)
         p = self.priors
         a = (
             p.a + 1.0 if self.marginal else p.a
         )  # the density of theta has a where lambda's has a - 1
-        theta, quality = Joint(nobody, a, p.b, p.alpha, p.beta, fixed=self.fixed).start()
+        theta, quality = Joint(empty, a, p.b, p.alpha, p.beta, fixed=self.fixed).start()
         return float(theta[0]), float(quality[0])
 
     def _objective(self, triples: Triples) -> Joint | Marginal:

@@ -1,4 +1,4 @@
-"""What the page shows: the last fit and what follows from it, worked out when it is asked for."""
+"""What the page shows: the last analysis, and when to stop, computed behind the page."""
 
 from __future__ import annotations
 
