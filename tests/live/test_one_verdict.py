@@ -108,6 +108,8 @@ def push_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> Verdict:
         yield project, Memory
 
     monkeypatch.setattr(Server, "open", reached)
+    monkeypatch.setenv("LABEL_STUDIO_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("LABEL_STUDIO_API_KEY", "not used")
     done = run("push", "--project", "1", "--store", store)
     assert done.exit_code == 0, done.output
     assert project.goals is not None
