@@ -215,10 +215,13 @@ def test_what_does_not_go_together_is_refused_before_anything_starts(tmp_path: P
         (("serve", *store, "--push"), "--project"),
         (("serve", *store, "--project", "5", "--auto-apply", "relabel"), "--push"),
         (("serve", *store, "--project", "5", "--push", "--auto-apply", "cancel"), "'cancel'"),
-        (("serve", *store, "--project", "5", "--push", "--port", "0"), "no address"),
+        (
+            ("serve", *store, "--project", "5", "--push", "--port", "0"),
+            "address of the server is not known",
+        ),
         ((*folder, "--push"), "--project"),
         ((*folder, "--auto-apply", "relabel"), "--push"),
-        ((*folder, "--push", "--project", "5"), "no address"),
+        ((*folder, "--push", "--project", "5"), "address of the server is not known"),
     ]:
         done = CliRunner(env=nowhere).invoke(main, words, prog_name="bbq")
         assert done.exit_code == 2, (words, done.output)
