@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
+from tests.waiting import HANG_S
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -35,6 +37,8 @@ def browsing(profile: Path, *logs: str) -> Iterator[webdriver.Chrome]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", dict.fromkeys(("browser", *logs), "ALL"))
     driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    driver.set_page_load_timeout(HANG_S)
+    driver.set_script_timeout(HANG_S)
     try:
         yield driver
     finally:
