@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 #: The entry point groups.
 ADAPTERS = "bbq_plugin.adapters"
 TOOLS = "bbq_plugin.feedback"
-
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 

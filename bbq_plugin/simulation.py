@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RaterKind = Literal["honest", "guesser", "inverted"]
-
 AnswerKind = Literal["best", "rank"]
 
 # Answers are drawn in pieces of this many, so that the memory beyond the result stays small.
@@ -333,7 +332,6 @@ def _check_design(
 
 
 StudyFormat = Literal["arena", "afc", "comparisons"]
-
 SUFFIX: dict[StudyFormat, str] = {"arena": ".jsonl", "afc": ".csv", "comparisons": ".csv"}
 
 

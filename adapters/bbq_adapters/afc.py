@@ -27,15 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Task = Literal["2afc", "2afc-tie", "best-of-n", "rank-of-n", "triplet-ref", "oddity"]
-
 TIMEOUT = "no answer was given"
-
 _TIE = -1
-
 _NOTHING = ("", "null", "none", "nan", "n/a")
-
 _TRUE, _FALSE = ("1", "true"), ("0", "false")
-
 _WORDS = {"left": 0, "right": 1, "tie": _TIE}
 
 
@@ -216,13 +211,9 @@ def _expected(shown: list[str], layout: LogLayout) -> str:
 
 
 Unit = Literal["s", "ms"]
-
 _HEAD = 64 * 1024
-
 _LETTERS = "ABCDEFGH"
-
 _PAIRS = (("left", "right"), ("stimulus_left", "stimulus_right"), ("item_left", "item_right"))
-
 _NUMBERED = ("condition", "item", "stimulus")
 
 _PEOPLE = (

@@ -120,7 +120,6 @@ _GAMES: dict[str, tuple[Outcome, bool]] = {
 }  # fmt: skip
 
 _PAIR: dict[str, Outcome] = {"model_1": "left", "model_2": "right", "tie": "tie"}
-
 _HTML = re.compile(r"<[^>]*>|^#+\s*(Model [AB]:)?|[*_`\s]+$")
 
 
@@ -337,7 +336,6 @@ SHAPES = (
 
 # Small enough to stay in the cache of a core.
 _PIECE = 1 << 17
-
 _BLANKS = 64
 
 _CODES: dict[Any, int] = {
@@ -350,9 +348,7 @@ _WORDS = frozenset(WORDS)
 _KEYS = (("key",), ("id",), ("uid",), ("question_id", "turn"))
 # These name a vote; a question is seen by many.
 _OF_VOTES = (("key",), ("id",))
-
 _MOMENTS = ("tstamp", "timestamp")
-
 _Name = str | int | float
 # Known words come out of the decoder as the same objects each time, which costs nothing.
 _Said = Literal["model_a", "model_b", "tie", "both_bad", "tie (bothbad)"]

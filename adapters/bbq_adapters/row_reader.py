@@ -27,19 +27,14 @@ BOM = b"\xef\xbb\xbf"
 
 # Whole conversations may stand in a field that is not read here, but this is no row any more.
 LONGEST_ROW = 64 * 1024 * 1024
-
 _BOM_AND_BLANKS = 64
-
 _PIECE = 1 << 20
-
 _DELIMITERS = ",\t;|"
 
 # Up to the next brace outside a string. Possessive, so it never goes back over what it read;
 # a string that the window cuts off is left where it starts.
 _TO_BRACE = re.compile(rb'[^"{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}]*+)*+', re.DOTALL)
-
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
-
 Row = dict[str, Any]
 
 

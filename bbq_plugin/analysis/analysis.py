@@ -35,13 +35,8 @@ from bbq_plugin.analysis.raters import (
 from bbq_plugin.analysis.stopping import Stopping, stopping
 from bbq_plugin.analysis.uncertainty import Floats, Intervals
 from bbq_plugin.model import Fit
-from bbq_plugin.model.fit import LARGEST_COVARIANCE
 from bbq_plugin.model.kernels import likelihood as kernels
-
-__all__ = [
-    "Analysis",
-    "Limits",
-]
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 
 T = TypeVar("T")
 

@@ -27,17 +27,9 @@ from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import Height, Objective
 from bbq_plugin.model.solvers import with_level
 
-__all__ = [
-    "Difference",
-    "compare",
-]
-
 MOST_STEPS = 50
-
 HALVINGS = 12
-
 SHORTEST = 0.1  # standard deviations, below which any unit will do
-
 NEARLY_EQUAL = 1e-3  # standard deviations, below which the correction is a ratio of two zeros
 
 

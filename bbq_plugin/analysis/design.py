@@ -35,30 +35,18 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "Contenders",
-    "Design",
-    "fisher",
-    "order_weight",
-]
-
 Floats = NDArray[np.float64]
-
 Ints = NDArray[np.intp]
 
 # Gauss-Hermite nodes for expectations over a gap; k comes out to three digits and better.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(15)
-
 _SHARES = _SHARES / _SHARES.sum()
-
 LEAST_VARIANCE = 1e-12
 # Pairs that are looked at for each choice: of very many, those that promise most at the beginning.
 MOST_CANDIDATES = 1 << 14
-
 _BLOCK = 1 << 16
 # Draws of the posterior that stand for it in Thompson sampling.
 DRAWS = 256
-
 _TRIES = 20
 
 

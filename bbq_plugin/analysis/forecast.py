@@ -23,22 +23,10 @@ from bbq_plugin.analysis.next_pairs import LEAST_QUALITY, average_quality
 from bbq_plugin.analysis.rows import Row, Rows
 from bbq_plugin.analysis.uncertainty import Floats, Uncertainty, uncertainty
 from bbq_plugin.model import Fit
-from bbq_plugin.model.fit import LARGEST_COVARIANCE
-
-__all__ = [
-    "TOP_K",
-    "Forecast",
-    "Milestone",
-    "OpenPair",
-    "OpenPairs",
-    "milestones",
-    "open_pairs",
-]
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 
 Question = Literal["best", "top-k", "neighbours"]
-
 Stake = Literal["best", "neighbours", "other"]
-
 TOP_K = 3
 # No study has more: beyond, items are as good as equal.
 OUT_OF_REACH = 1_000_000
@@ -46,18 +34,15 @@ OUT_OF_REACH = 1_000_000
 PATIENT = 0.8
 # Each path has a covariance of its own where pairs are chosen.
 MOST_ITEMS = 60
-
 DRAWS = 2000
 # As many paths as take little time: of few items many, since quantiles of so wide distributions
 # are coarse.
 PATHS, CELLS = (150, 800), 4_000
-
 CHOSEN_PATHS, CHOSEN_CELLS = (16, 150), 20_000
 # How much is spent from one look at the paths to the next, as a share of what was spent before.
 STRIDE, CHOSEN_STRIDE = 0.2, 0.12
 # Phi(-z) at points 1/200 apart, good to 1e-3: scipy.special loads slowly.
 _FINE, _FAR = 200.0, 8.0
-
 _TAIL = np.array([NormalDist().cdf(-at / _FINE) for at in range(int(_FINE * _FAR) + 1)])
 
 

@@ -14,15 +14,6 @@ from bbq_plugin.analysis.uncertainty import Floats, Intervals, Uncertainty, unce
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 
-__all__ = [
-    "ItemRow",
-    "Leaderboard",
-    "Scale",
-    "from_rating",
-    "leaderboard",
-    "to_rating",
-]
-
 Scale = Literal["elo", "paper", "theta"]
 
 # Rating points per nat, and the rating of an average item.

@@ -25,17 +25,6 @@ from bbq_plugin.analysis.rows import Row, Rows
 from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.model import Fit, Priors
 
-__all__ = [
-    "Goal",
-    "NextPairs",
-    "PairRow",
-    "average_quality",
-    "information_of",
-    "judged_elsewhere",
-    "next_pairs",
-    "prediction_scores",
-]
-
 Goal = Literal["ranking", "best", "top-k"]
 
 # Below, an answer gives so little information that the choice of its pair would be one of rounding.

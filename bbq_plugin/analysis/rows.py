@@ -6,11 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Generic, TypeVar, overload
 
-__all__ = [
-    "Row",
-    "Rows",
-]
-
 
 class Row:
     """``row.rating``, ``row["rating"]`` and ``dict(row)`` are all the same number."""

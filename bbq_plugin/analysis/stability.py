@@ -19,13 +19,6 @@ from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model import Fit
 
-__all__ = [
-    "Stability",
-    "StabilityRow",
-    "kendall_tau",
-    "stability",
-]
-
 # Resamples are drawn in pieces of this many, each from a seed of its own: the size is part of what
 # a seed means, and a piece is what a progress bar can show.
 PIECE = 50

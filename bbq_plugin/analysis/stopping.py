@@ -47,26 +47,12 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 
-__all__ = [
-    "HeadToHead",
-    "Stopping",
-    "log_e_value",
-    "score_interval",
-    "significant_pairs",
-    "stopping",
-]
-
 # The mixture is Beta(c, c) on the chance to win: half of it within 0.08 of one half.
 MIXTURE = 10.0
-
 _NODES, _SHARES = np.polynomial.legendre.leggauss(64)
-
 _REACH = 9.0  # standard deviations of the integrand on either side of its top
-
 _HALVINGS, _NEWTON = 28, 40
-
 _EDGE = 1e-12
-
 _FEW = 2000
 # Places of the leaderboard whose votes are listed head to head.
 MOST_PLACES = 100

@@ -17,20 +17,11 @@ from numpy.typing import NDArray
 
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
-from bbq_plugin.model.fit import LARGEST_COVARIANCE
-
-__all__ = [
-    "Intervals",
-    "Uncertainty",
-    "uncertainty",
-]
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 
 Floats = NDArray[np.float64]
-
 Intervals = Literal["auto", "laplace", "posterior", "bootstrap", "paper"]
-
 FEW_RATERS = 8
-
 MANY_ITEMS = 1024  # beyond, the matrix of all pairs is worked off in blocks of columns
 
 

@@ -33,17 +33,13 @@ if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons
 
 ExportLayout = Literal["bbq", "evalica", "crowd-kit", "choix"]
-
 ExportFormat = Literal["csv", "jsonl", "parquet"]
 
 # Weights are written as repeated rows when they are multiples of one over at most this: a tie is
 # 1/2, a ranking of three 7/9.
 _LARGEST_DENOMINATOR = 12
-
 _MOST_REPEATED = 50_000_000
-
 _PIECE = 1 << 16
-
 _Row = tuple[Any, ...]
 # columns (for choix the lines before the first row), rows, notes
 _Written = tuple[list[str], "Iterator[_Row]", list[str]]

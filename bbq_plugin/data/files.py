@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 # Enough for the first lines of any table or log; sniffing never reads more.
 HEAD_BYTES = 64 * 1024
-
 STANDARD_INPUT = "-"
-
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

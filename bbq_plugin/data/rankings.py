@@ -38,9 +38,7 @@ from typing import Literal
 from bbq_plugin.errors import DataError, UsageError
 
 Weights = Literal["information", "unit"]
-
 Level = Sequence[str] | AbstractSet[str]
-
 Win = tuple[str, str, float]
 
 

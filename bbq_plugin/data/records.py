@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, get_args
 import msgspec
 
 Outcome = Literal["left", "right", "tie", "both_bad"]
-
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: What an answer "both are bad" counts as.
 BothBad = Literal["tie", "drop"]

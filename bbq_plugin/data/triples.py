@@ -24,7 +24,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 T = TypeVar("T")
-
 LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
 
 # Below this many rows a second thread costs more than it saves.

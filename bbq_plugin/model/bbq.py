@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model.fit import Fit
 
-__all__ = ["BBQModel"]
-
 
 @dataclass(frozen=True)
 class BBQModel:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model.fit import Fit
 
-__all__ = ["CrowdBT", "CrowdModel"]
-
 TIE_TO_ZERO, ALPHA, BETA = astuple(CrowdPriors())
 POLISH_STEPS = 20
 EDGE = 1e-6  # eta stays this far from 0 and 1, where the Beta's log is infinite

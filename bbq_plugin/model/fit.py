@@ -32,26 +32,8 @@ from bbq_plugin.model.solvers import Laplace, Optimum
 if TYPE_CHECKING:
     from bbq_plugin.model.sampling import Draws
 
-__all__ = [
-    "LARGEST_COVARIANCE",
-    "MODELS",
-    "Fit",
-    "Laplace",
-    "Model",
-    "RaterPosterior",
-    "RatingModel",
-    "Solver",
-    "check_choices",
-    "check_priors",
-    "fit",
-    "optimum_at",
-    "warnings_of",
-]
-
 Model = Literal["bbq", "bbq-signed", "bayes-bt", "crowd-bt"]
-
 Solver = Literal["auto", "em"]
-
 _OTHER_INTERVALS = "use intervals='laplace' or 'bootstrap', or fit model='bbq'"
 
 

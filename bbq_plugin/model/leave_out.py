@@ -18,8 +18,6 @@ from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.signed import Signed, signed_density
 from bbq_plugin.model.solvers import solve_newton
 
-__all__ = ["Consensus", "LeftOut"]
-
 TOLERANCE = 1e-4  # nats
 LARGE_SHARE = 0.1  # of all weight: without such a rater one Newton step may not be enough
 MOST_LOCAL = 400  # items of one rater whose matrix is inverted

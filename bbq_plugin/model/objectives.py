@@ -18,21 +18,7 @@ from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.priors import Priors
 
-__all__ = [
-    "LARGEST_COVARIANCE",
-    "Height",
-    "Joint",
-    "Marginal",
-    "Objective",
-    "Passes",
-    "joint_of",
-    "level_of",
-    "population_table",
-    "theta_density",
-]
-
 Floats = NDArray[np.float64]
-
 LARGEST_COVARIANCE = 4096  # items; beyond, one K x K matrix is a gigabyte and more
 
 

@@ -24,15 +24,6 @@ from bbq_plugin.model.objectives import Floats, Height, Objective, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import solve_newton
 
-__all__ = [
-    "MOST_ITEMS",
-    "Population",
-    "estimate_priors",
-    "few_raters",
-    "log_hyperprior",
-    "priors_of",
-]
-
 # eta = (log a[, log(alpha - 1), log(beta - 1)[, logit guessers]]); centres are the paper's values,
 # and a tenth of guessers. One unit is a factor of e. The numbers of the Beta have Student tails: a
 # small study, which cannot tell, stays near the paper's raters, and a large one is free to leave.

@@ -11,15 +11,6 @@ from dataclasses import asdict, dataclass
 
 from bbq_plugin.errors import UsageError
 
-__all__ = [
-    "GUESSER_ALPHA",
-    "GUESSER_BETA",
-    "AnyPriors",
-    "CrowdPriors",
-    "Priors",
-    "SignedPriors",
-]
-
 # A guesser answers by the model in one comparison out of a hundred, on average: a coin, in short,
 # but with a density, so that all parts of the population are integrated in the same way.
 GUESSER_ALPHA, GUESSER_BETA = 1.0, 99.0

@@ -18,39 +18,20 @@ from bbq_plugin.data.triples import Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.objectives import Floats
 
-__all__ = [
-    "Kinds",
-    "RaterPopulation",
-    "Slates",
-    "honest_evidence",
-    "kinds_of",
-]
-
 NODES = 40
 # eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share inverted, both relative
 # to the honest): centres are the paper's Beta, a tenth of guessers, and one in fifty inverted.
 CENTRE = np.array([log(9.0), 0.0, log(0.1 / 0.88), log(0.02 / 0.88)])
-
 WIDTH = np.array([1.0, 1.0, 1.0, 1.0])
-
 FREEDOM = np.array([3.0, 3.0, inf, inf])
-
 NUDGE = 0.05
-
 LONGEST = 1.0
-
 ENOUGH = 1e-3
-
 MOST_STEPS = 60
-
 POINTS = 128  # populations that the verdicts are averaged over
-
 WIDER = 1.3  # than the curvature says: the proposal's tails must not be the thinner ones
-
 LARGEST_RATIO = 300.0  # nats: beyond, a ranking is that of an informed rater anyway
-
 BLOCK = 20_000  # raters whose table is held at a time
-
 ENOUGH_RATERS = 4000  # to estimate the population by; more would not move it visibly
 
 

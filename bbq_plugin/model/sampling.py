@@ -17,15 +17,6 @@ from bbq_plugin.model.objectives import Floats, Marginal, population_table, thet
 from bbq_plugin.model.population import log_hyperprior, priors_of
 from bbq_plugin.model.priors import Priors
 
-__all__ = [
-    "Draws",
-    "effective_sample_size",
-    "gibbs",
-    "metropolis",
-    "r_hat",
-    "whole_weights",
-]
-
 
 def _split(chains: Floats) -> Floats:
     """(chains, draws, …) with every chain cut in half, so that a drift shows as disagreement."""
@@ -70,11 +61,8 @@ def effective_sample_size(chains: Floats) -> Floats:
 
 
 CHAINS = 4
-
 R_HAT_LIMIT = 1.05
-
 ESS_LIMIT = 200
-
 THIN_GIBBS = 2
 
 

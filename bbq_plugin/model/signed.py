@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model.fit import Fit
 
-__all__ = [
-    "Signed",
-    "SignedModel",
-    "signed_density",
-]
-
 
 class Signed:
     """The log-posterior of (theta, q+, q0, q-), up to a constant, for both solvers.

@@ -15,23 +15,7 @@ if TYPE_CHECKING:
     from bbq_plugin.model.population import Population
     from bbq_plugin.model.priors import AnyPriors
 
-__all__ = [
-    "LAPLACE_TOLERANCE",
-    "Laplace",
-    "Optimum",
-    "Solution",
-    "Step",
-    "dense_is_cheap",
-    "hill_solver",
-    "inverse",
-    "newton_step",
-    "solve_em",
-    "solve_newton",
-    "with_level",
-]
-
 CG_RELATIVE = 1e-4
-
 CG_STEPS = 500
 
 
@@ -147,17 +131,11 @@ def _conjugate_gradients(objective: Objective, point: Height, *, flat: bool) -> 
 
 
 LONGEST_STEP = 3.0  # nats; farther than that no quadratic model of a posterior is worth its name
-
 HALVINGS = 8
-
 ROUNDINGS = 1000.0  # a gain that may drown in the rounding of all terms together
-
 CLOSE = 1e-5  # nats: near enough for Newton's step to square the distance
-
 CREEP = 0.1  # nats: an EM step below it may be one of very many
-
 NEWTON_STEPS = 500
-
 EM_STEPS = 200_000
 
 

@@ -17,18 +17,7 @@ from bbq_plugin.model.objectives import Floats, Height, Joint, Marginal, theta_d
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import Solution, dense_is_cheap, hill_solver, solve_newton, with_level
 
-__all__ = [
-    "ChangedTriples",
-    "Codes",
-    "Histories",
-    "Refreshed",
-    "Streaming",
-    "Sums",
-    "grown",
-]
-
 Codes = NDArray[np.int64]
-
 Ints = NDArray[np.int32]
 
 # Times the largest sum ever held: what rounding may leave of weights that were all taken back.

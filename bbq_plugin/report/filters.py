@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from bbq_plugin.report.summary import Sentence
 
 LONGEST_NAME = 60
-
 LONGEST_TITLE = 400
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.leaderboard import Scale
     from bbq_plugin.data.records import HistoryPoint
 
-__all__ = ["history_dicts", "history_rows", "most_points", "thinned"]
-
 # In a document; the store has more.
 HISTORY_POINTS = 200
 LEAST_POINTS = 20

@@ -42,14 +42,10 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.model import Fit
 
-__all__ = ["raters_section", "report_html"]
-
 TITLE = "Leaderboard from pairwise comparisons"
-
 ROWS_SHOWN = 100  # of the leaderboard's table; more are folded
 FILES_SHOWN = 10
 HISTORY_COLUMNS = 6
-
 WATCHED_PAGES = 20  # raters to watch with a page; all excluded have one, the table has every rater
 OPEN_ROWS = 60  # a table of raters this long is shown as it is
 BLOCK = 250  # a longer one is folded into parts of this many

@@ -23,15 +23,10 @@ if TYPE_CHECKING:
     from bbq_plugin.model import Fit
 
 SCHEMA = "bbq.report/1"
-
 GROUPS_SCHEMA = "bbq.reports/1"
-
 RATERS_SCHEMA = "bbq.raters/1"
-
 PAIRS_SCHEMA = "bbq.pairs/1"
-
 STABILITY_SCHEMA = "bbq.stability/1"
-
 VERDICTS = ("keep", "watch", "exclude")
 
 

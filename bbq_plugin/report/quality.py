@@ -15,19 +15,8 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.uncertainty import Floats
     from bbq_plugin.data.dataset import Comparisons
 
-__all__ = [
-    "DataQuality",
-    "PositionBias",
-    "Spread",
-    "data_quality",
-    "pooled_bias",
-    "position_bias",
-]
-
 Z95 = 1.959963984540054
-
 REASONS_SHOWN = 20
-
 WORST_SHOWN = 10
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbq_plugin.model.fit import LARGEST_COVARIANCE
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.text import counted, level_text, needed, p_equals, plain
 
 if TYPE_CHECKING:
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.uncertainty import Floats
 
     Bools = NDArray[np.bool_]
-
-__all__ = [
-    "Headline",
-    "Name",
-    "Sentence",
-    "StopSection",
-    "answer",
-    "name",
-    "stop_section",
-    "stopping_lines",
-    "worst_first",
-]
 
 NAMED = 4  # a sentence names at most so many items; the table has all
 

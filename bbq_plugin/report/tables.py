@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from bbq_plugin.report.json import Origin
 
 _Row = TypeVar("_Row")
-
 _Column = tuple[str, "Callable[[_Row], Text]"]
 
 #: Rows of a table unless all are asked for.
@@ -43,12 +42,10 @@ _ROOMY, _WIDE = 80, 110
 
 # Columns of words; all others hold numbers, which are not broken.
 _WORDS = ("item", "left", "right", "ahead", "rater", "verdict", "reasons")
-
 _FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
 
 # Items that the line on both_bad names.
 _WORST_SHOWN = 3
-
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
 

@@ -235,7 +235,6 @@ VERSION = len(MIGRATIONS)
 # The version since which the columns are as they are now. Before 4 they had no times and tags;
 # stores of 4 to 6 have one byte or four for the code of a slate, and do not say which.
 _COLUMNS_SINCE = 7
-
 MEMORY = ":memory:"
 
 #: "BBQ1": what `file` and other programs know a store by.
@@ -244,7 +243,6 @@ APPLICATION_ID = 0x42425131
 # Pages of the index of random keys that stay in memory; without them every insert into a
 # store of millions is a read from disk.
 _CACHE_KIB = 256 * 1024
-
 _BUSY_MS = 30_000
 
 

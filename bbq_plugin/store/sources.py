@@ -71,9 +71,7 @@ class Counts(NamedTuple):
 
 
 _COLUMNS = tuple(one.name for one in fields(SourceEntry))
-
 _JSON = {"options", "skipped", "notes"}
-
 _ENTRIES = f"SELECT {', '.join(_COLUMNS)} FROM source"  # noqa: S608 (field names)
 
 

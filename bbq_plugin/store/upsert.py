@@ -78,7 +78,6 @@ class ComparisonRow(NamedTuple):
 
 
 COLUMNS = ", ".join(ComparisonRow._fields)
-
 _INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * 14)})"  # noqa: S608
 
 _INSERT_NEW = (
@@ -180,7 +179,6 @@ def checked_key(key: object, what: str = "key") -> str:
 
 
 DELETED = "taken back meanwhile, by a newer record or a newer full export"
-
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 

@@ -16,24 +16,7 @@ from bbq_plugin.model import Fit, Priors, SignedPriors
 from bbq_plugin.model.leave_out import Consensus, LeftOut
 from bbq_plugin.model.rater_types import Kinds, Slates, kinds_of
 
-__all__ = [
-    "LEVEL",
-    "Evidence",
-    "Given",
-    "SlateSums",
-    "consensus_of",
-    "count_by",
-    "evidence_of",
-    "given_by",
-    "panel_p",
-    "panel_warning",
-    "phi",
-    "slate_of_row",
-    "triple_of_row",
-]
-
 Ints = NDArray[np.int64]
-
 EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees half
 NEVER = 1e-9  # an answer against a certain consensus is this likely at least
 # Of a panel that does not agree: the level of the test, and how many random signs are drawn.

@@ -17,18 +17,8 @@ from bbq_plugin.text import p_equals
 if TYPE_CHECKING:
     from bbq_plugin.analysis.raters.report import Effect
 
-__all__ = [
-    "Expected",
-    "effect_text",
-    "expected_of",
-    "reasons_of",
-    "way_back",
-]
-
 FAR = 10_000  # answers beyond which no rater comes back
-
 VISIBLE = 0.01  # nats: a smaller move is none to a reader
-
 CHECK_KEYS = "Check the task's wording and the key mapping first"
 
 

@@ -25,20 +25,11 @@ from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model import fit as fitted
-from bbq_plugin.model.fit import LARGEST_COVARIANCE, MODELS
+from bbq_plugin.model.fit import MODELS
 from bbq_plugin.model.leave_out import Consensus
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.model.rater_types import RaterPopulation
-
-__all__ = [
-    "Effect",
-    "RaterReport",
-    "RaterRow",
-    "effects",
-    "gives_verdicts",
-    "judging_fit",
-    "rater_report",
-]
 
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 MOST = 500  # raters whose effect is computed

@@ -14,15 +14,6 @@ from bbq_plugin.analysis.raters.evidence import Evidence
 from bbq_plugin.analysis.raters.signs import Sign, Signs
 from bbq_plugin.analysis.uncertainty import Floats
 
-__all__ = [
-    "Flags",
-    "Rules",
-    "Verdict",
-    "benjamini_hochberg",
-    "flags_of",
-    "most_certain",
-]
-
 Mask = NDArray[np.bool_]
 
 
@@ -52,39 +43,22 @@ def most_certain(p_bad: Floats, able: Mask, rate: float) -> Mask:
 
 
 Verdict = Literal["keep", "watch", "exclude"]
-
 FALSE_RATE = 0.05
-
 LEAST = 10  # answers before a rater is excluded
-
 SURE = 0.9  # P(guessing or inverted) below which the answers as a whole exclude no rater
-
 THRESHOLD = 0.5  # of quality, for P(q below it)
-
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
-
 WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
-
 BACK = 0.2  # and below which a rater who was excluded before comes back
-
 CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
-
 ONE_BUTTON = 0.95  # share of answers on one side that counts as "always the same"
-
 LEAN = 0.15  # beyond what the items explain
-
 PATTERN = 0.2  # changes of side beyond what is expected
-
 FAST = 1 / 3  # of the usual time
-
 INCONSISTENT = 0.15  # fewer repeated answers than expected
-
 DROP = 0.3  # of quality, from early to late
-
 LEAST_RANKINGS = 5
-
 UNTOUCHED = 0.5  # of a rater's rankings left as they were shown
-
 GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better than a coin's
 
 

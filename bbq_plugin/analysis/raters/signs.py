@@ -18,14 +18,6 @@ from bbq_plugin.data.builder import Answers, median_time_s
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.model.rater_types import RaterPopulation
 
-__all__ = [
-    "DecidedAnswers",
-    "Sign",
-    "Signs",
-    "sides_of",
-    "signs_of",
-]
-
 LEAN_STEPS = 30
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
 PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed

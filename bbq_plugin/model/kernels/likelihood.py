@@ -23,7 +23,6 @@ from numba import njit
 
 # No promise about NaN or infinity is given away: only the order of sums may change.
 FAST = {"reassoc", "contract", "arcp"}
-
 Q_STEPS = 60
 SIGNED_Q_STEPS = 80
 Q_TOLERANCE = 1e-12

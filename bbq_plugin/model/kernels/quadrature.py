@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bbq_plugin.model.kernels.likelihood import FAST, best_quality
 
 NODES = 24
-
 DROP = 16.0
 
 
@@ -34,9 +33,7 @@ def _rules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 RULE_AT, RULE_BY = _rules()
-
 ROWS = 4  # moments of a rater's score that the curvature keeps (the rest is below rounding)
-
 TINY, FACTORS = 1e-150, 400  # when a running product of factors in (0, 2] is put into its log
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.model.fit import LARGEST_COVARIANCE
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.report.charts.drawing import FILE, Palette, to_png, to_svg
 from bbq_plugin.report.charts.items import leaderboard_spec, matrix_spec
 from bbq_plugin.report.charts.scatter import Scatter

@@ -14,23 +14,7 @@ from bbq_plugin.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "FILE",
-    "FONT_SIZE",
-    "MATRIX_STEPS",
-    "PAGE",
-    "Chart",
-    "Palette",
-    "chart",
-    "drawn",
-    "finished",
-    "text_width",
-    "to_png",
-    "to_svg",
-]
-
 Palette = MappingProxyType[str, str]
-
 MATRIX_STEPS = 7
 
 # What the page's style sheet calls --light under the same names.
@@ -62,12 +46,10 @@ _VALUES = {
 }
 
 FILE: Palette = MappingProxyType(_VALUES)
-
 PAGE: Palette = MappingProxyType({role: f"var(--{role})" for role in _VALUES})
 
 # The layout is computed from letter widths; these fonts have similar ones.
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
-
 FONT_SIZE = 13
 
 # Letters that are narrower or wider than most.
@@ -140,9 +122,7 @@ _ATTRIBUTES = {
 }  # fmt: skip
 
 _SAYS_NOTHING = {("opacity", "1"), ("x2", "0"), ("y2", "0"), ("transform", "translate(0,0)")}
-
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?")
-
 _SVG = "http://www.w3.org/2000/svg"
 
 

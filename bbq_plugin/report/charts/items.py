@@ -22,38 +22,17 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.data.records import HistoryPoint
 
-__all__ = [
-    "HISTORY_DRAWN",
-    "HISTORY_ITEMS",
-    "ITEMS_DRAWN",
-    "MATRIX_ITEMS",
-    "can_be_drawn",
-    "history_spec",
-    "leaderboard_spec",
-    "matrix_limits",
-    "matrix_spec",
-    "percent",
-]
-
 ITEMS_DRAWN = 60  # rows of the leaderboard's chart; the table has all items
-
 MATRIX_ITEMS = 40
 
 # Pixels: the room that the page has for a chart at a desk and on a phone, and how it is shared.
 WIDE, NARROW = 790, 335
-
 RANKS, BETWEEN, GAP, EDGE = 170, 32, 10, 18
-
 MATRIX_NUMBERS = 16  # beyond, the squares are too small to hold a number
-
 HISTORY_ITEMS = 10  # more lines than this are hard to follow; the leaderboard has all items
-
 HISTORY_DRAWN = 80  # points of a line: about ten pixels apart
-
 _LINE = FONT_SIZE + 4  # pixels between the names at the ends of the lines
-
 _LEADER = 22  # pixels from the end of a line to its name
-
 _AXIS = 58  # pixels for the numbers and the title of the ratings
 # Neighbours differ in their strokes, so that one can be followed through a crossing.
 _DASHES = ([1, 0], [7, 3], [2, 2])

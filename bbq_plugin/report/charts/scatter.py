@@ -14,27 +14,15 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis.raters import RaterRow
 
-__all__ = [
-    "SMALL_HEIGHT",
-    "SMALL_WIDTH",
-    "Scatter",
-]
-
 VERDICTS = ("keep", "watch", "exclude")
-
 _SHAPES = {"keep": "circle", "watch": "triangle-up", "exclude": "square"}
-
 DOTS_DRAWN = 400  # raters drawn one by one; beyond, near ones share a dot whose area counts them
-
 GRID = 40  # near: within the same fortieth of either axis
 
 # The small chart on a rater's page: of fixed size, because the page puts a mark into it.
 _PLOT_WIDTH, _PLOT_HEIGHT = 250, 150
-
 _MARGIN = {"left": 40, "top": 12, "right": 14, "bottom": 42}
-
 SMALL_WIDTH = _PLOT_WIDTH + _MARGIN["left"] + _MARGIN["right"]
-
 SMALL_HEIGHT = _PLOT_HEIGHT + _MARGIN["top"] + _MARGIN["bottom"]
 
 
