@@ -278,7 +278,7 @@ def test_on_enterprise_an_excluded_rater_is_paused_and_let_go_on(
     with small.opened() as (project, memory):
         left = [one for one in remote.apply(project, memory, plan) if one.left]
     assert [one.action.kind for one in left] == ["pause"]
-    assert f"rater {small.bob.id} is paused already" in str(left[0].left)
+    assert f"rater {small.bob.id} is already paused" in str(left[0].left)
     small.undo()
     assert list(paused) == [9]
     del paused[9]
@@ -316,10 +316,10 @@ def test_the_plan_for_people_says_what_and_why(
 ) -> None:
     crowd = fill(label_studio, people, n_tasks=120, n_guessers=0)
     bbq.pull(crowd.project)
-    shown = bbq("push", crowd.project)
+    shown = bbq("push", crowd.project, "--all")
     assert "nothing is applied yet" in shown
     assert "Second look" in shown
-    assert "--apply writes this" in bbq.said[-1]
+    assert "--apply applies this plan" in bbq.said[-1]
     plan = bbq.push(crowd.project)
     assert plan["schema"] == "bbq.push/1"
     (bad,) = crowd.bad
