@@ -12,16 +12,7 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from bbq_plugin.errors import FormatError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.text import listed

@@ -6,15 +6,18 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from bbq_adapters.row_reader import Row, RowPlace, look, rows
-from bbq_adapters.row_values import (
+from bbq_adapters.row_reader import (
     RATER_FIELDS,
+    Row,
+    RowPlace,
     is_name,
     item,
     known_columns,
     line_key,
+    look,
     number,
     rater,
+    rows,
     tags,
 )
 from bbq_plugin.data.rankings import Weights, break_choice, break_ranking

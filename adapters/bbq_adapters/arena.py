@@ -12,18 +12,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from bbq_adapters.row_reader import BOM, LONGEST_ROW, Row, RowPlace, line_row, look, rows, too_long
-from bbq_adapters.row_values import (
+from bbq_adapters.row_reader import (
+    BOM,
+    LONGEST_ROW,
     RATER_FIELDS,
+    Row,
+    RowPlace,
     is_name,
     item,
     line_key,
+    line_row,
+    look,
     missing,
     number,
     outcome,
     rater,
+    rows,
     seconds_since_1970,
     tags,
+    too_long,
 )
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bbq_adapters.row_reader import look, rows
-from bbq_adapters.row_values import item, weight
+from bbq_adapters.row_reader import item, look, rows, weight
 from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Skipped
 from bbq_plugin.text import unguarded
 

@@ -22,15 +22,18 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_adapters.row_reader import Row, RowPlace, look, rows
-from bbq_adapters.row_values import (
+from bbq_adapters.row_reader import (
+    Row,
+    RowPlace,
     is_name,
     item,
     known_columns,
     line_key,
+    look,
     number,
     outcome,
     rater,
+    rows,
     seconds_since_1970,
     tags,
     weight,

@@ -65,8 +65,7 @@ def evaluate(
 
     with progress("Resampling", resamples * len(fits)) as update:
         found = stability(fits, resamples, source.seed, advance=lambda n: update(advance=n))
-    from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import distinct, report_json, stability_dict
+    from bbq_plugin.report.documents import distinct, report_json, rows_csv, stability_dict
     from bbq_plugin.report.tables import stability_table
 
     origin = source.origin()

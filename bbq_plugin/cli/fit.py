@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.report.json import Origin
+    from bbq_plugin.report.documents import Origin
 
 # More raters than this on a screen are noise; the JSON report has all of them.
 RATERS_SHOWN = 15
@@ -112,8 +112,7 @@ def _analysed(
 def _print_one(
     result: Analysis, chosen: str, output: Path | None, origin: Origin, *, show_all: bool
 ) -> None:
-    from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import report_dict, report_json
+    from bbq_plugin.report.documents import report_dict, report_json, rows_csv
 
     if chosen == "json":
         emit(report_json(report_dict(result, origin)), output)
@@ -134,8 +133,7 @@ def _print_groups(
     *,
     show_all: bool,
 ) -> None:
-    from bbq_plugin.report.csv import grouped_csv
-    from bbq_plugin.report.json import groups_dict, report_dict, report_json
+    from bbq_plugin.report.documents import grouped_csv, groups_dict, report_dict, report_json
 
     if chosen == "json":
         documents = {value: report_dict(result, origin) for value, result in results.items()}
@@ -164,7 +162,7 @@ def _tables(
 ) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from bbq_plugin.report.json import all_warnings
+    from bbq_plugin.report.documents import all_warnings
     from bbq_plugin.report.summary import stopping_lines
     from bbq_plugin.report.tables import MOST_ROWS, leaderboard_table, raters_table, reason_lines
     from bbq_plugin.text import plain

@@ -37,7 +37,7 @@ def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click 
     if as_json:
         from dataclasses import asdict
 
-        from bbq_plugin.report.json import report_json
+        from bbq_plugin.report.documents import report_json
 
         document = {"schema": SCHEMA, "adapters": [asdict(one) for one in found]}
         emit(report_json(document), None)
@@ -109,7 +109,7 @@ def write_converted(
         raise UsageError("Parquet cannot be printed on a terminal; name a file with -o")
     data = read()
     from bbq_plugin.data.export import write_comparisons
-    from bbq_plugin.report.atomic import open_atomically
+    from bbq_plugin.report.documents import open_atomically
     from bbq_plugin.text import plain
 
     with working("Writing"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.report.json import Origin
+    from bbq_plugin.report.documents import Origin
 
 STDIN = "-"
 
@@ -283,7 +283,7 @@ class Input:
 
     def origin(self) -> Origin:
         """The command and the seed that give these results."""
-        from bbq_plugin.report.json import Origin
+        from bbq_plugin.report.documents import Origin
         from bbq_plugin.report.pseudonyms import pseudonym
 
         key = self.key

@@ -336,7 +336,7 @@ def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tu
 
         with Store(source.store, writable=False) as store:
             return source.known_as(store.excluded()), ""
-    from bbq_plugin.report.json import excluded_names
+    from bbq_plugin.report.documents import excluded_names
 
     named = excluded_names(before.read_bytes(), str(before))
     known = source.known_as(named)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from bbq_plugin.model import Fit
-    from bbq_plugin.report.json import Origin
+    from bbq_plugin.report.documents import Origin
 
 # In a pipe rich would cut tables at 80 columns and lose numbers.
 PIPE_WIDTH = 132
@@ -76,7 +76,7 @@ def emit(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text.encode("utf-8"), nl=False)
         return
-    from bbq_plugin.report.atomic import write_atomically
+    from bbq_plugin.report.documents import write_atomically
 
     write_atomically(output, text)
 

@@ -133,8 +133,7 @@ def pairs(
             among=among or None,
             raters=available,
         )
-    from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import distinct, pairs_dict, report_json
+    from bbq_plugin.report.documents import distinct, pairs_dict, report_json, rows_csv
     from bbq_plugin.report.tables import MOST_ROWS, pairs_table
 
     origin = source.origin()

@@ -245,7 +245,7 @@ def pull(
     """
     server.address()
     from bbq_plugin.live.feedback.pull import pull as pull_project
-    from bbq_plugin.report.json import report_json
+    from bbq_plugin.report.documents import report_json
     from bbq_plugin.store import Store
 
     with Store(server.store) as store, server.open(store, naming, page_size) as opened:
@@ -361,7 +361,7 @@ def push(
                 memory.hold(on=False)
             with working("Writing"):
                 done = list(remote.apply(project, memory, plan)) if applied else []
-    from bbq_plugin.report.json import push_dict, report_json
+    from bbq_plugin.report.documents import push_dict, report_json
     from bbq_plugin.report.tables import MOST_ROWS
 
     if output_format == "json":

@@ -64,8 +64,13 @@ def raters(
         limits = Limits(level, false_rate, least, threshold, seed=source.seed)
         result = Analysis(fit, limits, excluded)
         found = result.raters
-    from bbq_plugin.report.csv import rows_csv
-    from bbq_plugin.report.json import distinct, raters_dict, report_json, verdict_counts
+    from bbq_plugin.report.documents import (
+        distinct,
+        raters_dict,
+        report_json,
+        rows_csv,
+        verdict_counts,
+    )
     from bbq_plugin.report.tables import (
         MOST_ROWS,
         raters_table,

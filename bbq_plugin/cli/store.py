@@ -50,7 +50,7 @@ def status(store: Path, output_format: str) -> None:
 
     found = status_of(store)
     if output_format == "json":
-        from bbq_plugin.report.json import report_json
+        from bbq_plugin.report.documents import report_json
 
         emit(report_json(found.document()), None)
     else:

@@ -85,8 +85,7 @@ class Comparisons:
 
     @classmethod
     def from_records(
-        cls,
-        records: Iterable[tuple[str | None, str, str] | tuple[str | None, str, str, float]],
+        cls, records: Iterable[tuple[str | None, str, str] | tuple[str | None, str, str, float]]
     ) -> Self:
         """Build from (rater, winner, loser) or (rater, winner, loser, weight) rows.
 
@@ -217,12 +216,7 @@ class Comparisons:
         from bbq_plugin.data.triples import aggregate  # noqa: PLC0415
 
         return aggregate(
-            self.rater,
-            self.winner,
-            self.loser,
-            self.weight,
-            max(1, self.n_raters),
-            self.n_items,
+            self.rater, self.winner, self.loser, self.weight, max(1, self.n_raters), self.n_items
         )
 
     @cached_property

@@ -27,7 +27,7 @@ from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.live.votes import checked_vote, key_text
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.columns import merged
-from bbq_plugin.store.commits import GroupCommit, Request
+from bbq_plugin.store.transaction import GroupCommit, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model import Fit
-from bbq_plugin.report.atomic import remove_leftovers, write_atomically
-from bbq_plugin.report.csv import rows_csv
+from bbq_plugin.report.documents import (
+    Origin,
+    remove_leftovers,
+    report_dict,
+    report_json,
+    rows_csv,
+    write_atomically,
+)
 from bbq_plugin.report.history import history_rows, most_points
-from bbq_plugin.report.json import Origin, report_dict, report_json
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
 
 if TYPE_CHECKING:

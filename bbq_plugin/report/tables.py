@@ -17,19 +17,12 @@ from bbq_plugin.text import UNKNOWN, chance, counted, number, odds, plain, ranks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from bbq_plugin.analysis import (
-        ItemRow,
-        Leaderboard,
-        NextPairs,
-        PairRow,
-        RaterReport,
-        RaterRow,
-    )
+    from bbq_plugin.analysis import ItemRow, Leaderboard, NextPairs, PairRow, RaterReport, RaterRow
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.actions import Action
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model import Fit
-    from bbq_plugin.report.json import Origin
+    from bbq_plugin.report.documents import Origin
 
 _Row = TypeVar("_Row")
 _Column = tuple[str, "Callable[[_Row], Text]"]

@@ -9,10 +9,8 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.report.charts import chart_specs, write_charts
-from bbq_plugin.report.charts.drawing import FILE, PAGE, to_svg
-from bbq_plugin.report.charts.items import matrix_limits, percent
-from bbq_plugin.report.charts.scatter import Scatter
+from bbq_plugin.report.charts import Scatter, chart_specs, matrix_limits, percent, write_charts
+from bbq_plugin.report.drawing import FILE, PAGE, to_svg
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.filters import environment, show_name
-from bbq_plugin.report.html import raters_section
-from bbq_plugin.report.quality import data_quality, pooled_bias, position_bias
+from bbq_plugin.report.html import data_quality, pooled_bias, position_bias, raters_section
 from bbq_plugin.text import count, needed, number
 from tests.report.studies import HOSTILE, history_of, result_of
 

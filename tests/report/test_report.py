@@ -19,9 +19,16 @@ import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.cli.study import screen_svg
 from bbq_plugin.live.demo import check_against_truth
-from bbq_plugin.report.atomic import remove_leftovers, write_atomically
-from bbq_plugin.report.csv import grouped_csv, rows_csv
-from bbq_plugin.report.json import Origin, raters_dict, report_dict, report_json
+from bbq_plugin.report.documents import (
+    Origin,
+    grouped_csv,
+    raters_dict,
+    remove_leftovers,
+    report_dict,
+    report_json,
+    rows_csv,
+    write_atomically,
+)
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
 from bbq_plugin.report.tables import leaderboard_table, raters_table, reason_lines, summary_lines
 from bbq_plugin.simulation import Study
@@ -81,7 +88,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 _WRITER = """
 import sys
-from bbq_plugin.report.atomic import remove_leftovers, write_atomically
+from bbq_plugin.report.documents import remove_leftovers, write_atomically
 for i in range(10**9):
     write_atomically(sys.argv[1], str(i % 10) * 3_000_000)
     print(flush=True)

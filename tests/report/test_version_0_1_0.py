@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from bbq_plugin.cli import main
-from bbq_plugin.report.json import excluded_names
+from bbq_plugin.report.documents import excluded_names
 
 WRITTEN = Path(__file__).parent / "version_0_1_0"
 STUDY = (

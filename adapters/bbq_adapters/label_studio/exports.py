@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters.row_reader import BOM
-from bbq_adapters.row_values import iso_seconds, number
+from bbq_adapters.row_reader import BOM, iso_seconds, number
 from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:

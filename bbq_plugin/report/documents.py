@@ -1,21 +1,30 @@
-"""Results as JSON documents, each with its schema and what is needed to reproduce it."""
+"""Results as JSON documents and CSV files, written so that a reader never sees half a file."""
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import re
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from math import isnan
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 import bbq_plugin
 from bbq_plugin.errors import FormatError
+from bbq_plugin.text import cell, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
+    from bbq_plugin.analysis.rows import Row
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
@@ -27,7 +36,9 @@ GROUPS_SCHEMA = "bbq.reports/1"
 RATERS_SCHEMA = "bbq.raters/1"
 PAIRS_SCHEMA = "bbq.pairs/1"
 STABILITY_SCHEMA = "bbq.stability/1"
+PUSH_SCHEMA = "bbq.push/1"
 VERDICTS = ("keep", "watch", "exclude")
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.part")
 
 
 @dataclass(frozen=True)
@@ -224,9 +235,6 @@ def verdict_counts(raters: RaterReport) -> dict[str, int]:
     return {verdict: n[verdict] for verdict in VERDICTS}
 
 
-PUSH_SCHEMA = "bbq.push/1"
-
-
 def push_dict(
     project: int,
     plan: FeedbackPlan,
@@ -258,3 +266,98 @@ def push_dict(
         ],
         "notes": list(plan.notes),
     }
+
+
+# -- CSV
+
+
+def rows_csv(rows: Iterable[Row]) -> str:
+    """Write rows under the contract's column names; what is not known is an empty cell."""
+    return _csv(dict(row) for row in rows)
+
+
+def grouped_csv(groups: Mapping[str, Iterable[Row]]) -> str:
+    """Write the rows of several results below each other; the first column says which one."""
+    return _csv({"group": name, **dict(row)} for name, rows in groups.items() for row in rows)
+
+
+def _csv(rows: Iterable[Mapping[str, object]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for i, row in enumerate(rows):
+        if i == 0:
+            writer.writerow(row)
+        writer.writerow([_csv_cell(value) for value in row.values()])
+    return out.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    if isinstance(value, float) and isnan(value):
+        return ""
+    if isinstance(value, tuple):
+        value = "; ".join(map(str, value))
+    return cell(plain(value)) if isinstance(value, str) else value
+
+
+# -- atomic writes: a reader sees the old file or the complete new one
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Replace a file by a complete new one."""
+    with open_atomically(path) as file:
+        file.write(text.encode("utf-8"))
+
+
+@contextmanager
+def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
+    """Open a binary file that replaces the old one when it is closed without an error.
+
+    It is synced to disk before it replaces the old one, so this holds for a power cut as well.
+    """
+    target = Path(path)
+    # In the same folder: a rename within a file system is atomic.
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        # The partial file's name means nothing to the reader of the message.
+        raise OSError(error.errno, error.strerror, str(target)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path, names: frozenset[str]) -> None:
+    """Remove partial files of processes that were killed while writing one of these files."""
+    for path in folder.iterdir():
+        part = _PART.fullmatch(path.name)
+        if part and part["name"] in names and not _lives(int(part["pid"])):
+            path.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    # An earlier process had the same id as this one.
+    return pid != os.getpid()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Sync the new directory entry; Windows has no such call and does not need it."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass  # Some network file systems refuse to sync a folder; the file itself is synced.
+    finally:
+        os.close(handle)
