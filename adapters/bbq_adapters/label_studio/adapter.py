@@ -13,22 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from bbq_adapters.label_studio import exports
-from bbq_adapters.label_studio.exports import (
-    flat_tasks,
-    full_tasks,
-    is_flat,
-    json_min_rows,
-)
+from bbq_adapters.label_studio.exports import flat_tasks, full_tasks, is_flat, json_min_rows
 from bbq_adapters.label_studio.keys import project_prefix
 from bbq_adapters.row_reader import BOM, array_objects
 from bbq_plugin.data.rankings import Weights
-from bbq_plugin.data.records import (
-    BothBad,
-    Comparison,
-    FullExport,
-    Note,
-    Skipped,
-)
+from bbq_plugin.data.records import BothBad, Comparison, FullExport, Note, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:

@@ -12,23 +12,9 @@ import msgspec
 from bbq_adapters.label_studio import names
 from bbq_adapters.label_studio.keys import annotation_number, answer_key, pair_key
 from bbq_adapters.label_studio.names import Keys, described, tags_of
-from bbq_adapters.label_studio.question import (
-    NOT_PLACED,
-    chosen_labels,
-    meaning,
-    ranked_ids,
-    typed,
-)
+from bbq_adapters.label_studio.question import NOT_PLACED, chosen_labels, meaning, ranked_ids, typed
 from bbq_plugin.data.rankings import break_ranking
-from bbq_plugin.data.records import (
-    GOLD,
-    SHOWN_ORDER,
-    TRUTH,
-    Comparison,
-    Note,
-    Outcome,
-    Skipped,
-)
+from bbq_plugin.data.records import GOLD, SHOWN_ORDER, TRUTH, Comparison, Note, Outcome, Skipped
 from bbq_plugin.errors import DataError, FormatError
 from bbq_plugin.protocols import Settled
 
@@ -364,10 +350,7 @@ def key_of(task: ExportedTask, annotation: Annotation) -> str:
 
 
 def _comparisons(
-    task: ExportedTask,
-    annotation: Annotation,
-    answer: Answer,
-    task_tags: dict[str, str] | None,
+    task: ExportedTask, annotation: Annotation, answer: Answer, task_tags: dict[str, str] | None
 ) -> Iterator[Comparison]:
     key = key_of(task, annotation)
     for number, (left, right, outcome, weight) in enumerate(answer.pairs):

@@ -3,14 +3,14 @@
 Tasks come in the order of their ids, each page asks for ids above the last one: nothing is lost
 or read twice when others work meanwhile, and a pull that was interrupted goes on from its last
 page. A task's `updated_at` moves with every answer that is made, changed or deleted in it, so only
-tasks that changed are asked for. Deleted tasks are on no page: after each
-pull the numbers of tasks and answers on both sides are compared, and where they differ, or where
-events have told of tasks that were on no page, the ids and counts of all tasks are gone through.
+tasks that changed are asked for. Deleted tasks are on no page: after each pull the numbers of tasks
+and answers on both sides are compared, and where they differ, or where events have told of tasks
+that were on no page, the ids and counts of all tasks are gone through.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from bbq_plugin.errors import RemoteError
 from bbq_plugin.protocols import TaskPage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bbq_adapters.label_studio.adapter import LabelStudioOptions
     from bbq_adapters.label_studio.client import Client
@@ -43,12 +43,10 @@ ANSWERS = (
     "annotations,result,completed_by,was_cancelled,ground_truth,created_at,lead_time,"
     "parent_annotation,parent_prediction"
 )
-
 _FIELDS = f"id,project,data,drafts,updated_at,total_annotations,cancelled_annotations,{ANSWERS}"
 _COUNTS = "id,updated_at,total_annotations,cancelled_annotations"
 # A change may become visible a little after its own time.
 _OVERLAP = timedelta(seconds=60)
-_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 @dataclass(frozen=True)
@@ -75,13 +73,11 @@ class TaskReader:
         project: int,
         info: Mapping[str, Any],
         options: LabelStudioOptions,
-        page_size: int = PAGE_SIZE,
+        page_size: int,
     ) -> None:
-        self.client = client
-        self.project = project
-        self.options = options
-        self.name = f"label-studio project {project}"
+        self.client, self.project, self.options = client, project, options
         self.page_size = page_size
+        self.name = f"label-studio project {project}"
         self.parsed = info.get("parsed_label_config")
         self.candidates = comparing_controls(self.parsed, options, self.name)
         self.fingerprint = self._fingerprint(info)
@@ -102,9 +98,7 @@ class TaskReader:
     def _kept(self, state: Mapping[str, Any]) -> PullState:
         if state.get("fingerprint") != self.fingerprint:
             return PullState(self.fingerprint)
-        names = {one.name for one in fields(PullState)}
-        kept = {key: value for key, value in state.items() if key in names and value is not None}
-        return PullState(**kept)
+        return msgspec.convert({k: v for k, v in state.items() if v is not None}, PullState)
 
     def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """Everything that changed; the last page says that all is in."""
@@ -117,7 +111,7 @@ class TaskReader:
             yield page
             state, n_done = PullState(**page.state), page.n_done
         state = replace(state, since=max(state.began, state.since), after=0, began="")
-        yield TaskPage((), (), _kept(state), n_done, n_done)
+        yield TaskPage((), (), asdict(state), n_done, n_done)
         counted = known.n_tasks(), known.n_answers()
         if everything or known.told_tasks() or self._counts() != counted:
             yield from self._sweep(state, known, n_done)
@@ -134,7 +128,7 @@ class TaskReader:
         states = tuple(self._task_state(task) for task in tasks)
         plan = question.kept() if question else None
         state = replace(state, plan=plan, after=int(tasks[-1]["id"]))
-        return TaskPage(records, states, _kept(state), n_done + len(tasks), n_done + n_left)
+        return TaskPage(records, states, asdict(state), n_done + len(tasks), n_done + n_left)
 
     def _read(
         self, tasks: list[dict[str, Any]], question: Question | None, known: ProjectMemory
@@ -179,15 +173,27 @@ class TaskReader:
     ) -> Iterator[tuple[list[dict[str, Any]], int]]:
         """Whole tasks that changed, in the order of their ids, and how many are left."""
         if state.since:
-            filters = [("updated_at", "greater", "Datetime", _before(state.since))]
-            missing: set[int] = set()
-            differ = self._differing(known.tasks(), missing, filters, state.after)
-            yield from self._whole(differ)
-            return
-        after = state.after
+            since = datetime.fromisoformat(state.since).astimezone(UTC) - _OVERLAP
+            stamp = since.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            filters = [("updated_at", "greater", "Datetime", stamp)]
+            yield from self._whole(self._differing(known.tasks(), set(), filters, state.after))
+        else:
+            yield from self.by_id("reading tasks", _FIELDS, self.page_size, state.after, whole=True)
+
+    def by_id(
+        self,
+        what: str,
+        fields: str,
+        size: int,
+        after: int = 0,
+        filters: Sequence[tuple[str, str, str, Any]] = (),
+        *,
+        whole: bool = False,
+    ) -> Iterator[tuple[list[dict[str, Any]], int]]:
+        """Tasks in the order of their ids, page by page, and how many are left."""
         while True:
-            asked = query([("id", "greater", "Number", after)])
-            tasks, n_left = self.listed("reading tasks", asked, _FIELDS, self.page_size, whole=True)
+            asked = query([("id", "greater", "Number", after), *filters])
+            tasks, n_left = self.listed(what, asked, fields, size, whole=whole)
             if not tasks:
                 return
             after = int(tasks[-1]["id"])
@@ -210,16 +216,12 @@ class TaskReader:
     ) -> list[int]:
         """Tasks that are not as they were known; what there is leaves `missing`."""
         differ: list[int] = []
-        while True:
-            asked = query([("id", "greater", "Number", after), *filters])
-            tasks, _ = self.listed("comparing tasks", asked, _COUNTS, SWEEP_SIZE)
-            if not tasks:
-                return differ
-            after = int(tasks[-1]["id"])
+        for tasks, _ in self.by_id("comparing tasks", _COUNTS, SWEEP_SIZE, after, filters):
             for task in tasks:
                 missing.discard(int(task["id"]))
                 if before.get(int(task["id"])) != _counts_of(task):
                     differ.append(int(task["id"]))
+        return differ
 
     def _latest(self) -> str:
         """When a task last changed, by the server's clock."""
@@ -247,10 +249,10 @@ class TaskReader:
             page = self._page(tasks, state, known, n_done, n_left)
             # Where to go on is not a matter of these.
             state, n_done = replace(state, plan=page.state["plan"]), page.n_done
-            yield replace(page, state=_kept(state))
+            yield replace(page, state=asdict(state))
         if missing:
             gone = tuple(map(self._ref, sorted(missing)))
-            yield TaskPage((), (), _kept(state), n_done, n_done, gone, last_id)
+            yield TaskPage((), (), asdict(state), n_done, n_done, gone, last_id)
 
     def listed(
         self, what: str, asked: str, fields: str, size: int, *, whole: bool = False
@@ -280,25 +282,9 @@ class TaskReader:
         return tasks, total
 
 
-def _before(stamp: str) -> str:
-    """A time a little earlier, as the server reads it."""
-    moment = datetime.fromisoformat(stamp).astimezone(UTC) - _OVERLAP
-    return moment.strftime(_FORMAT)
-
-
 def _counts_of(task: Mapping[str, Any]) -> tuple[str, int, int]:
     return (
         str(task.get("updated_at") or ""),
         int(task.get("total_annotations") or 0),
         int(task.get("cancelled_annotations") or 0),
     )
-
-
-def _kept(state: PullState) -> dict[str, Any]:
-    return {
-        "fingerprint": state.fingerprint,
-        "plan": state.plan,
-        "since": state.since,
-        "after": state.after,
-        "began": state.began,
-    }

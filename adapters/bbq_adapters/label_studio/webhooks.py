@@ -1,12 +1,16 @@
-"""Events as a Label Studio server sends them: webhooks, and those of an ML backend.
+"""What a Label Studio server sends: the events of webhooks, and the requests to an ML backend.
 
 What is kept of an event is what is named here and nothing else: its project carries the token that
 lets anybody in and the login of the data's storage.
+
+An ML backend is connected in the project's settings (Model). Its predictions carry no result, so
+that no rater is led by them, and a score that is low where one more answer would tell much: a
+project with uncertainty sampling serves the lowest score first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,33 +28,26 @@ from bbq_adapters.label_studio.exports import (
     without_address,
 )
 from bbq_adapters.label_studio.keys import answer_key, answer_url, number, task_named, task_ref
-from bbq_adapters.label_studio.ml_backend import MLBackend
-from bbq_adapters.label_studio.question import (
-    Question,
-    comparing_controls,
-    find_question,
-    meaning,
-)
+from bbq_adapters.label_studio.question import Question, comparing_controls, find_question, meaning
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.protocols import ParsedEvent, Settled
+from bbq_plugin.protocols import Endpoint, ParsedEvent
 
 if TYPE_CHECKING:
     from bbq_adapters.label_studio.adapter import LabelStudioOptions
-    from bbq_plugin.data.records import Comparison, Record, TaskRef
-    from bbq_plugin.protocols import Endpoint
+    from bbq_plugin.data.records import Record, TaskRef
+    from bbq_plugin.protocols import ServerKnowledge
 
 #: Where `bbq serve` takes events: those of a webhook, and those of an ML backend.
 EVENT_PATHS = ("/webhook/label-studio", "/webhook")
 _ANSWERED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED")
 _DELETED = ("ANNOTATIONS_DELETED", "ANNOTATION_DELETED")
-# Tasks may be imported together with answers, of which no event tells.
-_MAYBE_MORE = ("TASKS_CREATED",)
 _NOTHING = (
     *("PROJECT_CREATED", "PROJECT_UPDATED", "PROJECT_DELETED", "START_TRAINING"),
     *("LABEL_LINK_CREATED", "LABEL_LINK_UPDATED", "LABEL_LINK_DELETED"),
 )
-
+#: The version of the predictions that Label Studio asks for.
+MODEL_VERSION = "bbq"
 _LONGEST_WORD = 64
 # Questions that are remembered; a configuration that changes makes another one.
 _MOST_QUESTIONS = 256
@@ -89,6 +86,17 @@ class WebhookEvent(msgspec.Struct, omit_defaults=True):
     project: _Project | None = None
 
 
+class _PredictTask(msgspec.Struct):
+    data: dict[str, Any] = {}
+
+
+class _PredictRequest(msgspec.Struct):
+    """What is needed of a request for predictions; the rest has a login in it."""
+
+    tasks: list[_PredictTask] = []
+    project: Any = None
+
+
 _decode = msgspec.json.Decoder(WebhookEvent).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -113,13 +121,9 @@ class LabelStudioEvents:
             annotation.completed_by = without_address(annotation.completed_by)
         return event.action, _encode(event)
 
-    def endpoints(self) -> Sequence[Endpoint]:
-        """What Label Studio asks of an ML backend."""
-        return MLBackend(self).endpoints()
-
-    def answer_url(self, server: str, key: str, task: str | int) -> str | None:
-        """The page of an annotation."""
-        return answer_url(server, key, task)
+    answer_url = staticmethod(answer_url)
+    settle = staticmethod(settled)
+    task = staticmethod(task_named)
 
     def __call__(
         self, event: bytes | Mapping[str, Any], given: Collection[tuple[int, int]] = ()
@@ -140,33 +144,58 @@ class LabelStudioEvents:
             return ParsedEvent(action, project, gone_tasks=tasks, partial=True)
         if action in _NOTHING:
             return ParsedEvent(action, project)
-        if action in _MAYBE_MORE:
+        if action == "TASKS_CREATED":
+            # Tasks may be imported together with answers, of which no event tells.
             return ParsedEvent(action, project, partial=True)
         unknown = Skipped("webhook", "an event of an unknown kind", repr(action), expected=True)
         return ParsedEvent(action, project, (unknown,))
 
-    def settle(
-        self, before: Sequence[Comparison], now: Sequence[Comparison], told: Collection[str]
-    ) -> Settled:
-        """Which answers of a task count beside one another, and what is known of the right one."""
-        return settled(before, now, told)
+    # -- the ML backend
 
-    def task(self, name: str) -> TaskRef:
-        """A task by the name that its answers are stored under."""
-        return task_named(name)
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """What Label Studio asks of an ML backend, beside the address for events."""
+        return (
+            # Also asked without a secret, to see whether anything is there at all.
+            Endpoint(
+                "GET", "/health", lambda *_: {"status": "UP", "model_class": "bbq"}, public=True
+            ),
+            # The body holds the token of the user who connects: it is not read.
+            Endpoint("POST", "/setup", lambda *_: {"model_version": MODEL_VERSION}),
+            Endpoint("POST", "/predict", self._predict),
+            # Nothing has to be started: the fit follows the answers as they come.
+            Endpoint("POST", "/train", lambda *_: {}),
+            Endpoint("GET", "/versions", lambda *_: {"versions": [MODEL_VERSION]}),
+        )
 
-    def remember(self, project: str, plan: Mapping[str, Any]) -> None:
-        """What names the items of a project, until its events tell."""
-        kept = Question.of_kept(plan)
-        if kept is not None and len(self._last) < _MOST_QUESTIONS:
-            self._last.setdefault(project, kept)
+    def _predict(self, body: bytes, known: ServerKnowledge) -> dict[str, Any]:
+        """A score for each task: 1 minus the bits that one more answer is expected to tell."""
+        try:
+            asked = msgspec.json.decode(body, type=_PredictRequest)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            problem = "this is no request for predictions of Label Studio"
+            raise FormatError(problem, "predict") from None
+        # A project is called by its id and the time it was made: 2.1794800129.
+        project = str(asked.project or "").split(".")[0]
+        found = [self._items(project, task.data) for task in asked.tasks]
+        if None in found and (kept := Question.of_kept(known.reading_plan(project))) is not None:
+            # Since the start no event has told how the project names its items.
+            if len(self._last) < _MOST_QUESTIONS:
+                self._last.setdefault(project, kept)
+            found = [self._items(project, task.data) for task in asked.tasks]
+        results: list[dict[str, Any]] = []
+        for items in found:
+            bits = None if items is None else known.information_bits(items)
+            score = None if bits is None else max(0.0, 1.0 - bits)
+            results.append({"result": [], "score": score, "model_version": MODEL_VERSION})
+        return {"results": results, "model_version": MODEL_VERSION}
 
-    def items(self, project: str, data: Mapping[str, Any]) -> tuple[str, ...] | None:
+    def _items(self, project: str, data: dict[str, Any]) -> tuple[str, ...] | None:
         """The items that a task shows, by the last question of its project."""
         question = self._last.get(project)
-        source = question.source if question is not None else None
-        names = source.names(dict(data)) if source is not None else None
+        names = question.source.names(data) if question and question.source else None
         return tuple(names) if names else None
+
+    # -- answers
 
     def _answered(
         self,
