@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from math import inf, isfinite
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
@@ -24,7 +25,7 @@ from bbq_plugin.errors import FormatError, UsageError, did_you_mean
 from bbq_plugin.text import brief, listed, name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from bbq_plugin.data.records import Outcome
 
@@ -125,7 +126,7 @@ def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]
     head = stream.peek(_BOM_AND_BLANKS).removeprefix(BOM).lstrip()
     if head.startswith(b"["):
         return _array_rows(stream, name)
-    return _line_rows(stream, name) if head.startswith(b"{") else _table_rows(stream, name)
+    return _line_rows(stream, name) if head.startswith(b"{") else table_rows(stream, name)
 
 
 def lines(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]:
@@ -183,7 +184,8 @@ def _object(row: object, place: RowPlace) -> Row:
 
 
 def _not_utf8(place: RowPlace, error: UnicodeDecodeError) -> FormatError:
-    return place.error(f"the text is not UTF-8 ({error.reason})", remedy="save the file as UTF-8")
+    value = error.object[error.start : error.start + 20]
+    return place.error(f"the text is not UTF-8 ({error.reason})", value, "save the file as UTF-8")
 
 
 def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
@@ -342,15 +344,29 @@ def _delimiter(header: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
-def _table_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
+def table_rows(
+    stream: io.BufferedReader, name: str, needed: Sequence[str] = ()
+) -> Iterator[tuple[RowPlace, Row]]:
+    """Yield the rows of a delimited file that has the `needed` columns."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
     numbered = lines(stream, name)
     first = next(numbered, (1, b""))[1]
     # A byte that is no text is told about where it stands: below, not in the search for commas.
     delimiter = _delimiter(first.decode("utf-8", "replace"))
-    reader = csv.reader(_decoded(first, numbered), delimiter=delimiter, strict=True)
+    last = ""
+
+    def decoded() -> Iterator[str]:
+        nonlocal last
+        for _, line in chain([(1, first)], numbered):
+            last = line.decode("utf-8")
+            yield last
+
+    reader = csv.reader(decoded(), delimiter=delimiter, strict=True)
     try:
         header = _header(next(reader, []), name)
+        if missing := [column for column in needed if column not in header]:
+            problem = f"there is no column {', '.join(missing)}"
+            raise FormatError(problem, name, 1, header[:40], "export the file again")
         for cells in reader:
             place = RowPlace(name, reader.line_num)
             if len(cells) == len(header):
@@ -360,23 +376,16 @@ def _table_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace
             elif any(cell.strip() for cell in cells):
                 raise place.error(
                     f"has {len(cells)} columns where the header has {len(header)}",
-                    remedy="put text with the delimiter in it into double quotes",
+                    cells[0][:60],
+                    "put text with the delimiter in it into double quotes, or export the file "
+                    "again if it is cut off",
                 )
     except csv.Error as error:
-        raise FormatError(
-            f"not valid CSV ({error})",
-            name,
-            reader.line_num,
-            remedy="correct the quotes of this line",
-        ) from error
+        remedy = "correct the quotes of this line, or export the file again if it is cut off"
+        place = RowPlace(name, max(1, reader.line_num))
+        raise place.error(f"not valid CSV ({error})", last[:60], remedy) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(RowPlace(name, reader.line_num + 1), error) from error
-
-
-def _decoded(first: bytes, rest: Iterator[tuple[int, bytes]]) -> Iterator[str]:
-    yield first.decode("utf-8")
-    for _, line in rest:
-        yield line.decode("utf-8")
 
 
 def _header(cells: list[str], name: str) -> list[str]:

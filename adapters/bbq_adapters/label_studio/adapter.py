@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
-from bbq_adapters.label_studio import exports
-from bbq_adapters.label_studio.exports import flat_tasks, full_tasks, is_flat, json_min_rows
+from bbq_adapters.label_studio.exports import (
+    COLUMNS,
+    cell_rows,
+    flat_tasks,
+    full_tasks,
+    is_flat,
+    json_min_rows,
+)
 from bbq_adapters.label_studio.keys import project_prefix
-from bbq_adapters.row_reader import BOM, array_objects
+from bbq_adapters.row_reader import BOM, array_objects, look
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import BothBad, Comparison, FullExport, Note, Skipped
 from bbq_plugin.errors import FormatError, UsageError
@@ -181,10 +187,9 @@ class LabelStudioAdapter:
         text = head.removeprefix(BOM).lstrip()
         if text.startswith(b"["):
             return _sniffed_json(text)
-        header, separator = exports.columns(text.split(b"\n", 1)[0])
-        if not set(exports.COLUMNS) <= set(header):
+        if not look(head).fields.issuperset(COLUMNS):
             return None
-        kind = "TSV" if separator == "\t" else "CSV"
+        kind = "TSV" if b"annotation_id\t" in text else "CSV"
         return f"a {kind} header with annotation_id, annotator and lead_time"
 
     def read(
@@ -232,7 +237,7 @@ def _sniffed_json(text: bytes) -> str | None:
     # A task without annotations may fill the whole head, but it lists its drafts.
     if b'"annotations"' in text and (b'"completed_by"' in text or b'"drafts"' in text):
         return "a JSON array of tasks with annotations"
-    if all(b'"%s"' % key.encode() in text for key in exports.COLUMNS):
+    if all(b'"%s"' % key.encode() in text for key in COLUMNS):
         return "a JSON array of rows with annotation_id and annotator (JSON_MIN)"
     return None
 
@@ -243,7 +248,7 @@ def _tasks(
     """The tasks, and whether they come from rows that say less."""
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
         _need_no_flags(options, name)
-        return flat_tasks(exports.rows(stream, name), name, options.project), True
+        return flat_tasks(cell_rows(stream, name), name, options.project), True
     found = array_objects(stream, name, "task")
     first = next(found, None)
     if first is None:
