@@ -489,10 +489,10 @@ def connect(
 
     opened = tool().open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
     try:
-        found = subscribe(opened, serve_url, secret, check=not no_check)
+        webhook, is_new = subscribe(opened, serve_url, secret, check=not no_check)
         tell(opened.describe(), what="Found")
     finally:
         opened.close()
-    what = "created" if found.is_new else "renewed"
+    what = "created" if is_new else "renewed"
     seen = "not checked whether events arrive" if no_check else "an event has arrived"
-    emit(f"Webhook {found.webhook} {what} for project {project}: {seen}\n", None)
+    emit(f"Webhook {webhook} {what} for project {project}: {seen}\n", None)

@@ -7,7 +7,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
     from bbq_plugin.store.upsert import Tally
-
-__all__ = ["cancelled_by_push", "event_reader", "reader_of", "subscribe", "take"]
 
 _PAUSE_S = 0.1
 
@@ -143,18 +140,13 @@ def cancelled_by_push(store: Store) -> frozenset[tuple[int, int]]:
 # -- having a project send them to `bbq serve`
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribed:
-    """A webhook of a project."""
-
-    webhook: int
-    is_new: bool
-
-
 def subscribe(
     project: Project, serve_url: str, secret: bytes, *, check: bool = True, wait_s: float = 10.0
-) -> Subscribed:
-    """Have a project send its events to a running `bbq serve`; with `check`, wait for one."""
+) -> tuple[int, bool]:
+    """Have a project send its events to a running `bbq serve`; with `check`, wait for one.
+
+    The id of the webhook, and whether it is a new one.
+    """
     parts = urlsplit(serve_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
@@ -175,7 +167,7 @@ def subscribe(
             if is_new:
                 hooks.unsubscribe(own)
             raise
-    return Subscribed(own, is_new)
+    return own, is_new
 
 
 def _received(url: str, headers: Mapping[str, str]) -> dict[str, int]:

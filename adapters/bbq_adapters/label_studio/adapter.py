@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -14,6 +14,7 @@ import msgspec
 
 from bbq_adapters.label_studio.exports import (
     COLUMNS,
+    DAMAGED,
     cell_rows,
     flat_tasks,
     full_tasks,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 GroundTruth = Literal["use", "skip", "only"]
 Within = Literal["ranked", "tied"]
-
-
 #: What a label may mean: an outcome, "skip", or the place of an item counted from 1.
 Meaning = str | int
 MEANINGS = ("left", "right", "tie", "both_bad", "skip")
@@ -88,7 +87,9 @@ def _labels(value: Any) -> dict[str, Meaning]:
         value = _parsed(value)
     if not isinstance(value, Mapping) or not value:
         raise _bad_labels(value)
-    return {_label(label, value): _meaning(meaning) for label, meaning in value.items()}
+    if not all(isinstance(label, str) and label.strip() for label in value):
+        raise _bad_labels(value)
+    return {label.strip(): _meaning(meaning) for label, meaning in value.items()}
 
 
 def _parsed(text: str) -> Any:
@@ -107,19 +108,11 @@ def _parsed(text: str) -> Any:
     return pairs
 
 
-def _label(label: Any, value: Any) -> str:
-    if not isinstance(label, str) or not label.strip():
-        raise _bad_labels(value)
-    return label.strip()
-
-
 def _meaning(meaning: Any) -> Meaning:
     if isinstance(meaning, str) and meaning in MEANINGS:
         return meaning
-    if isinstance(meaning, (str, int)) and not isinstance(meaning, bool):
-        place = _PLACES.get(str(meaning))
-        if place is not None:
-            return place
+    if isinstance(meaning, (str, int)) and str(meaning) in _PLACES:
+        return _PLACES[str(meaning)]
     raise UsageError(
         f"a label means {meaning!r}; expected {', '.join(MEANINGS)}, or 1, 2, 3 … for the place "
         "of an item"
@@ -250,12 +243,9 @@ def _tasks(
         _need_no_flags(options, name)
         return flat_tasks(cell_rows(stream, name), name, options.project), True
     found = array_objects(stream, name, "task")
-    first = next(found, None)
-    if first is None:
-        return iter(()), False
-    line, raw = first
-    rest = chain([first], found)
-    if not is_flat(raw, name, line):
+    first = list(islice(found, 1))
+    rest = chain(first, found)
+    if not any(is_flat(raw, name, line) for line, raw in first):
         return full_tasks(rest, name), False
     _need_no_flags(options, name)
     return flat_tasks(json_min_rows(rest, name), name, options.project), True
@@ -286,8 +276,8 @@ def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
             f"the values are nested too deeply (after {place or 'the start'})",
             name,
             1,
-            value=place or "",
-            remedy="export the project again; the file may be damaged",
+            place or "",
+            DAMAGED,
         ) from None
 
 

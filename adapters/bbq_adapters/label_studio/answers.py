@@ -29,7 +29,6 @@ _ODD_TIME = (
     "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "
     "answers count, without their time"
 )
-
 NO_NAMES = "the task does not name its items"
 DELETED = "the rater's account was deleted"
 
@@ -60,9 +59,7 @@ class AnswerReader:
     """Reads the answers to a question."""
 
     def __init__(self, question: Question, options: LabelStudioOptions, file: str) -> None:
-        self._question = question
-        self._options = options
-        self._file = file
+        self._question, self._options, self._file = question, options, file
 
     def __call__(self, task: ExportedTask, answer: Annotation) -> Answer:
         """What was said, else LeftOutError."""
@@ -71,10 +68,8 @@ class AnswerReader:
         values = [result.value for result in answer.of(self._question.controls[0])]
         if not values:
             empty = not answer.results or task.flat
-            raise LeftOutError(
-                "the result is empty" if empty else "no answer of the control that is read",
-                expected=True,
-            )
+            why = "the result is empty" if empty else "no answer of the control that is read"
+            raise LeftOutError(why, expected=True)
         if any(value != values[0] for value in values[1:]):
             raise LeftOutError("the results contradict one another", values)
         if self._question.way == "pairwise":
@@ -227,10 +222,8 @@ class AnswerReader:
         for control in self._question.controls:
             values = [result.value for result in answer.of(control)]
             if not values:
-                raise LeftOutError(
-                    "the result is empty" if not answer.results else "not all items were rated",
-                    expected=True,
-                )
+                why = "not all items were rated" if answer.results else "the result is empty"
+                raise LeftOutError(why, expected=True)
             number = _number(values[0])
             if number is None or any(_number(value) != number for value in values[1:]):
                 raise LeftOutError("a Rating that is not one number", values)
@@ -241,12 +234,10 @@ class AnswerReader:
             return self._pair(shown, "left" if higher > 0 else "right" if higher < 0 else "tie")
         if len(shown) != len(ratings):
             raise LeftOutError(NO_NAMES, shown)
-        return self._broken(
-            [
-                [name for name, own in zip(shown, ratings, strict=True) if own == rating]
-                for rating in sorted(set(ratings), reverse=True)
-            ]
-        )
+        levels: dict[float, list[str]] = {}
+        for rating, name in sorted(zip(ratings, shown, strict=True), key=lambda one: -one[0]):
+            levels.setdefault(rating, []).append(name)
+        return self._broken(list(levels.values()))
 
 
 def _number(value: Any) -> float | None:
@@ -262,15 +253,12 @@ class TaskReading:
     """One pass over the tasks of a file or a page."""
 
     def __init__(self, question: Question | None, options: LabelStudioOptions, name: str) -> None:
-        self._options = options
-        self._name = name
-        self._question = question
+        self._question, self._options, self._name = question, options, name
         self._reader = AnswerReader(question, options, name) if question else None
         source = question.source if question else None
         keys = () if source is None else source.keys if isinstance(source, Keys) else (source.key,)
         self._no_tags = {*keys, *(question.controls if question else ())}
-        self._named = 0
-        self._nameless = 0
+        self._named = self._nameless = 0
         self._odd_time = False
 
     def records(self, task: ExportedTask) -> Iterator[Comparison | Skipped | Note]:
@@ -422,16 +410,14 @@ def settled(
         if one.rater is not None:
             places.setdefault((_key(one), one.rater, one.version, one.at), []).append(place)
     answers = list(places)
-    since = replaced(answers)
-    out = {place for number in since for place in places[answers[number]]}
-    return Settled(
-        tuple(
-            Skipped(key, REPLACED, expected=True, key=key, version=since[number], at=at)
-            for number, (key, _, _, at) in enumerate(answers)
-            if number in since
-        ),
-        {place: tags for place, tags in gold_tags(now, before, told).items() if place not in out},
-    )
+    skipped: list[Skipped] = []
+    tags = gold_tags(now, before, told)
+    for number, version in replaced(answers).items():
+        key, _, _, at = answers[number]
+        skipped.append(Skipped(key, REPLACED, expected=True, key=key, version=version, at=at))
+        for place in places[answers[number]]:
+            tags.pop(place, None)
+    return Settled(tuple(skipped), tags)
 
 
 def replaced(answers: Sequence[Given]) -> dict[int, float | None]:

@@ -44,9 +44,7 @@ class Client:
     ) -> None:
         self.url = checked_url(url)
         self._token = checked_token(token)
-        self._timeout_s = timeout_s
-        self._tries = tries
-        self._sleep = sleep
+        self._timeout_s, self._tries, self._sleep = timeout_s, tries, sleep
         self._notice = notice or (lambda _: None)
         self._sdk: LabelStudio | None = None
         self._http: httpx.Client | None = None
@@ -67,12 +65,11 @@ class Client:
         """
         renewed = False
         for turn in range(1, self._tries + 1):
-            failure = None
             try:
                 answer = request(self._client())
             except Exception as error:  # noqa: BLE001 (the SDK lets everything through)
                 failure = _Failure(error, self.url, what, missing)
-            if failure is None:
+            else:
                 self._worked = True
                 return answer
             last = turn == self._tries
@@ -211,7 +208,6 @@ class _Failure:
 
     def explained(self, turns: int) -> RemoteError:
         tries = f" ({turns} tries)" if turns > 1 else ""
-        start = f"{self.url}: {self.what}: "
         status = self.status
         if self.no_json:
             text = (
@@ -242,7 +238,7 @@ class _Failure:
             text = f"too many requests (429){tries}; try again later"
         else:
             text = f"the server answered {status}{self._detail()}{tries}; its own log says more"
-        return RemoteError(start + text, status)
+        return RemoteError(f"{self.url}: {self.what}: {text}", status)
 
     def _first(self) -> str:
         """What is wrong with an answer, without its values."""

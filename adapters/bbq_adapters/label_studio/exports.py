@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The columns that every table of Label Studio has, whatever the project.
 COLUMNS = ("annotation_id", "annotator", "created_at", "lead_time", "updated_at")
+#: What to do about a file that no server writes.
+DAMAGED = "export the project again; the file may be damaged"
 #: The types of result that can compare, and the key of their value.
 VALUE_KEYS = {"pairwise": "selected", "choices": "choices", "ranker": "ranker", "rating": "rating"}
 _KINDS = {key: kind for kind, key in VALUE_KEYS.items()}
@@ -25,7 +27,6 @@ _KINDS = {key: kind for kind, key in VALUE_KEYS.items()}
 FLAT_FIELDS = frozenset(
     ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
 )
-
 # Tables rename a key of the data like this if a control has the same name.
 _RENAMED = "_data_"
 # A page may stay open over a weekend; what takes longer than a year is no duration.
@@ -79,7 +80,6 @@ class ExportedTask:
     drafts: int = 0
     #: In the flat exports the data hold the answers too, and no type says which.
     flat: bool = False
-
     #: Keys of data that a table had to rename because a control has the same name.
     renamed: frozenset[str] = frozenset()
 
@@ -151,13 +151,8 @@ def decoded(raw: bytes, kind: Any, name: str, line: int) -> Any:
         problem = "the text is not UTF-8"
     except RecursionError:
         problem = "the JSON is nested too deeply"
-    raise FormatError(
-        problem,
-        name,
-        line,
-        value=raw[:80].decode("utf-8", "replace"),
-        remedy="export the project again; the file may be damaged",
-    )
+    value = raw[:80].decode("utf-8", "replace")
+    raise FormatError(problem, name, line, value, DAMAGED)
 
 
 def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[ExportedTask]:
@@ -189,11 +184,11 @@ def task_of_server(task: TaskJson, name: str) -> ExportedTask:
 
 
 def _full_task(task: TaskJson, line: int, place: str) -> ExportedTask:
-    project = identifier(task.project)
+    told = [task.project, *(annotation.project for annotation in task.annotations)]
     return ExportedTask(
         line,
         place,
-        project or next((p for a in task.annotations if (p := identifier(a.project))), None),
+        next(filter(None, map(identifier, told)), None),
         task.data,
         [_answer(annotation, place) for annotation in task.annotations],
         drafts=len(task.drafts) if isinstance(task.drafts, list) else 0,
@@ -248,29 +243,23 @@ def flat_tasks(
         line, first = rows[0]
         shown = _shown(own if isinstance(own, str) else None)
         answers = [_flat_answer(row, f"{name}:{at}: task {shown}") for at, row in rows]
+        # What differs between the rows of a task is an answer, not the task's data.
+        data = {
+            key: value
+            for key, value in first.items()
+            if key not in FLAT_FIELDS and all(row.get(key) == value for _, row in rows)
+        }
+        for key in [key for key in data if key.startswith(_RENAMED)]:
+            data[key.removeprefix(_RENAMED)] = data.pop(key)
         yield ExportedTask(
             line,
             f"{name}:{line}: task {shown}",
             project,
-            _flat_data(first, [row for _, row in rows]),
+            data,
             [answer for answer in answers if answer is not None],
             flat=True,
-            renamed=frozenset(
-                key.removeprefix(_RENAMED) for key in first if key.startswith(_RENAMED)
-            ),
+            renamed=frozenset(k.removeprefix(_RENAMED) for k in first if k.startswith(_RENAMED)),
         )
-
-
-def _flat_data(first: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What differs between the rows of a task is an answer, not the task's data."""
-    data = {
-        key: value
-        for key, value in first.items()
-        if key not in FLAT_FIELDS and all(row.get(key) == value for row in rows)
-    }
-    for key in [key for key in data if key.startswith(_RENAMED)]:
-        data[key.removeprefix(_RENAMED)] = data.pop(key)
-    return data
 
 
 def cell_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -349,18 +338,12 @@ def _flat_results(control: str, value: Any) -> Iterator[ControlResult]:
 
 def identifier(value: Any) -> str | None:
     """An id as text, or None for what cannot be one."""
-    if isinstance(value, bool):
+    if isinstance(value, str):
+        return value.strip() or None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value % 1 != 0:
         return None
-    if isinstance(value, int):
-        return _digits(value)
-    if isinstance(value, float) and value.is_integer():
-        return _digits(int(value))
-    return value.strip() or None if isinstance(value, str) else None
-
-
-def _digits(value: int) -> str | None:
     try:
-        return str(value)
+        return str(int(value))
     except ValueError:  # Python writes out no number of thousands of digits
         return None
 

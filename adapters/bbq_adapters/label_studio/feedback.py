@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from bbq_plugin.data.actions import JournalEntry
     from bbq_plugin.protocols import FeedbackGoals
 
+    #: What the journal says, by kind and target.
+    _Past = dict[tuple[str, str], list[JournalEntry]]
+
 #: Names that raters may read: Community has no roles, so every rater sees every tab.
 TABS = {"excluded": "Second look", "watched": "Spot check"}
 #: The version of the predictions that a push makes, and the project serves.
@@ -56,11 +59,6 @@ class ServerTask:
     #: Score by id of the predictions that push made, as they are now.
     predictions: Mapping[int, tuple[str, float | None]] = field(default_factory=dict)
 
-    @property
-    def last_answer(self) -> int:
-        """The highest id among its answers."""
-        return max((answer.id for answer in self.answers), default=0)
-
 
 @dataclass(frozen=True)
 class ServerState:
@@ -84,31 +82,18 @@ class ServerState:
         return (self.overlap,) if self.cohort_percent >= 100 else (self.overlap, 1)
 
 
-class _Past:
-    """What the journal says about each target."""
-
-    def __init__(self, entries: Iterable[JournalEntry]) -> None:
-        self._by_target: dict[tuple[str, str], list[JournalEntry]] = {}
-        for entry in entries:
-            kind, target = entry.action.kind, entry.action.target
-            self._by_target.setdefault((kind, target), []).append(entry)
-
-    def of(self, kind: str, target: str) -> list[JournalEntry]:
-        return self._by_target.get((kind, target), [])
-
-    def targets(self, kind: str) -> list[str]:
-        return [target for found, target in self._by_target if found == kind]
-
-
 def planned(
     now: ServerState, goals: FeedbackGoals, entries: Iterable[JournalEntry]
 ) -> FeedbackPlan:
     """All actions: cancellations first, for they change what relabelling has to do."""
-    past = _Past(entries)
+    past: _Past = {}
+    for entry in entries:
+        past.setdefault((entry.action.kind, entry.action.target), []).append(entry)
     notes: list[str] = []
+    relabels = [_relabel(task, now, goals, past) for task in now.tasks]
     actions = [
         *_cancels(now, goals, past),
-        *_relabels(now, goals, past),
+        *(action for action in relabels if action is not None),
         *_tabs(now, goals, past),
         *_pauses(now, goals, past),
     ]
@@ -129,7 +114,7 @@ def _cancels(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action
     for task in now.tasks:
         for answer in task.answers:
             target = f"annotation {answer.id}"
-            ours = past.of("cancel", target)
+            ours = past.get(("cancel", target))
             if answer.rater in goals.excluded:
                 if goals.cancel and not answer.cancelled:
                     reason = f"by rater {answer.rater}: {goals.excluded[answer.rater]}"
@@ -141,25 +126,18 @@ def _cancels(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action
     return found
 
 
-def _relabels(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
-    found = []
-    for task in now.tasks:
-        action = _relabel(task, now, goals, past)
-        if action is not None:
-            found.append(action)
-    return found
-
-
 def _relabel(
     task: ServerTask, now: ServerState, goals: FeedbackGoals, past: _Past
 ) -> Action | None:
     """Enough room for as many answers of others as the project wants."""
     target = f"task {task.id}"
-    ours = past.of("relabel", target)
+    ours = past.get(("relabel", target), [])
+    last = max((answer.id for answer in task.answers), default=0)
     given = [answer for answer in task.answers if not answer.cancelled]
     bad = [answer for answer in given if answer.rater in goals.excluded]
     cancelled = any(
-        answer.cancelled and past.of("cancel", f"annotation {answer.id}") for answer in task.answers
+        answer.cancelled and ("cancel", f"annotation {answer.id}") in past
+        for answer in task.answers
     )
     wanted = _wanted(task, now, len(bad), ours)
     if not ours and not task.is_labeled and task.overlap > now.overlap + len(bad):
@@ -169,7 +147,7 @@ def _relabel(
         bad, cancelled = [], True
     n_good = sum(answer.rater not in goals.excluded for answer in given)
     if not bad and not cancelled:
-        if ours and task.last_answer <= int((ours[-1].action.before or {})["last_answer"]):
+        if ours and last <= int((ours[-1].action.before or {})["last_answer"]):
             return _release(ours, target, "no excluded rater has answered it any more")
         return None
     if n_good >= wanted:
@@ -178,11 +156,7 @@ def _relabel(
     if task.overlap == overlap and (not task.is_labeled or not bad):
         return None
     reason = f"it has {n_good} of {wanted} answers without {_named(bad)}"
-    before = {
-        "overlap": task.overlap,
-        "is_labeled": task.is_labeled,
-        "last_answer": task.last_answer,
-    }
+    before = {"overlap": task.overlap, "is_labeled": task.is_labeled, "last_answer": last}
     after = {"overlap": overlap, "is_labeled": False}
     return Action("relabel", target, reason, before, after, task.id)
 
@@ -209,9 +183,8 @@ def _named(bad: list[ServerAnswer]) -> str:
 
 def _release(ours: list[JournalEntry], target: str, reason: str) -> Action:
     first, last = ours[0].action, ours[-1].action
-    after = dict(first.before or {})
-    ids = tuple(entry.id for entry in ours)
-    return Action("release", target, reason, last.after, after, last.ref, ids, first.kind)
+    before, ids = dict(first.before or {}), tuple(entry.id for entry in ours)
+    return Action("release", target, reason, last.after, before, last.ref, ids, first.kind)
 
 
 # -- tabs
@@ -222,9 +195,9 @@ def _tabs(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
     lists = {"excluded": goals.excluded, "watched": goals.watched}
     present = {answer.rater for task in now.tasks for answer in task.answers}
     for which, title in TABS.items():
-        raters = sorted((int(r) for r in lists[which] if r in present and r.isdigit()), key=int)
+        raters = sorted(int(r) for r in lists[which] if r in present and r.isdigit())
         target = f"tab {title}"
-        ours = past.of("tab", target)
+        ours = past.get(("tab", target), [])
         ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)
         if ref is not None and ref not in now.tabs:
             # A user has deleted it, and is not to get it back every hour.
@@ -247,14 +220,8 @@ def _tabs(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]:
 
 def _filters(raters: list[int]) -> dict[str, Any]:
     """Tasks that any of these answered; the value must be a number, a list gives an error 500."""
-    column = "filter:tasks:annotators"
-    return {
-        "conjunction": "or",
-        "items": [
-            {"filter": column, "operator": "contains", "type": "List", "value": rater}
-            for rater in raters
-        ],
-    }
+    one = {"filter": "filter:tasks:annotators", "operator": "contains", "type": "List"}
+    return {"conjunction": "or", "items": [{**one, "value": rater} for rater in raters]}
 
 
 # -- raters who are paused, on Enterprise
@@ -266,12 +233,12 @@ def _pauses(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Action]
     found = [
         Action("pause", f"rater {rater}", reason, None, {"rater": rater})
         for rater, reason in goals.excluded.items()
-        if rater.isdigit() and rater not in now.paused and not past.of("pause", f"rater {rater}")
+        if rater.isdigit() and rater not in now.paused and ("pause", f"rater {rater}") not in past
     ]
     found += [
-        _release(past.of("pause", target), target, "no longer excluded")
-        for target in past.targets("pause")
-        if target.removeprefix("rater ") not in goals.excluded
+        _release(ours, target, "no longer excluded")
+        for (kind, target), ours in past.items()
+        if kind == "pause" and target.removeprefix("rater ") not in goals.excluded
     ]
     return found
 
@@ -309,11 +276,8 @@ def _predictions(now: ServerState, goals: FeedbackGoals, past: _Past) -> list[Ac
     ]
     queued.sort(key=lambda one: (-one[0], one[1].id))
     chosen = {task.id: bits for bits, task in queued[: goals.n_informative]}
-    found = []
-    for task in now.tasks:
-        action = _prediction(task, chosen.get(task.id), past)
-        if action is not None:
-            found.append(action)
+    scored = [_prediction(task, chosen.get(task.id), past) for task in now.tasks]
+    found = [action for action in scored if action is not None]
     wanted = {"model_version": SERVED, "sampling": UNCERTAINTY}
     have = {"model_version": now.model_version, "sampling": now.sampling}
     if chosen and have != wanted:
@@ -330,7 +294,7 @@ def _is_open(task: ServerTask, goals: FeedbackGoals) -> bool:
 
 def _prediction(task: ServerTask, bits: float | None, past: _Past) -> Action | None:
     target = f"prediction for task {task.id}"
-    ours = past.of("predict", target)
+    ours = past.get(("predict", target), [])
     ref = next((entry.action.ref for entry in reversed(ours) if entry.action.ref), None)
     if ref is not None and ref not in task.predictions:
         return None
@@ -399,7 +363,7 @@ def import_tasks(
 
 
 def _check_keys(keys: Sequence[str], rater_key: str | None) -> None:
-    used = [*keys, *([] if rater_key is None else [rater_key])]
+    used = [*keys, rater_key] if rater_key is not None else [*keys]
     if len(keys) not in (1, 2):
         raise UsageError(f"keys={keys!r}: give two keys, left and right, or one that is a list")
     for key in used:

@@ -31,7 +31,6 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
     tuple(str(n) for n in range(1, 21)),
     tuple(str(n) for n in range(20)),
 )
-
 _ANY_COUNT = frozenset(word for count in _COUNTS for word in count)
 # A key that ends in one of these words names an item (answer1_model); one that ends in
 # another holds what was shown (model1_answer).
@@ -39,7 +38,6 @@ _NAME_WORDS = _set(
     "model system method name id condition generator engine variant codec algorithm "
     "checkpoint policy"
 )
-
 _STRONG_NAME_WORDS = _NAME_WORDS - {"id", "name"}
 # What people write around a side without changing its meaning.
 _FILLERS = _set(
@@ -47,7 +45,6 @@ _FILLERS = _set(
     "strongly answer response model option image text output video audio system candidate "
     "sample side item choose chosen version summary translation picture result"
 )
-
 _TIES = _set(
     "tie|tied|draw|equal|equally good|both equal|both good|both are good|both equally good|same|"
     "the same|about the same|no preference|no difference|equivalent|neither is better|"
@@ -55,13 +52,11 @@ _TIES = _set(
     "roughly equal|roughly the same|equal quality|same quality|no clear winner",
     "|",
 )
-
 _BOTH_BAD = _set(
     "both bad|bothbad|both are bad|equally bad|tie both bad|tie bothbad|neither is good|"
     "both are equally bad|both equally bad|both poor|neither good",
     "|",
 )
-
 _VERDICTS = _set("left right better best prefer preferred wins winner choose chosen")
 # Buckets whose order their names say, best first.
 _SCALES: tuple[tuple[str, ...], ...] = (
@@ -126,29 +121,22 @@ def _noun(key: str) -> str:
 
 def label_meaning(label: str) -> Meaning | None:
     """What a well-known label means: tie, both_bad, or the place of an item counted from 1."""
-    if (sign := _SIGNED.fullmatch(label)) is not None:
-        return _signed(*sign.groups())
+    if (signed := _SIGNED.fullmatch(label)) is not None:
+        # `A > B`, `A >> B`, `A = B`, `A < B`
+        sides = (signed[1].lower(), signed[3].lower())
+        known = any(sides == count[:2] for count in _COUNTS[:-1])
+        return {">": 1, "<": 2}.get(signed[2][0], "tie") if known else None
     words = tokens(label.replace("'", ""))
     phrase = " ".join(words)
     if phrase in _TIES:
         return "tie"
     if phrase in _BOTH_BAD:
         return "both_bad"
-    sides = [word for word in words if word not in _FILLERS]
-    if len(sides) != 1:
-        return None
-    for count in _COUNTS[:-1]:
-        if sides[0] in count:
-            return count.index(sides[0]) + 1
+    said = [word for word in words if word not in _FILLERS]
+    for count in _COUNTS[:-1] if len(said) == 1 else ():
+        if said[0] in count:
+            return count.index(said[0]) + 1
     return None
-
-
-def _signed(first: str, sign: str, second: str) -> Meaning | None:
-    """`A > B`, `A >> B`, `A = B`, `A < B`."""
-    sides = (first.lower(), second.lower())
-    if not any(sides == count[:2] for count in _COUNTS[:-1]):
-        return None
-    return {">": 1, "<": 2}.get(sign[0], "tie")
 
 
 def is_bare(label: str) -> bool:
@@ -356,11 +344,11 @@ def found_keys(sample: Sequence[ExportedTask], most: int | None, file: str) -> S
 def _all_short(source: Source, sample: Sequence[ExportedTask]) -> bool:
     """Whether most tasks have names there, and none has anything else."""
     found = [names for task in sample if (names := source.names(task.data))]
-    return len(found) * 2 > len(sample) and all(_is_short(n) for names in found for n in names)
-
-
-def _is_short(name: str) -> bool:
-    return len(name) <= _LONGEST_NAME and "\n" not in name and "://" not in name
+    return len(found) * 2 > len(sample) and all(
+        len(name) <= _LONGEST_NAME and "\n" not in name and "://" not in name
+        for names in found
+        for name in names
+    )
 
 
 def _is_plain_list(key: str, most: int | None, sample: Sequence[ExportedTask]) -> bool:
@@ -376,13 +364,11 @@ def _is_plain_list(key: str, most: int | None, sample: Sequence[ExportedTask]) -
 
 def _example(good: list[Source], keys: list[str], most: int | None) -> str:
     if good:
-        return " or items=".join(_typed(source) for source in good[:3])
+        return " or items=".join(
+            ",".join(source.keys) if isinstance(source, Keys) else source.key for source in good[:3]
+        )
     group = [family for family in families(keys) if most in (None, len(family))]
     return ",".join(group[0] if group else ("KEY",) * (most or 2))
-
-
-def _typed(source: Source) -> str:
-    return ",".join(source.keys) if isinstance(source, Keys) else source.key
 
 
 def described(sample: Sequence[ExportedTask]) -> str:

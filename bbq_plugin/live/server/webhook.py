@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bbq_plugin.protocols import Endpoint, EventReader, ServerKnowledge
     from bbq_plugin.store.inbox import Inbox
 
-__all__ = ["Webhook"]
-
 #: An event has some kilobytes; those of a bulk action hold many answers.
 MOST_BYTES = 16 << 20
 #: A tool waits no longer for its answer.
@@ -36,18 +34,9 @@ class Webhook:
     """The routes of a tool; counts what came, for the page and for `bbq connect`."""
 
     def __init__(
-        self,
-        rules: AccessRules,
-        reader: EventReader,
-        inbox: Inbox,
-        known: ServerKnowledge,
-        *,
-        most_bytes: int = MOST_BYTES,
-        body_s: float = BODY_S,
+        self, rules: AccessRules, reader: EventReader, inbox: Inbox, known: ServerKnowledge
     ) -> None:
-        self.rules, self.reader, self.inbox = rules, reader, inbox
-        self._known = known
-        self._most_bytes, self._body_s = most_bytes, body_s
+        self.rules, self.reader, self.inbox, self._known = rules, reader, inbox, known
         self.n_received: Counter[str] = Counter()
         self.n_refused = 0
 
@@ -94,10 +83,7 @@ class Webhook:
 
     async def received(self, request: Request) -> Response:
         """How many events have come since the start, for `bbq connect`."""
-        refused = self._refusal(request)
-        if refused is not None:
-            return refused
-        return JSONResponse({"received": dict(self.n_received)})
+        return self._refusal(request) or JSONResponse({"received": dict(self.n_received)})
 
     def _refusal(self, request: Request) -> Response | None:
         headers = headers_of(request.scope["headers"])
@@ -119,14 +105,14 @@ class Webhook:
 
     async def _body(self, request: Request) -> bytes | Response:
         told = request.headers.get("content-length", "")
-        if told.isdigit() and int(told) > self._most_bytes:
+        if told.isdigit() and int(told) > MOST_BYTES:
             return _said(413, "the body is too large", {"Connection": "close"})
         parts, size = [], 0
         try:
-            async with asyncio.timeout(self._body_s):
+            async with asyncio.timeout(BODY_S):
                 async for part in request.stream():
                     size += len(part)
-                    if size > self._most_bytes:
+                    if size > MOST_BYTES:
                         return _said(413, "the body is too large", {"Connection": "close"})
                     parts.append(part)
         except TimeoutError:
@@ -142,10 +128,9 @@ class Webhook:
             if isinstance(body, Response):
                 return body
             try:
-                found = await asyncio.to_thread(endpoint.answer, body, self._known)
+                return JSONResponse(await asyncio.to_thread(endpoint.answer, body, self._known))
             except DataError as error:
                 return _said(400, str(error))
-            return JSONResponse(found)
 
         return answer
 
