@@ -85,15 +85,11 @@ def _loaded(entry: EntryPoint, what: str) -> object:
 def describe(adapter: str | Adapter | None = None) -> tuple[Description, ...]:
     """Describe one adapter, or all that are installed, in the order of their names."""
     known = adapters() if adapter is None else {"": _named(adapter)}
-    return tuple(
-        Description(
-            one.name,
-            _first_line(type(one).__doc__),
-            _first_line(type(one).sniff.__doc__),
-            options_of(one),
-        )
-        for _, one in sorted(known.items())
-    )
+    found = []
+    for _, one in sorted(known.items()):
+        about, recognised = map(_first_line, (type(one).__doc__, type(one).sniff.__doc__))
+        found.append(Description(one.name, about, recognised, options_of(one)))
+    return tuple(found)
 
 
 def check_options(adapter: str, options: Mapping[str, Any]) -> None:
@@ -265,11 +261,10 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 def _choices(hint: Any) -> tuple[Any, ...]:
     members = _members(hint)
-    if all(get_origin(m) is Literal for m in members):
-        return tuple(value for m in members for value in get_args(m)) + (
-            (None,) if type(None) in get_args(hint) else ()
-        )
-    return ()
+    if not all(get_origin(m) is Literal for m in members):
+        return ()
+    none = (None,) if type(None) in get_args(hint) else ()
+    return (*(value for m in members for value in get_args(m)), *none)
 
 
 def _plain(hint: Any) -> Any:
@@ -287,11 +282,11 @@ def _takes(hint: Any) -> str:
         return "true|false"
     if kind in (int, float):
         return "number"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if not isinstance(origin, type) or issubclass(origin, str):
+        return "text"
+    if issubclass(origin, Mapping):
         return "mapping"
-    if isinstance(origin, type) and issubclass(origin, Sequence) and origin is not str:
-        return "list"
-    return "text"
+    return "list" if issubclass(origin, Sequence) else "text"
 
 
 def _default(value: Any) -> str:

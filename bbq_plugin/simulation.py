@@ -100,17 +100,18 @@ class Study:
             raters=self.truth.raters,
             items=self.truth.items,
         )
+        went_left = self.order[decided, 0] == 0
+        n_left, n_right = (
+            np.bincount(self.shown[:, place], minlength=len(self.truth.items)) for place in (0, 1)
+        )
         return replace(
             data,
             n_comparisons=len(self),
             n_ties=int(tie.sum()),
             n_sided=int(decided.sum()),
-            n_left=int((self.order[decided, 0] == 0).sum()),
-            left_excess=np.bincount(self.shown[:, 0], minlength=len(self.truth.items))
-            - np.bincount(self.shown[:, 1], minlength=len(self.truth.items)),
-            left_rate=left_rate(
-                self.rater[decided], self.order[decided, 0] == 0, len(self.truth.raters)
-            ),
+            n_left=int(went_left.sum()),
+            left_excess=n_left - n_right,
+            left_rate=left_rate(self.rater[decided], went_left, len(self.truth.raters)),
             answers=self._answers(),
         )
 
@@ -349,18 +350,12 @@ def write_study(study: Study, file: TextIO, file_format: StudyFormat) -> None:
 
 def write_truth(truth: Truth, file: TextIO) -> None:
     """Write θ per item, and quality and kind per rater, as JSON."""
+    items = zip(truth.items, truth.theta.tolist(), strict=True)
+    raters = zip(truth.raters, truth.quality.tolist(), truth.kind, strict=True)
     document = {
         "schema": "bbq.truth/1",
-        "items": [
-            {"item": item, "theta": theta}
-            for item, theta in zip(truth.items, truth.theta.tolist(), strict=True)
-        ],
-        "raters": [
-            {"rater": rater, "quality": quality, "kind": kind}
-            for rater, quality, kind in zip(
-                truth.raters, truth.quality.tolist(), truth.kind, strict=True
-            )
-        ],
+        "items": [{"item": item, "theta": theta} for item, theta in items],
+        "raters": [{"rater": r, "quality": quality, "kind": kind} for r, quality, kind in raters],
     }
     file.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
@@ -374,12 +369,9 @@ def _write_arena(study: Study, file: TextIO) -> None:
     words = {"left": "model_a", "right": "model_b", "tie": "tie"}
     for c in study.comparisons():
         vote = {
-            "id": c.key,
-            "judge": c.rater,
-            "model_a": c.left,
-            "model_b": c.right,
+            "id": c.key, "judge": c.rater, "model_a": c.left, "model_b": c.right,
             "winner": words[c.outcome],
-        }
+        }  # fmt: skip
         file.write(msgspec.json.encode(vote).decode() + "\n")
 
 
@@ -405,10 +397,8 @@ def _afc_slates(study: Study) -> Iterator[list[Any]]:
     yield ["observer", "session_id", "scene", *(f"condition_{i}" for i in places), *said]
     items = study.truth.items
     for i, (rater, shown, order, _) in enumerate(study.answers()):
-        if study.answer == "best":
-            answer = [order[0] + 1]
-        else:
-            answer = [order.index(place) + 1 for place in range(study.slate)]
+        ranks = [order.index(place) + 1 for place in range(study.slate)]
+        answer = [order[0] + 1] if study.answer == "best" else ranks
         yield [rater, 1, f"scene-{i}", *(items[item] for item in shown), *answer]
 
 

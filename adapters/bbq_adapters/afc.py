@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from bbq_adapters.row_reader import (
@@ -162,21 +162,15 @@ def _chosen(
     value = row.get(column)
     if _is_nothing(value):
         return None
-    said = (
-        str(value).lower()
-        if isinstance(value, bool)
-        else name_text(value)
-        if is_name(value)
-        else ""
-    )
+    said = name_text(value) if is_name(value) else ""
+    if isinstance(value, bool):
+        said = str(value).lower()
     found = _meaning(said.strip(), shown, layout)
     if found is None:
         raise place.error(
             f"{column} is {brief(value)}", value, f"expected {_expected(shown, layout)}"
         )
-    if found == len(shown) and task == "2afc-tie":
-        return _TIE
-    if found == _TIE and task == "2afc-tie":
+    if task == "2afc-tie" and found in (_TIE, len(shown)):
         return _TIE
     if not 0 <= found < len(shown):
         hint = "if a third button means 'no difference', say task=2afc-tie"
@@ -189,9 +183,7 @@ def _chosen(
 def _meaning(said: str, shown: list[str], layout: LogLayout) -> int | None:
     if layout.values:
         said = layout.values.get(said, "")
-        if said.isdigit():
-            return int(said) - 1
-        return _WORDS.get(said)
+        return int(said) - 1 if said.isdigit() else _WORDS.get(said)
     if layout.is_first:
         return 0 if said.lower() in _TRUE else 1 if said.lower() in _FALSE else None
     if said.isdigit() and len(said) < 4:
@@ -220,13 +212,8 @@ _PAIRS = (("left", "right"), ("stimulus_left", "stimulus_right"), ("item_left", 
 _NUMBERED = ("condition", "item", "stimulus")
 
 _PEOPLE = (
-    *RATER_FIELDS,
-    "subject_id",
-    "participant_id",
-    "PROLIFIC_PID",
-    "prolific_id",
-    "worker_id",
-)
+    *RATER_FIELDS, "subject_id", "participant_id", "PROLIFIC_PID", "prolific_id", "worker_id",
+)  # fmt: skip
 
 _TASKS = "best-of-n, triplet-ref, rank-of-n (or 2afc-tie with two items)"
 
@@ -292,10 +279,11 @@ class AfcAdapter:
         fields = look(stream.peek(_HEAD)).fields
         named = [c for c in (*items, answer, *ranks, rater, time, pivot) if c is not None]
         known_columns(named, dict.fromkeys(sorted(fields)))
-        layout = _layout(
-            fields, name, items=tuple(items), answer=answer, ranks=tuple(ranks),
-            values=values or {}, pivot=pivot, reference=reference, weights=weights,
+        given = LogLayout(
+            tuple(items), answer, tuple(ranks), values=values or {}, pivot=pivot,
+            reference=reference, weights=weights,
         )  # fmt: skip
+        layout = _completed(given, fields, name)
         what = task or _task(layout, name)
         _check_task(what, layout, name)
         people = _PEOPLE if rater is None else (rater,)
@@ -303,19 +291,9 @@ class AfcAdapter:
         return _records(rows(stream, name), layout, what, people, clock)
 
 
-def _layout(
-    fields: frozenset[str],
-    name: str,
-    *,
-    items: tuple[str, ...],
-    answer: str | None,
-    ranks: tuple[str, ...],
-    values: Mapping[str, str],
-    pivot: str | None,
-    reference: str | None,
-    weights: Weights,
-) -> LogLayout:
-    items = items or _usual_items(fields)
+def _completed(given: LogLayout, fields: frozenset[str], name: str) -> LogLayout:
+    """What was not said is taken from columns that are called so."""
+    items = given.items or _usual_items(fields)
     if len(items) < 2:
         raise FormatError(
             "cannot tell which columns hold the items",
@@ -324,10 +302,10 @@ def _layout(
             remedy=f"name them with items=COLUMN,COLUMN; there are: {listed(sorted(fields), 40)}",
         )
     usual = tuple(f"rank_{i}" for i in range(1, len(items) + 1))
-    ranks = ranks or (usual if fields.issuperset(usual) else ())
+    ranks = given.ranks or (usual if fields.issuperset(usual) else ())
     if ranks and len(ranks) != len(items):
         raise UsageError(f"there are {len(items)} columns of items and {len(ranks)} of ranks")
-    answer = answer or _usual_answer(fields)
+    answer = given.answer or _usual_answer(fields)
     if answer is None and not ranks:
         raise FormatError(
             "cannot tell which column holds the answer",
@@ -335,11 +313,9 @@ def _layout(
             value=sorted(fields),
             remedy=f"name it with answer=COLUMN; there are: {listed(sorted(fields), 40)}",
         )
-    zero_based = answer == "response" and "trial_index" in fields
-    return LogLayout(
-        items, answer, ranks, 0 if zero_based else 1, answer == "is_A_selected", values, pivot,
-        reference, weights,
-    )  # fmt: skip
+    first = 0 if answer == "response" and "trial_index" in fields else 1
+    is_first = answer == "is_A_selected"
+    return replace(given, items=items, answer=answer, ranks=ranks, first=first, is_first=is_first)
 
 
 def _usual_items(fields: frozenset[str]) -> tuple[str, ...]:
@@ -354,11 +330,9 @@ def _usual_items(fields: frozenset[str]) -> tuple[str, ...]:
 
 
 def _usual_answer(fields: frozenset[str]) -> str | None:
-    for column in ("is_A_selected", "selected", "response", "answer", "choice"):
-        if column in fields:
-            return column
     keys = [f for f in fields if f.endswith(".keys")]
-    return keys[0] if len(keys) == 1 else None
+    usual = ("is_A_selected", "selected", "response", "answer", "choice")
+    return next((c for c in usual if c in fields), keys[0] if len(keys) == 1 else None)
 
 
 def _task(layout: LogLayout, name: str) -> Task:
@@ -421,8 +395,7 @@ def _records(
         yield clock
         clock = None
     pivot = () if layout.pivot is None or layout.pivot in layout.items else (layout.pivot,)
-    used = {*layout.items, layout.answer or "", *layout.ranks, *people}
-    used |= set() if clock is None else {clock[0]}
+    used = {*layout.items, layout.answer or "", *layout.ranks, *people, clock[0] if clock else ""}
     used -= set(pivot)
     for place, row in found:
         trial = pairs(row, layout, task, place)

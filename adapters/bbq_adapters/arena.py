@@ -102,17 +102,10 @@ class Shape:
 
 
 WORDS: dict[str, Outcome] = {
-    "model_a": "left",
-    "model_b": "right",
-    "tie": "tie",
-    "both_bad": "both_bad",
+    "model_a": "left", "model_b": "right", "tie": "tie", "both_bad": "both_bad",
     "tie (bothbad)": "both_bad",
-}
-
-_SIDES: dict[str, Outcome] = {
-    "left": "left", "right": "right", "tie": "tie", "both_bad": "both_bad",
 }  # fmt: skip
-
+_SIDES: dict[str, Outcome] = {word: word for word in OUTCOMES}
 _FASTCHAT: dict[str, Outcome] = {
     "leftvote": "left", "rightvote": "right", "tievote": "tie", "bothbad_vote": "both_bad",
 }  # fmt: skip
@@ -345,11 +338,8 @@ SHAPES = (
 _PIECE = 1 << 17
 _BLANKS = 64
 
-_CODES: dict[Any, int] = {
-    **{word: OUTCOMES.index(said) for word, said in WORDS.items()},
-    None: NO_ANSWER,
-}
-
+_CODES: dict[Any, int] = {word: OUTCOMES.index(said) for word, said in WORDS.items()}
+_CODES[None] = NO_ANSWER
 _WORDS = frozenset(WORDS)
 # The more telling ones first, as the reader of single rows has them.
 _KEYS = (("key",), ("id",), ("uid",), ("question_id", "turn"))
@@ -466,18 +456,9 @@ class _BatchDecoder:
         if rater is not None and not all(rater):
             # Another field may name the rater of such a row.
             raise _UnusualRow
-        return Batch(
-            lines,
-            rater,
-            left,
-            right,
-            outcome,
-            self._keys(votes, rater, left, right),
-            self._moments(votes),
-            # An item called `tie` makes some outcomes ambiguous.
-            reserved=_WORDS,
-            records=single,
-        )
+        keys, at = self._keys(votes, rater, left, right), self._moments(votes)
+        # An item called `tie` makes some outcomes ambiguous.
+        return Batch(lines, rater, left, right, outcome, keys, at, reserved=_WORDS, records=single)
 
     def _keys(
         self,
@@ -612,10 +593,9 @@ def _records(
             if who is None and (who := rater(row, (SESSION,))) and not noted:
                 noted = True
                 yield Note(_SESSION_NOTE)
-            if vote.rater and not noted and not options.salt:
-                noted = vote.rater.startswith("ip-")
-                if noted:
-                    yield Note(_ADDRESS_NOTE)
+            if vote.rater and vote.rater.startswith("ip-") and not (noted or options.salt):
+                noted = True
+                yield Note(_ADDRESS_NOTE)
             key = _key(row, shape, vote, who, place)
             yield Comparison(
                 key,
@@ -663,7 +643,6 @@ def _moment(row: Row, place: RowPlace) -> float | None:
         return seconds_since_1970(row.get("timestamp"))
     found = seconds_since_1970(value)
     if found is None:
-        raise place.error(
-            f"tstamp is {brief(value)}", value, "expected seconds since 1970, or nothing"
-        )
+        remedy = "expected seconds since 1970, or nothing"
+        raise place.error(f"tstamp is {brief(value)}", value, remedy)
     return found

@@ -46,9 +46,8 @@ class ComparisonsAdapter:
             if winner == loser:
                 yield Skipped(str(place), AGAINST_ITSELF, winner)
                 continue
-            rater = None if row.get("rater") in (None, "") else row["rater"]
-            if rater is not None:
-                rater = _name(row, "rater", place, guarded=guarded)
+            rated = row.get("rater") not in (None, "")
+            rater = _name(row, "rater", place, guarded=guarded) if rated else None
             # The side is not known, and a record that is part of a slate has none.
             key = str(place)
             yield Comparison(

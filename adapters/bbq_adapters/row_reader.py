@@ -45,20 +45,9 @@ Row = dict[str, Any]
 
 #: Fields that name the rater, the surer ones first.
 RATER_FIELDS = (
-    "judge",
-    "judge_hash",
-    "judge_id",
-    "rater",
-    "annotator",
-    "annotator_id",
-    "user_id",
-    "worker",
-    "answerer",
-    "observer",
-    "participant",
-    "subject",
-    "completed_by",
-)
+    "judge", "judge_hash", "judge_id", "rater", "annotator", "annotator_id", "user_id", "worker",
+    "answerer", "observer", "participant", "subject", "completed_by",
+)  # fmt: skip
 
 # A tag is a value to group by, such as a language; what is longer is content.
 _LONGEST_TAG = 80
@@ -172,10 +161,6 @@ def line_row(line: bytes, place: RowPlace) -> Row:
         raise place.error(
             f"not usable JSON ({error})", line[:80], "correct or drop the line"
         ) from error
-    return _object(row, place)
-
-
-def _object(row: object, place: RowPlace) -> Row:
     if isinstance(row, dict):
         return row
     raise place.error(
@@ -239,9 +224,7 @@ class _ArrayScanner:
     def __init__(self, stream: io.BufferedReader, name: str, what: str, longest: float) -> None:
         self._stream, self._name, self._what, self._longest = stream, name, what, longest
         self._window = b""
-        self._at = 0
-        self._line = 1
-        self._count = 0
+        self._at, self._line, self._count = 0, 1, 0
 
     def objects(self, *, several: bool) -> Iterator[tuple[int, bytes]]:
         self._more()
@@ -330,13 +313,8 @@ class _ArrayScanner:
         sample = self._window[self._at : self._at + 60].decode("utf-8", "replace")
         if not sample:
             problem = "the file ends before the end of the array"
-        return FormatError(
-            problem,
-            self._name,
-            self._line,
-            sample,
-            remedy="the file may be cut off: export it again",
-        )
+        remedy = "the file may be cut off: export it again"
+        return FormatError(problem, self._name, self._line, sample, remedy)
 
 
 def _delimiter(header: str) -> str:
@@ -371,8 +349,7 @@ def table_rows(
             place = RowPlace(name, reader.line_num)
             if len(cells) == len(header):
                 # CSV has no null: an empty cell is one.
-                row = {c: v or None for c, v in zip(header, cells, strict=True) if c}
-                yield place, row
+                yield place, {c: v or None for c, v in zip(header, cells, strict=True) if c}
             elif any(cell.strip() for cell in cells):
                 raise place.error(
                     f"has {len(cells)} columns where the header has {len(header)}",
@@ -421,11 +398,8 @@ def item(row: Row, field: str, place: RowPlace) -> str:
 def missing(row: Row, field: str, place: RowPlace) -> Exception:
     """A row without a field that it has to have."""
     fields = [str(name) for name in row]
-    return place.error(
-        f"there is no field {field}",
-        fields[:20],
-        f"the row has: {listed(fields)}{did_you_mean(field, fields)}",
-    )
+    remedy = f"the row has: {listed(fields)}{did_you_mean(field, fields)}"
+    return place.error(f"there is no field {field}", fields[:20], remedy)
 
 
 def rater(row: Row, fields: Iterable[str] = RATER_FIELDS) -> str | None:
@@ -458,11 +432,8 @@ def weight(row: Row, field: str | None, place: RowPlace) -> float:
         return 1.0
     found = number(value)
     if found is None or found <= 0:
-        raise place.error(
-            f"{field} is {brief(value)}",
-            value,
-            "a weight is a finite number above 0, or left out for 1",
-        )
+        remedy = "a weight is a finite number above 0, or left out for 1"
+        raise place.error(f"{field} is {brief(value)}", value, remedy)
     return found
 
 
@@ -535,11 +506,8 @@ def outcome(
             raise _unknown(word, field, words, left, right, place)
         return said
     if said not in (None, named):
-        raise place.error(
-            f"{field} is {word!r}, which is both an outcome and the name of an item",
-            word,
-            "rename the item",
-        )
+        problem = f"{field} is {word!r}, which is both an outcome and the name of an item"
+        raise place.error(problem, word, "rename the item")
     return named
 
 
@@ -548,8 +516,5 @@ def _unknown(
 ) -> Exception:
     *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
     expected = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
-    return place.error(
-        f"{field} is {brief(word, 80)}; expected {expected}",
-        word,
-        did_you_mean(word, (left, right, *words), "correct or drop the line", before=""),
-    )
+    remedy = did_you_mean(word, (left, right, *words), "correct or drop the line", before="")
+    return place.error(f"{field} is {brief(word, 80)}; expected {expected}", word, remedy)

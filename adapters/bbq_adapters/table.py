@@ -161,9 +161,7 @@ def _completed(columns: TableColumns, row: Row) -> TableColumns:
     """What was not said is taken from columns that are called so."""
     named = columns.named()
     known_columns([*named.values(), *(columns.tags or ())], row)
-    usual: dict[str, Any] = {
-        what: name for what, name in _USUAL.items() if name in row and what not in named
-    }
+    usual: dict[str, Any] = {w: c for w, c in _USUAL.items() if c in row and w not in named}
     if "loser" in named:
         usual.pop("left", None), usual.pop("right", None)
     elif {"left", "right"} & named.keys():
@@ -223,11 +221,8 @@ def _answer(row: Row, columns: TableColumns, place: RowPlace) -> tuple[str, str,
         said: str | Skipped = "left"
     else:
         left, right = item(row, columns.left, place), item(row, columns.right, place)
-        words: dict[str, Any] = dict(columns.values) or {
-            **{word: word for word in OUTCOMES},
-            columns.left: "left",
-            columns.right: "right",
-        }
+        usual = {word: word for word in OUTCOMES} | {columns.left: "left", columns.right: "right"}
+        words: dict[str, Any] = dict(columns.values) or usual
         if isinstance(row.get(winner), bool):
             row = {**row, winner: str(row[winner]).lower()}
         said = outcome(row, winner, words, left, right, place) if left != right else ""

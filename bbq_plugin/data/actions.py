@@ -93,14 +93,11 @@ class Policy:
         spent = sum(now - SECONDS_A_DAY < at <= now for at in written)
         room = max(0, self.a_day - spent)
         wanted = [action for action in plan.actions if action.is_of(self.kinds)]
-        may = tuple(_within(wanted, room))
-        n_wanted = sum(action.n_writes for action in wanted)
-        notes = plan.notes
+        n_wanted, notes = sum(action.n_writes for action in wanted), plan.notes
         if n_wanted > room:
-            limit = counted(self.a_day, "write")
-            planned = counted(n_wanted, "write")
+            planned, limit = counted(n_wanted, "write"), counted(self.a_day, "write")
             notes += (f"{planned} planned; the limit of {limit} a day allows {room:,} now",)
-        return FeedbackPlan(may, notes)
+        return FeedbackPlan(tuple(_within(wanted, room)), notes)
 
 
 def _within(actions: Iterable[Action], room: int) -> Iterator[Action]:

@@ -150,9 +150,8 @@ def _answers_of(
 
 def _slate(columns: Columns) -> NDArray[np.int64]:
     """The pairs of a slate have its name as their key; a store has codes for slates instead."""
-    of_slate = columns["slate"] != 0
     number = columns.get("key", columns["slate"])
-    return np.where(of_slate, number, 0).astype(np.int64)
+    return np.where(columns["slate"] != 0, number, 0).astype(np.int64)
 
 
 def _by_win(column: NDArray[Any], row: NDArray[np.int64] | None) -> NDArray[Any]:
@@ -226,12 +225,11 @@ def wins_of(
     """The arrays and counts of `Comparisons` from those answers that are kept."""
     if not keep.all():
         columns = {name: column[keep] for name, column in columns.items()}
-    rater, left, right = columns["rater"], columns["left"], columns["right"]
-    (rater,), raters = _used(raters, rater)
-    (left, right), items = _used(items, left, right)
+    (rater,), raters = _used(raters, columns["rater"])
+    (left, right), items = _used(items, columns["left"], columns["right"])
     outcome, weight = columns["outcome"], columns["weight"]
-    decided = outcome < TIE
-    sided = decided & (columns["slate"] == 0)
+    decided, shown = outcome < TIE, columns["slate"] == 0
+    sided = decided & shown
     went_left = outcome[sided] != RIGHT
     known = _sides_known(rater[sided], went_left, len(raters))
     timed = ~np.isnan(columns["time_s"])
@@ -243,9 +241,7 @@ def wins_of(
         "n_sided": int(went_left.size) if known else 0,
         "n_left": int(went_left.sum()) if known else 0,
         "left_rate": left_rate(rater[sided], went_left, len(raters)) if known and raters else None,
-        "left_excess": _left_excess(left, right, columns["slate"] == 0, len(items))
-        if known
-        else None,
+        "left_excess": _left_excess(left[shown], right[shown], len(items)) if known else None,
         "median_time_s": median_time_s(rater[timed], columns["time_s"][timed], len(raters)),
         "items": items,
         "raters": raters,
@@ -271,11 +267,9 @@ def wins_of(
     }
 
 
-def _left_excess(
-    left: NDArray[Any], right: NDArray[Any], shown: Mask, n_items: int
-) -> NDArray[np.int64]:
-    n_left = np.bincount(left[shown], minlength=n_items)
-    return np.asarray(n_left - np.bincount(right[shown], minlength=n_items), dtype=np.int64)
+def _left_excess(left: NDArray[Any], right: NDArray[Any], n_items: int) -> NDArray[np.int64]:
+    excess = np.bincount(left, minlength=n_items) - np.bincount(right, minlength=n_items)
+    return np.asarray(excess, dtype=np.int64)
 
 
 def _both_bad_rate(
@@ -351,14 +345,14 @@ class FileLog:
         if n <= max(max_skipped * rows, max_skipped > 0):
             return
         reason, times = self.reasons.most_common(1)[0]
-        share = n / rows
+        percent = min(100, ceil(100 * n / rows))
         raise FormatError(
-            f"{n:,} of {rows:,} rows ({share:.2%}) were skipped, more than the "
+            f"{n:,} of {rows:,} rows ({n / rows:.2%}) were skipped, more than the "
             f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
             self.name,
             remedy=f"if adapter {self.adapter!r} is the wrong one, name another; if these rows "
-            f"are no answers, allow more (--max-skipped {_percent_up(share)}%, "
-            f"in Python max_skipped={_percent_up(share) / 100})",
+            f"are no answers, allow more (--max-skipped {percent}%, "
+            f"in Python max_skipped={percent / 100})",
         )
 
 
@@ -443,7 +437,8 @@ class DatasetBuilder:
         file.last_slate = record.slate
         # The pairs of one ranking are corrected together, whatever their own keys are.
         answer["key"] = self._key(record.key if record.slate is None else record.slate)
-        answer["part"] = self._part(record.tags)
+        if self.by is not None:
+            answer["part"] = self.values[(record.tags or {})[self.by]]
         self.columns.append(answer)
 
     def _retract(self, key: str, by: Comparison | Skipped) -> None:
@@ -451,14 +446,10 @@ class DatasetBuilder:
 
     def _matches(self, tags: Mapping[str, str] | None) -> bool:
         found = tags or {}
-        ok = all(found.get(tag) == value for tag, value in self.where.items()) and (
-            self.by is None or bool(found.get(self.by))
-        )
+        ok = all(found.get(tag) == value for tag, value in self.where.items())
+        ok = ok and (self.by is None or bool(found.get(self.by)))
         self.n_filtered += not ok
         return ok
-
-    def _part(self, tags: Mapping[str, str] | None) -> int:
-        return self.values[(tags or {})[self.by]] if self.by is not None else 0
 
     def _key(self, key: str) -> int:
         file = self.files[-1]
@@ -472,11 +463,8 @@ class DatasetBuilder:
         try:
             # Row by row, because names are numbered in the order in which they appear.
             both = chain.from_iterable(zip(batch.left, batch.right, strict=True))
-            pairs = _codes(self.items, both, 2 * n)
-            left, right = pairs[::2].copy(), pairs[1::2].copy()
-            rater: NDArray[np.int32] = np.full(n, -1, np.int32)
-            if batch.rater is not None:
-                rater = _codes(self.raters, batch.rater, n)
+            left, right = self.items.of_column(both, 2 * n).reshape(n, 2).T.copy()
+            rater = self.raters.of_column(batch.rater, n)
             usable = not any(word in self.items for word in batch.reserved)
         except DataError:
             if batch.records is None:
@@ -535,7 +523,9 @@ class DatasetBuilder:
         if dropped := self._dropped():
             keep &= ~np.isin(columns["rater"], dropped)
         n_dropped = n_kept - int(keep.sum())
-        self._note_unused_names()
+        for old in self.rename:
+            if old not in self.items:
+                self.notes[f"there is no item {old!r} to rename"] = None
         if not keep.any():
             raise DataError(self._why_nothing(n_dropped))
         whole = {
@@ -550,9 +540,13 @@ class DatasetBuilder:
         for code, value in enumerate(self.values.names if self.by is not None else ("",)):
             mine = keep if self.by is None else keep & (columns["part"] == code)
             if mine.any():
-                n = np.bincount(file[mine], minlength=len(self.files)).tolist()
+                counts = np.bincount(file[mine], minlength=len(self.files)).tolist()
+                sources = tuple(
+                    Source(f.name, f.adapter, f.why, n, f.n_skipped, f.sha256)
+                    for f, n in zip(self.files, counts, strict=True)
+                )
                 wins = wins_of(columns, mine, self.items.names, self.raters.names)
-                found[value] = wins | whole | {"sources": self._sources(n)}
+                found[value] = wins | whole | {"sources": sources}
         return found
 
     def _skip_unrated(self, rater: NDArray[Any], file: NDArray[Any]) -> Mask:
@@ -595,11 +589,6 @@ class DatasetBuilder:
                 raise UsageError(f"there is no rater {name!r} to drop{meant}")
         return [known[name] for name in self.drop_raters]
 
-    def _note_unused_names(self) -> None:
-        for old in self.rename:
-            if old not in self.items:
-                self.notes[f"there is no item {old!r} to rename"] = None
-
     def _why_nothing(self, n_dropped: int) -> str:
         if n_dropped:
             return f"there are no comparisons left: all {n_dropped:,} are of raters to be dropped"
@@ -611,16 +600,6 @@ class DatasetBuilder:
             "correct the rows or give other data"
         )
 
-    def _sources(self, n: list[int]) -> tuple[Source, ...]:
-        return tuple(
-            Source(f.name, f.adapter, f.why, count, f.n_skipped, f.sha256)
-            for f, count in zip(self.files, n, strict=True)
-        )
-
-
-def _codes(codes: RawCodes, column: Iterable[Any], n: int) -> NDArray[np.int32]:
-    return np.fromiter(map(codes.__getitem__, column), dtype=np.int32, count=n)
-
 
 def _place(key: str, name: str) -> str:
     base = f"{PurePath(name).name}:"
@@ -628,14 +607,11 @@ def _place(key: str, name: str) -> str:
 
 
 def _strict_error(skipped: Skipped, name: str) -> FormatError:
+    remedy = "correct the row, or read without strict to skip and count such rows"
     line = skipped.where.removeprefix(f"{name}:")
-    return FormatError(
-        skipped.reason if line.isdigit() else f"{skipped.where}: {skipped.reason}",
-        name if line.isdigit() else None,
-        int(line) if line.isdigit() else None,
-        skipped.value,
-        remedy="correct the row, or read without strict to skip and count such rows",
-    )
+    if line.isdigit():
+        return FormatError(skipped.reason, name, int(line), skipped.value, remedy)
+    return FormatError(f"{skipped.where}: {skipped.reason}", None, None, skipped.value, remedy)
 
 
 def _itself(where: str, left: str, right: str) -> Skipped:
@@ -643,10 +619,6 @@ def _itself(where: str, left: str, right: str) -> Skipped:
     if as_text(left) == as_text(right):
         return Skipped(where, AGAINST_ITSELF, left)
     return Skipped(where, MERGED, left, expected=True)
-
-
-def _percent_up(share: float) -> int:
-    return min(100, ceil(share * 100))
 
 
 # -- which of several answers under one key counts: the newest, unless it was taken back
@@ -703,8 +675,7 @@ class Retractions:
     def add(self, key: int, at: float | None, version: float | None, row: int) -> None:
         """Take one; `row` is the number of answers before it."""
         when = next((time for time in (version, at) if time is not None), -inf)
-        same = (key, at)
-        self._last[same] = max(self._last.get(same, (-inf, 0)), (when, row))
+        self._last[key, at] = max(self._last.get((key, at), (-inf, 0)), (when, row))
 
     def of(self, columns: Columns) -> Mask | None:
         """Which answers still stand; None if all do."""

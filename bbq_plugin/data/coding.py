@@ -13,7 +13,9 @@ from bbq_plugin.errors import DataError
 from bbq_plugin.text import name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
 
     from bbq_plugin.data.records import Comparison
 
@@ -88,6 +90,10 @@ class RawCodes(dict[Any, int]):
         code = self[raw] = self.codes(self.renamed.get(name, name))
         return code
 
+    def of_column(self, column: Iterable[Any], n: int) -> NDArray[np.int32]:
+        """The codes of a column of `n` names."""
+        return np.fromiter(map(self.__getitem__, column), dtype=np.int32, count=n)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names in the order of their codes."""
@@ -96,6 +102,10 @@ class RawCodes(dict[Any, int]):
 
 class RaterCodes(RawCodes):
     """The same for raters: None and blank text are no rater, code −1."""
+
+    def of_column(self, column: Iterable[Any] | None, n: int) -> NDArray[np.int32]:
+        """The codes of a column of `n` raters; None: no rater is named."""
+        return np.full(n, -1, dtype=np.int32) if column is None else super().of_column(column, n)
 
     def __missing__(self, raw: object) -> int:
         if raw is None or (isinstance(raw, str) and not raw.strip()):
@@ -137,16 +147,13 @@ def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, An
     if rater < 0 and record.rater is not None:
         raise DataError(f"rater has an empty name ({record.rater!r}); name it or drop the row")
     answer: dict[str, Any] = {
-        "rater": rater,
-        "left": left,
-        "right": right,
-        "outcome": _CODE[record.outcome],
+        "rater": rater, "left": left, "right": right, "outcome": _CODE[record.outcome],
         "weight": checked_weight(record.weight),
         "time_s": nan if record.time_s is None else record.time_s,
         "at": nan if record.at is None else record.at,
         "version": nan if record.version is None else record.version,
         "slate": record.slate is not None,
-    }
+    }  # fmt: skip
     # Rare, and a column that stays empty costs nothing.
     if record.tags and (GOLD in record.tags or SHOWN_ORDER in record.tags):
         answer["gold"], answer["kept"] = told_by(record.tags)

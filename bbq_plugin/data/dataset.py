@@ -169,14 +169,12 @@ class Comparisons:
             raise DataError("there are no comparisons; give at least one row")
         item_names = _names_of(items, "item", winner, loser)
         rater_names: tuple[str, ...] = ()
-        rater_codes: NDArray[Any]
-        if rater is None:
-            if raters:
-                raise DataError("raters are named but rater is None; give both or neither")
-            rater_codes = np.zeros(n, dtype=np.int32)
-        else:
+        rater_codes: NDArray[Any] = np.zeros(n, dtype=np.int32)
+        if rater is not None:
             rater_codes = _codes_1d(rater, "rater", like=winner)
             rater_names = _names_of(raters, "rater", rater_codes)
+        elif raters:
+            raise DataError("raters are named but rater is None; give both or neither")
         winner32, loser32 = _int32(winner), _int32(loser)
         same = winner32 == loser32
         if same.any():
@@ -228,18 +226,14 @@ class Comparisons:
         item_rank[item_order] = np.arange(self.n_items)
         rater_rank = np.zeros(max(1, self.n_raters), "<i4")
         rater_rank[rater_order] = np.arange(self.n_raters)
-        rows = [
-            rater_rank[self.rater],
-            item_rank[self.winner],
-            item_rank[self.loser],
-            self.weight.astype("<f8"),
-        ]
+        ranks = rater_rank[self.rater], item_rank[self.winner], item_rank[self.loser]
+        rows = (*ranks, self.weight.astype("<f8"))
         order = np.lexsort(rows[::-1])
-        digest = hashlib.sha256(
-            b"bbq.comparisons/1\0" + (b"rated" if self.has_raters else b"unrated")
-        )
+        rated = b"rated" if self.has_raters else b"unrated"
+        digest = hashlib.sha256(b"bbq.comparisons/1\0" + rated)
         for names in (self.items, self.raters):
-            digest.update(b"\0".join(b"%d %s" % (len(t), t) for t in _encoded(names)) + b"\n")
+            encoded = [name.encode("utf-8", "surrogatepass") for name in sorted(names)]
+            digest.update(b"\0".join(b"%d %s" % (len(t), t) for t in encoded) + b"\n")
         for column in rows:
             digest.update(column[order].tobytes())
         return digest.hexdigest()
@@ -312,9 +306,8 @@ def _names_of(given: Sequence[str] | None, kind: str, *columns: NDArray[Any]) ->
             wrong = (codes < 0) | (codes >= limit)
             if wrong.any():
                 i = int(wrong.argmax())
-                raise DataError(
-                    f"row {i} (counted from 0): {kind} code is {int(codes[i])}; {remedy}"
-                )
+                with _at_row(i):
+                    raise DataError(f"{kind} code is {int(codes[i])}; {remedy}")
     if given is None:
         return tuple(map(str, range(highest + 1)))
     # Through the same door as named rows, so that an empty or doubled name is refused here too.
@@ -345,7 +338,3 @@ def _weights_1d(weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
         with _at_row(i):
             checked_weight(float(found[i]))
     return found
-
-
-def _encoded(names: tuple[str, ...]) -> list[bytes]:
-    return [name.encode("utf-8", "surrogatepass") for name in sorted(names)]

@@ -62,7 +62,7 @@ def write_comparisons(
         raise UsageError("choix takes pairs of numbers from a CSV file; use the format csv")
     columns, rows, notes = _LAYOUTS[layout](data)
     if file_format == "csv":
-        _write_csv(file, columns, rows, heading=layout != "choix")
+        _write_csv(file, ("\n" if layout == "choix" else ",").join(columns), rows)
     elif file_format == "jsonl":
         _write_jsonl(file, columns, rows)
     else:
@@ -89,12 +89,11 @@ def _evalica(data: Comparisons) -> _Written:
         (names[left], names[right], "tie" if tied else "left", weight)
         for left, right, tied, weight in zip(*columns, strict=True)
     )
-    notes = []
-    if not (weight == 1.0).all():
-        notes.append(
-            "some weights are not 1: give the column weight to evalica in Python (weights=), "
-            "its command line ignores it"
-        )
+    note = (
+        "some weights are not 1: give the column weight to evalica in Python (weights=), "
+        "its command line ignores it"
+    )
+    notes = [] if (weight == 1.0).all() else [note]
     return ["left", "right", "winner", "weight"], rows, notes
 
 
@@ -129,11 +128,8 @@ def _lists(*columns: NDArray[Any]) -> list[list[Any]]:
 
 
 _LAYOUTS: dict[str, Callable[[Comparisons], _Written]] = {
-    "bbq": _bbq,
-    "evalica": _evalica,
-    "crowd-kit": _crowd_kit,
-    "choix": _choix,
-}
+    "bbq": _bbq, "evalica": _evalica, "crowd-kit": _crowd_kit, "choix": _choix,
+}  # fmt: skip
 
 
 def _ties(data: Comparisons) -> NDArray[np.bool_]:
@@ -179,9 +175,8 @@ def _repeats(data: Comparisons) -> tuple[NDArray[np.int64], list[str]]:
     return whole, [note]
 
 
-def _write_csv(file: IO[bytes], columns: list[str], rows: Iterable[_Row], *, heading: bool) -> None:
-    first = ",".join(columns) if heading else "\n".join(columns)
-    file.write(first.encode() + b"\n")
+def _write_csv(file: IO[bytes], heading: str, rows: Iterable[_Row]) -> None:
+    file.write(heading.encode() + b"\n")
     # The same few names and weights come again and again.
     shown = lru_cache(1 << 16, typed=True)(_csv_cell)
     for piece in _pieces(rows):

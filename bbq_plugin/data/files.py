@@ -246,8 +246,7 @@ def read(
     - Other keywords are the adapter's own options, e.g. `both_bad="drop"`.
     """
     builder = DatasetBuilder(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
-    _gather(builder, paths, adapter, options)
-    (fields,) = _parts(builder, max_skipped).values()
+    (fields,) = _parts(builder, paths, adapter, options, max_skipped).values()
     return Comparisons(**fields)
 
 
@@ -271,8 +270,7 @@ def read_by(
     builder = DatasetBuilder(
         strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters
     )
-    _gather(builder, paths, adapter, options)
-    parts = _parts(builder, max_skipped)
+    parts = _parts(builder, paths, adapter, options, max_skipped)
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 
@@ -285,12 +283,13 @@ def records(
         yield from chosen.read(file.stream, str(path), **coerced(chosen, options))
 
 
-def _gather(
+def _parts(
     builder: DatasetBuilder,
     paths: FileName | Sequence[FileName],
     adapter: str | Adapter | None,
     options: Mapping[str, Any],
-) -> None:
+    max_skipped: float,
+) -> dict[str, dict[str, Any]]:
     for path in _distinct(paths):
         name = str(path)
         with opened(path) as file:
@@ -306,6 +305,14 @@ def _gather(
                     key = f" (key {record.key!r})" if isinstance(record, Comparison) else ""
                     raise FormatError(f"{error}{key}", name) from error
             log.sha256 = file.sha256()
+    if not 0 <= max_skipped <= 1:
+        raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
+    try:
+        return builder.parts(max_skipped)
+    except FormatError:
+        raise
+    except DataError as error:
+        raise FormatError(str(error), ", ".join(log.name for log in builder.files)) from error
 
 
 def found_in(
@@ -313,8 +320,7 @@ def found_in(
 ) -> Iterator[Record | Batch]:
     """What an adapter finds in an open file, in batches unless tags are wanted."""
     reader = adapter.read if tagged else getattr(adapter, "read_batches", adapter.read)
-    found: Iterator[Record | Batch]
-    found = reader(file.stream, name, **coerced(adapter, options))
+    found: Iterator[Record | Batch] = reader(file.stream, name, **coerced(adapter, options))
     return found
 
 
@@ -328,14 +334,3 @@ def _distinct(paths: FileName | Sequence[FileName]) -> list[FileName]:
         name = os.fspath(path)
         found.setdefault(name if name == STANDARD_INPUT else os.path.realpath(name), path)
     return list(found.values())
-
-
-def _parts(builder: DatasetBuilder, max_skipped: float) -> dict[str, dict[str, Any]]:
-    if not 0 <= max_skipped <= 1:
-        raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
-    try:
-        return builder.parts(max_skipped)
-    except FormatError:
-        raise
-    except DataError as error:
-        raise FormatError(str(error), ", ".join(log.name for log in builder.files)) from error

@@ -52,6 +52,7 @@ HISTORY_DRAWN = 80  # points of a line: about ten pixels apart
 _LINE = FONT_SIZE + 4  # pixels between the names at the ends of the lines
 _LEADER = 22  # pixels from the end of a line to its name
 _AXIS = 58  # pixels for the numbers and the title of the ratings
+_GROUPS = ("may be the best", "is not the best")
 # Neighbours differ in their strokes, so that one can be followed through a crossing.
 _DASHES = ([1, 0], [7, 3], [2, 2])
 _SHAPES = {"keep": "circle", "watch": "triangle-up", "exclude": "square"}
@@ -74,19 +75,18 @@ def label(row: ItemRow, longest: int) -> str:
 
 
 def _group(row: ItemRow) -> str:
-    return "may be the best" if row.rank_best == 1 else "is not the best"
+    return _GROUPS[0] if row.rank_best == 1 else _GROUPS[1]
 
 
-def _group_colour(palette: Palette) -> dict[str, Any]:
-    return {
-        "field": "group",
-        "type": "nominal",
-        "legend": None,
-        "scale": {
-            "domain": ["may be the best", "is not the best"],
-            "range": [palette["accent"], palette["plain"]],
-        },
-    }
+def _numbers(field: str, **more: Any) -> dict[str, Any]:
+    """A column of numbers, as a chart shows it."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+def _kinds(field: str, values: Sequence[str], shown_as: Sequence[Any]) -> dict[str, Any]:
+    """A column of few values, and the colour, shape or stroke of each."""
+    scale = {"domain": list(values), "range": list(shown_as)}
+    return {"field": field, "type": "nominal", "legend": None, "scale": scale}
 
 
 def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> dict[str, Any]:
@@ -107,10 +107,16 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
         }
         for text, row in zip(labels, shown, strict=True)
     ]
-    colour = _group_colour(palette)
+    colour = _kinds("group", _GROUPS, (palette["accent"], palette["plain"]))
     names = {"field": "item", "type": "ordinal", "sort": None, "title": None}
     axis, room = _name_axis(labels, 130 if narrow else 270)
     height = {"step": 28 if len(shown) <= 20 else 23}
+    lower = _numbers(
+        "lower",
+        scale={"zero": False, "nice": True},
+        title=SCALE_TITLE[board.scale],
+        axis={"tickCount": 4 if narrow else 6},
+    )
     ratings = {
         "width": (NARROW if narrow else WIDE - RANKS - BETWEEN) - EDGE - room,
         "height": height,
@@ -118,41 +124,28 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
         "layer": [
             {
                 "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.45, "strokeCap": "round"},
-                "encoding": {
-                    "x": {
-                        "field": "lower",
-                        "type": "quantitative",
-                        "scale": {"zero": False, "nice": True},
-                        "title": SCALE_TITLE[board.scale],
-                        "axis": {"tickCount": 4 if narrow else 6},
-                    },
-                    "x2": {"field": "upper"},
-                },
+                "encoding": {"x": lower, "x2": {"field": "upper"}},
             },
             {
                 "mark": {"type": "point", "filled": True, "opacity": 1, "size": 80},
-                "encoding": {"x": {"field": "rating", "type": "quantitative"}},
+                "encoding": {"x": _numbers("rating")},
             },
         ],
     }
     if narrow:
         return finished(ratings, rows, palette)
+    best = _numbers(
+        "best",
+        title="possible ranks",
+        scale={"domain": [0.5, len(board) + 0.5], "nice": False},
+        axis={"values": _rank_ticks(len(board)), "format": "d"},
+    )
+    no_names = {**names, "axis": {"labels": False, "title": None}}
     ranks = {
         "width": RANKS,
         "height": height,
         "mark": {"type": "bar", "height": 10, "cornerRadius": 5, "opacity": 0.75},
-        "encoding": {
-            "y": {**names, "axis": {"labels": False, "title": None}},
-            "color": colour,
-            "x": {
-                "field": "best",
-                "type": "quantitative",
-                "title": "possible ranks",
-                "scale": {"domain": [0.5, len(board) + 0.5], "nice": False},
-                "axis": {"values": _rank_ticks(len(board)), "format": "d"},
-            },
-            "x2": {"field": "worst"},
-        },
+        "encoding": {"y": no_names, "color": colour, "x": best, "x2": {"field": "worst"}},
     }
     both = {"hconcat": [ratings, ranks], "spacing": BETWEEN, "resolve": {"scale": {"y": "shared"}}}
     return finished(both, rows, palette)
@@ -191,62 +184,39 @@ def matrix_spec(
         for j in range(len(shown))
         if i != j
     ]
-    steps = [f"s{k}" for k in range(MATRIX_STEPS)]
     axis, room = _name_axis(labels, 100 if narrow else 220)
     room = (NARROW if narrow else WIDE - EDGE) - room
     least = 13 if not numbers else 27 if narrow else 30
     size = max(least, min(52, int(room / len(shown))))
 
     def colours(prefix: str) -> dict[str, Any]:
-        return {
-            "field": "step",
-            "type": "nominal",
-            "legend": None,
-            "scale": {
-                "domain": steps,
-                "range": [palette[f"{prefix}{k}"] for k in range(MATRIX_STEPS)],
-            },
-        }
+        steps = range(MATRIX_STEPS)
+        return _kinds("step", [f"s{k}" for k in steps], [palette[f"{prefix}{k}"] for k in steps])
 
     layers: list[dict[str, Any]] = [{"mark": {"type": "rect"}, "encoding": {"color": colours("m")}}]
     if numbers:
         text = {"type": "text", "fontSize": 13 if size > 38 else 11, "baseline": "middle"}
-        layers.append(
-            {
-                "mark": text,
-                "encoding": {
-                    "text": {"field": "percent", "type": "nominal"},
-                    "color": colours("on-m"),
-                },
-            }
-        )
+        said = {"text": {"field": "percent", "type": "nominal"}, "color": colours("on-m")}
+        layers.append({"mark": text, "encoding": said})
+    across = {
+        "field": "column",
+        "sort": ranks,
+        "title": "… better than rank" if narrow else "… is better than the item of rank",
+        "axis": {
+            "orient": "top",
+            "labelAngle": 0,
+            "titleAnchor": "start",
+            "labelFontSize": FONT_SIZE if size > 24 else 9,
+            "labelOverlap": False,
+        },
+    }
+    axis["labelFontSize"] = max(9, min(FONT_SIZE, size - 4))
+    down = {"field": "row", "sort": labels, "title": None, "axis": axis}
+    squares = {"type": "ordinal", "scale": {"paddingInner": 0.06}}
     spec = {
         "width": {"step": size},
         "height": {"step": size},
-        "encoding": {
-            "y": {
-                "field": "row",
-                "type": "ordinal",
-                "sort": labels,
-                "title": None,
-                "axis": {**axis, "labelFontSize": max(9, min(FONT_SIZE, size - 4))},
-                "scale": {"paddingInner": 0.06},
-            },
-            "x": {
-                "field": "column",
-                "type": "ordinal",
-                "sort": ranks,
-                "title": "… better than rank" if narrow else "… is better than the item of rank",
-                "axis": {
-                    "orient": "top",
-                    "labelAngle": 0,
-                    "titleAnchor": "start",
-                    "labelFontSize": FONT_SIZE if size > 24 else 9,
-                    "labelOverlap": False,
-                },
-                "scale": {"paddingInner": 0.06},
-            },
-        },
+        "encoding": {"y": {**down, **squares}, "x": {**across, **squares}},
         "layer": layers,
         "resolve": {"scale": {"color": "independent"}},
     }
@@ -275,38 +245,35 @@ def history_spec(
 ) -> dict[str, Any]:
     """Ratings of the best items of today after so many comparisons, with their intervals."""
     shown = board[:HISTORY_ITEMS]
-    labels = {row.item: label(row, 14 if narrow else 26) for row in shown}
-    groups = {row.item: _group(row) for row in shown}
-    strokes = {row.item: f"d{(row.rank - 1) % len(_DASHES)}" for row in shown}
+    labels = [label(row, 14 if narrow else 26) for row in shown]
     rows = [
         {
             "line": text,
-            "group": groups[item],
-            "stroke": strokes[item],
+            "group": _group(row),
+            "stroke": f"d{(row.rank - 1) % len(_DASHES)}",
             "order": i,
             "n": point.n_comparisons,
             "rating": place.rating,
             "lower": place.lower,
             "upper": place.upper,
         }
-        for item, text in labels.items()
+        for row, text in zip(shown, labels, strict=True)
         for i, point in enumerate(history)
-        if (place := point.items.get(item)) is not None
+        if (place := point.items.get(row.item)) is not None
     ]
-    room = min(115 if narrow else 240, max(text_width(text) for text in labels.values()))
+    room = min(115 if narrow else 240, max(map(text_width, labels)))
     width = (NARROW if narrow else WIDE) - room - _LEADER - _AXIS
     height = 300 if narrow else 380
     low, high = _limits(rows)
     _cut(rows, low, high)
     ends = _ends(rows, low, high, height)
-    colour = _group_colour(palette)
-    across = {
-        "field": "n",
-        "type": "quantitative",
-        "title": "comparisons so far",
-        "scale": {"zero": False, "nice": False},
-        "axis": {"tickCount": 2 if narrow else 6, "format": ",d", "labelFlush": not narrow},
-    }
+    colour = _kinds("group", _GROUPS, (palette["accent"], palette["plain"]))
+    across = _numbers(
+        "n",
+        title="comparisons so far",
+        scale={"zero": False, "nice": False},
+        axis={"tickCount": 2 if narrow else 6, "format": ",d", "labelFlush": not narrow},
+    )
     up = {
         "type": "quantitative",
         "title": SCALE_TITLE[board.scale],
@@ -314,12 +281,7 @@ def history_spec(
         "axis": {"tickCount": 5},
     }
     lines = {"field": "line", "type": "nominal"}
-    dash = {
-        "field": "stroke",
-        "type": "nominal",
-        "legend": None,
-        "scale": {"domain": [f"d{k}" for k in range(len(_DASHES))], "range": list(_DASHES)},
-    }
+    dash = _kinds("stroke", [f"d{k}" for k in range(len(_DASHES))], _DASHES)
     layers = [
         {
             "mark": {"type": "area", "opacity": 0.08},
@@ -330,7 +292,7 @@ def history_spec(
             "mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"},
             "encoding": {"x": across, "y": {**up, "field": "rating"}, "color": colour,
                          "strokeDash": dash, "detail": lines,
-                         "order": {"field": "order", "type": "quantitative"}},
+                         "order": _numbers("order")},
         },
         {
             "data": {"values": ends},
@@ -380,14 +342,7 @@ def _ends(rows: list[dict[str, Any]], low: float, high: float, height: int) -> l
     wanted = [(high - row["rating"]) / per_pixel for row in ends]
     places = _apart(wanted, _LINE, height)
     return [
-        {
-            "line": row["line"],
-            "group": row["group"],
-            "stroke": row["stroke"],
-            "rating": row["rating"],
-            "beside": high - place * per_pixel,
-        }
-        for row, place in zip(ends, places, strict=True)
+        {**row, "beside": high - place * per_pixel} for row, place in zip(ends, places, strict=True)
     ]
 
 
@@ -429,12 +384,11 @@ class Scatter:
         places = Counter(
             (_snap(row.agreement, step), _snap(row.quality, step), row.verdict) for row in known
         )
+        # The few that matter are drawn last, on top of the many.
+        in_order = sorted(places.items(), key=lambda place: VERDICTS.index(place[0][2]))
         dots = [
             {"agreement": x, "quality": y, "verdict": verdict, "count": count}
-            # The few that matter are drawn last, on top of the many.
-            for (x, y, verdict), count in sorted(
-                places.items(), key=lambda place: VERDICTS.index(place[0][2])
-            )
+            for (x, y, verdict), count in in_order
         ]
         return cls(
             dots,
@@ -450,14 +404,13 @@ class Scatter:
     def spec(self, palette: Palette, *, narrow: bool) -> dict[str, Any]:
         """The chart of the page, or of a paper."""
         width, height = (285, 250) if narrow else (720, 380)
-        return finished(self._layers(palette, width, height, ticks=4 if narrow else 6), self.dots,
-                        palette)  # fmt: skip
+        layers = self._layers(palette, width, height, ticks=4 if narrow else 6)
+        return finished(layers, self.dots, palette)
 
     def small_spec(self, palette: Palette) -> dict[str, Any]:
         """The chart on a rater's page, into which their own mark is put."""
         layers = self._layers(palette, _PLOT_WIDTH, _PLOT_HEIGHT, ticks=3, small=True)
-        size = {"autosize": {"type": "none"}, "padding": _MARGIN}
-        return finished(layers, self.dots, palette, **size)
+        return finished(layers, self.dots, palette, autosize={"type": "none"}, padding=_MARGIN)
 
     def place(self, row: RaterRow) -> tuple[float, float]:
         """Where a rater is in the small chart, in its pixels."""
@@ -470,41 +423,31 @@ class Scatter:
     ) -> dict[str, Any]:
         present = [v for v in VERDICTS if any(dot["verdict"] == v for dot in self.dots)]
         legend = {"orient": "top", "title": None, "symbolOpacity": 1, "symbolSize": 90}
-        verdict: dict[str, Any] = {"field": "verdict", "type": "nominal", "legend": None}
-        if len(present) > 1 and not small:
-            verdict["legend"] = legend
+        shown = {"legend": legend if len(present) > 1 and not small else None}
         across = {"domain": [self.least_agreement, 1], "nice": False, "zero": False}
         dots = {
             "mark": {"type": "point", "filled": True, "opacity": 0.75, "strokeWidth": 0},
             "encoding": {
-                "x": {
-                    "field": "agreement",
-                    "type": "quantitative",
-                    "scale": across,
-                    "title": "agreement with the ranking",
-                    "axis": {"format": "%", "tickCount": ticks, "labelFlush": True},
-                },
-                "y": {
-                    "field": "quality",
-                    "type": "quantitative",
-                    "scale": {"domain": [self.least_quality, 1], "nice": False},
-                    "title": None if small else "rater quality q",
-                    "axis": {"tickCount": 3 if small else 5},
-                },
+                "x": _numbers(
+                    "agreement",
+                    scale=across,
+                    title="agreement with the ranking",
+                    axis={"format": "%", "tickCount": ticks, "labelFlush": True},
+                ),
+                "y": _numbers(
+                    "quality",
+                    scale={"domain": [self.least_quality, 1], "nice": False},
+                    title=None if small else "rater quality q",
+                    axis={"tickCount": 3 if small else 5},
+                ),
                 "size": self._size(palette, small=small),
-                "color": {
-                    **verdict,
-                    "scale": {"domain": present, "range": [palette[v] for v in present]},
-                },
-                "shape": {
-                    **verdict,
-                    "scale": {"domain": present, "range": [_SHAPES[v] for v in present]},
-                },
+                "color": {**_kinds("verdict", present, [palette[v] for v in present]), **shown},
+                "shape": {**_kinds("verdict", present, [_SHAPES[v] for v in present]), **shown},
             },
         }
         chance = {
             "data": {"values": [{"agreement": 0.5, "what": "random"}]},
-            "encoding": {"x": {"field": "agreement", "type": "quantitative", "scale": across}},
+            "encoding": {"x": _numbers("agreement", scale=across)},
             "layer": [
                 {"mark": {"type": "rule", "strokeDash": [4, 4], "color": palette["axis"]}},
                 {
@@ -520,22 +463,17 @@ class Scatter:
         if not self.grouped:
             return {"value": 28 if small else 70 if len(self.dots) <= 150 else 44}
         most = max(dot["count"] for dot in self.dots)
-        counts = sorted({1, (most + 1) // 2, most})
         legend = {
             "title": "raters",
-            "values": counts,
+            "values": sorted({1, (most + 1) // 2, most}),
             "orient": "bottom",
             "format": "d",
             "symbolFillColor": palette["muted"],
             "symbolStrokeColor": "transparent",
         }
-        return {
-            "field": "count",
-            "type": "quantitative",
-            # By area, but so that a single rater can still be seen.
-            "scale": {"domain": [1, most], "range": [12, 100] if small else [20, 420]},
-            "legend": None if small else legend,
-        }
+        # By area, but so that a single rater can still be seen.
+        scale = {"domain": [1, most], "range": [12, 100] if small else [20, 420]}
+        return _numbers("count", scale=scale, legend=None if small else legend)
 
 
 def _snap(value: float, step: int | None) -> float:

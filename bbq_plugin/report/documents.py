@@ -52,8 +52,7 @@ class Origin:
         """The fields at the head of every document."""
         return {
             "version": bbq_plugin.__version__,
-            "command": self.command,
-            "seed": self.seed,
+            **asdict(self),
             "digest": data.digest,
             "sources": [asdict(source) for source in data.sources],
         }
@@ -114,8 +113,7 @@ def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin)
     return {
         "schema": GROUPS_SCHEMA,
         "version": bbq_plugin.__version__,
-        "command": origin.command,
-        "seed": origin.seed,
+        **asdict(origin),
         "by": tag,
         "reports": dict(reports),
     }
@@ -218,10 +216,8 @@ def report_json(report: Mapping[str, Any]) -> str:
 
 def all_warnings(analysis: Analysis) -> list[str]:
     """Every warning of the data, the fit, the leaderboard and the raters once, in this order."""
-    fit = analysis.fit
-    return distinct(
-        fit.data.warnings, fit.warnings, analysis.leaderboard.warnings, analysis.raters.warnings
-    )
+    fit, board, raters = analysis.fit, analysis.leaderboard, analysis.raters
+    return distinct(fit.data.warnings, fit.warnings, board.warnings, raters.warnings)
 
 
 def distinct(*warnings: Iterable[str]) -> list[str]:

@@ -19,31 +19,14 @@ MATRIX_STEPS = 7
 
 # What the page's style sheet calls --light under the same names.
 _VALUES = {
-    "ink": "#1c232d",
-    "muted": "#566070",
-    "rule": "#e3e7ec",
-    "axis": "#a9b2be",
-    "surface": "#ffffff",
-    "accent": "#0b5cad",
-    "plain": "#7b8796",
-    "keep": "#3f7fb5",
-    "watch": "#c98a00",
-    "exclude": "#c2410c",
-    "m0": "#a84b00",
-    "m1": "#e08a3c",
-    "m2": "#f7d3a8",
-    "m3": "#eef0f3",
-    "m4": "#c3dcf0",
-    "m5": "#5fa0d3",
-    "m6": "#10599f",
-    "on-m0": "#ffffff",
-    "on-m1": "#1c232d",
-    "on-m2": "#1c232d",
-    "on-m3": "#1c232d",
-    "on-m4": "#1c232d",
-    "on-m5": "#1c232d",
-    "on-m6": "#ffffff",
-}
+    "ink": "#1c232d", "muted": "#566070", "rule": "#e3e7ec", "axis": "#a9b2be",
+    "surface": "#ffffff", "accent": "#0b5cad", "plain": "#7b8796",
+    "keep": "#3f7fb5", "watch": "#c98a00", "exclude": "#c2410c",
+    "m0": "#a84b00", "m1": "#e08a3c", "m2": "#f7d3a8", "m3": "#eef0f3",
+    "m4": "#c3dcf0", "m5": "#5fa0d3", "m6": "#10599f",
+    "on-m0": "#ffffff", "on-m1": "#1c232d", "on-m2": "#1c232d", "on-m3": "#1c232d",
+    "on-m4": "#1c232d", "on-m5": "#1c232d", "on-m6": "#ffffff",
+}  # fmt: skip
 
 FILE: Palette = MappingProxyType(_VALUES)
 PAGE: Palette = MappingProxyType({role: f"var(--{role})" for role in _VALUES})
@@ -73,17 +56,17 @@ def text_width(text: str) -> float:
 
 def _config(palette: Palette) -> dict[str, Any]:
     """The look that all charts share."""
+    words = {
+        "labelColor": palette["ink"], "labelFontSize": FONT_SIZE, "titleColor": palette["muted"],
+        "titleFontSize": FONT_SIZE, "titleFontWeight": "normal",
+    }  # fmt: skip
     return {
         "font": FONT,
         "aria": False,
         "background": None,
         "view": {"stroke": None},
         "axis": {
-            "labelColor": palette["ink"],
-            "labelFontSize": FONT_SIZE,
-            "titleColor": palette["muted"],
-            "titleFontSize": FONT_SIZE,
-            "titleFontWeight": "normal",
+            **words,
             "titlePadding": 8,
             "gridColor": palette["rule"],
             "domain": False,
@@ -92,13 +75,7 @@ def _config(palette: Palette) -> dict[str, Any]:
             "labelPadding": 6,
         },
         "axisX": {"labelOverlap": "greedy", "labelSeparation": 8, "labelFlush": False},
-        "legend": {
-            "labelColor": palette["ink"],
-            "labelFontSize": FONT_SIZE,
-            "titleColor": palette["muted"],
-            "titleFontSize": FONT_SIZE,
-            "titleFontWeight": "normal",
-        },
+        "legend": words,
     }
 
 

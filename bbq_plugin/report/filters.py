@@ -29,19 +29,10 @@ def environment(*packages: str) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     env.filters.update(
-        name=show_name,
-        sentence=show_sentence,
-        moment=show_time,
-        query=urlencode,
-        plain=text.plain,
-        capital=text.capital,
-        number=text.number,
-        count=text.count,
-        needed=text.needed,
-        share=text.share,
-        chance=text.chance,
-        odds=text.odds,
-    )
+        name=show_name, sentence=show_sentence, moment=show_time, query=urlencode,
+        plain=text.plain, capital=text.capital, number=text.number, count=text.count,
+        needed=text.needed, share=text.share, chance=text.chance, odds=text.odds,
+    )  # fmt: skip
     env.globals.update(span=text.span, ranks=text.ranks)
     return env
 
@@ -65,9 +56,9 @@ def show_sentence(sentence: Sentence) -> Markup:
 
 def show_time(at: float | None) -> str:
     """Seconds since 1970 as a date and time in UTC."""
+    if at is None:
+        return text.UNKNOWN
     try:
-        return (
-            text.UNKNOWN if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
-        )
+        return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S}"
     except (OverflowError, OSError, ValueError):
         return text.UNKNOWN

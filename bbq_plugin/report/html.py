@@ -134,8 +134,7 @@ class Matrix:
 def _matrix(board: Leaderboard, better: Floats) -> Matrix:
     shown = min(MATRIX_ITEMS, len(board))
     cells = [
-        [(percent(float(better[i, j])) if i != j else "") for j in range(shown)]
-        for i in range(shown)
+        [percent(float(better[i, j])) if i != j else "" for j in range(shown)] for i in range(shown)
     ]
     says = "For each pair, the probability that the row is better than the column."
     return Matrix(chart(partial(matrix_spec, board, better, PAGE), says), cells, shown)
@@ -204,10 +203,9 @@ def _scatter_charts(scatter: Scatter | None, raters: RaterReport) -> ScatterChar
         f"Quality of {len(raters):,} raters against their agreement with the ranking. "
         "The table of raters has the numbers."
     )
+    large = chart(partial(scatter.spec, PAGE), says)
     small = drawn(scatter.small_spec(PAGE)) if any(r.verdict != "keep" for r in raters) else None
-    return ScatterCharts(
-        chart(partial(scatter.spec, PAGE), says), small, SMALL_WIDTH, SMALL_HEIGHT, scatter.grouped
-    )
+    return ScatterCharts(large, small, SMALL_WIDTH, SMALL_HEIGHT, scatter.grouped)
 
 
 @dataclass(frozen=True)
@@ -323,13 +321,8 @@ def _disagreements(fit: Fit, by_others: Floats | None, rater: int) -> list[Disag
     t = fit.data.triples
     rows = slice(int(t.start[rater]), int(t.start[rater + 1]))
     totals: dict[tuple[int, int], list[float]] = {}
-    for winner, loser, weight, s in zip(
-        t.winner[rows].tolist(),
-        t.loser[rows].tolist(),
-        t.weight[rows].tolist(),
-        by_others[rows].tolist(),
-        strict=True,
-    ):
+    columns = (column[rows].tolist() for column in (t.winner, t.loser, t.weight, by_others))
+    for winner, loser, weight, s in zip(*columns, strict=True):
         pair = (loser, winner) if s < 0 else (winner, loser)
         total = totals.setdefault(pair, [0.0, 0.0, 0.0])
         total[0] += weight if s < 0 else 0.0
@@ -385,7 +378,6 @@ class DataQuality:
 
     skips: list[tuple[str, int]]
     more_reasons: int
-    n_skipped: int
     skip_share: float
     tie_share: float
     both_bad_share: float
@@ -409,18 +401,17 @@ def data_quality(data: Comparisons) -> DataQuality:
     group = kernels.groups(t.winner, t.loser, t.n_items)
     low, high = np.minimum(t.winner, t.loser), np.maximum(t.winner, t.loser)
     skips = sorted(data.skip_reasons.items(), key=lambda reason: -reason[1])
-    read = data.n_comparisons + data.n_skipped
+    bias = pooled_bias(data.n_left, data.n_sided)
+    if data.has_raters:
+        bias = position_bias(data.left_rate, per_rater)
     return DataQuality(
         skips=skips[:REASONS_SHOWN],
         more_reasons=max(0, len(skips) - REASONS_SHOWN),
-        n_skipped=data.n_skipped,
-        skip_share=data.n_skipped / read,
+        skip_share=data.n_skipped / (data.n_comparisons + data.n_skipped),
         tie_share=data.n_ties / data.n_comparisons,
         both_bad_share=data.n_both_bad / data.n_comparisons,
         both_bad=_both_bad(data, per_item),
-        bias=position_bias(data.left_rate, per_rater)
-        if data.has_raters
-        else pooled_bias(data.n_left, data.n_sided),
+        bias=bias,
         groups=_groups(group, data.items),
         n_groups=int(np.unique(group).size),
         per_item=Spread.of(per_item),
@@ -449,8 +440,7 @@ def position_bias(left_rate: Floats | None, answers: Floats) -> PositionBias | N
     rate, weight = left_rate[known], answers[known]
     if not rate.size or weight.sum() <= 0:
         return None
-    mean = float(np.average(rate, weights=weight))
-    n = int(rate.size)
+    mean, n = float(np.average(rate, weights=weight)), int(rate.size)
     if n == 1:
         return PositionBias(mean, float("nan"), float("nan"), n)
     squares = float(np.sum((weight * (rate - mean)) ** 2))

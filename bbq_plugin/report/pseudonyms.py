@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # 64 bits: among a million raters the chance that two share one is 3 in 100 million.
 _BYTES = 8
+VARIABLE = "BBQ_PSEUDONYM_KEY"
+# A shorter key can be found by brute force.
+_SHORTEST = 16
 
 
 def pseudonym(name: str, key: bytes) -> str:
@@ -38,33 +41,20 @@ def pseudonymised(data: Comparisons, key: bytes) -> Comparisons:
     return replace(data, raters=raters, skipped=skipped)
 
 
-VARIABLE = "BBQ_PSEUDONYM_KEY"
-
-# A shorter key can be found by brute force.
-_SHORTEST = 16
-
-
 def pseudonym_key(key_file: Path | None, *, lasting: bool = False) -> tuple[bytes, list[str]]:
     """The key, and notes for the user.
 
     Without a key a random one is used, except for a store (``lasting``), which outlives this run.
     """
+    key = os.environ.get(VARIABLE, "").strip().encode("utf-8", "surrogateescape")
     if key_file is not None:
-        key, where = key_file.read_bytes().strip(), str(key_file)
-    else:
-        key, where = (
-            os.environ.get(VARIABLE, "").strip().encode("utf-8", "surrogateescape"),
-            VARIABLE,
-        )
+        key = key_file.read_bytes().strip()
     if key:
-        if len(key) >= _SHORTEST:
-            return key, []
-        return key, [
-            (
-                f"the pseudonym key in {where} has only {len(key)} bytes and can be guessed; "
-                f"use at least {_SHORTEST}"
-            )
-        ]
+        short = (
+            f"the pseudonym key in {key_file or VARIABLE} has only {len(key)} bytes and can be "
+            f"guessed; use at least {_SHORTEST}"
+        )
+        return key, [] if len(key) >= _SHORTEST else [short]
     if key_file is not None:
         raise BBQError(f"{key_file}: the file is empty; write the pseudonym key into it")
     if lasting:

@@ -73,16 +73,11 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
     if rivals:
         tied = _listed([best, *rivals])
         head = (*tied, f" are not distinguishable at {level_text(board.level)}.")
-        return Headline(
-            head, (_lead(best, rows), *_rest(rows, 1 + len(rivals), is_open)), settled=False
-        )
+        rest = _rest(rows, 1 + len(rivals), is_open)
+        return Headline(head, (_lead(best, rows), *rest), settled=False)
     if len(rows) == 2:
-        head = (
-            name(best.item),
-            " is better than ",
-            name(rows[1].item),
-            f", P {p_equals(best.p_best)}.",
-        )
+        better_than = (" is better than ", name(rows[1].item))
+        head = (name(best.item), *better_than, f", P {p_equals(best.p_best)}.")
         return Headline(head, (), settled=True)
     head = (name(best.item), f" is best, P {p_equals(best.p_best)}.")
     return Headline(head, _rest(rows, 1, is_open), settled=True)
@@ -155,8 +150,7 @@ def _listed(rows: Sequence[ItemRow]) -> Sentence:
     shown = rows if len(rows) <= NAMED else rows[: NAMED - 1]
     for at, row in enumerate(shown):
         if at:
-            last = at == len(rows) - 1
-            names.append(" and " if last else ", ")
+            names.append(" and " if at == len(rows) - 1 else ", ")
         names.append(name(row.item))
     if len(shown) < len(rows):
         names.append(f" and {len(rows) - len(shown)} more")
@@ -166,17 +160,8 @@ def _listed(rows: Sequence[ItemRow]) -> Sentence:
 def _no_common_scale(rows: list[ItemRow], groups: int) -> Headline:
     best, never = rows[0], "that were never compared with each other"
     head: Sentence = (f"There is no overall best item: the items form {groups} groups {never}.",)
-    return Headline(
-        head,
-        (
-            (
-                "Between groups the ratings depend on the prior alone. By it, ",
-                name(best.item),
-                " is first.",
-            ),
-        ),
-        settled=False,
-    )
+    prior = "Between groups the ratings depend on the prior alone. By it, "
+    return Headline(head, ((prior, name(best.item), " is first."),), settled=False)
 
 
 def worst_first(raters: Iterable[RaterRow]) -> list[RaterRow]:

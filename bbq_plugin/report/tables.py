@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import isnan
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rich.table import Table
 from rich.text import Text
@@ -141,12 +141,9 @@ def way_back_lines(raters: RaterReport, limit: int | None = MOST_ROWS) -> list[s
 def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
     """Say what was fitted, and what was left out."""
     raters = counted(data.n_raters, "rater") if data.has_raters else "no rater names"
-    compared = counted(data.n_comparisons, "comparison")
-    lines = [
-        f"{compared} of {counted(data.n_items, 'item')}, {raters}",
-        f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}",
-    ]
-    return [*lines, *_both_bad_lines(data), *left_out_lines(data)]
+    compared = f"{counted(data.n_comparisons, 'comparison')} of {counted(data.n_items, 'item')}"
+    model = f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}"
+    return [f"{compared}, {raters}", model, *_both_bad_lines(data), *left_out_lines(data)]
 
 
 def _both_bad_lines(data: Comparisons) -> list[str]:
@@ -212,13 +209,8 @@ def stability_table(found: Stability) -> Table:
     for name in ("Kendall's tau", "95% of resamples", "same best item", "seconds"):
         table.add_column(name, justify="right", overflow="fold")
     for row in found:
-        table.add_row(
-            row.model,
-            f"{row.tau:.4f} ± {row.tau_se:.4f}",
-            span(row.tau_lower, row.tau_upper, 2),
-            f"{row.top1:.1%}",
-            f"{row.seconds:.2f}",
-        )
+        tau, ends = f"{row.tau:.4f} ± {row.tau_se:.4f}", span(row.tau_lower, row.tau_upper, 2)
+        table.add_row(row.model, tau, ends, f"{row.top1:.1%}", f"{row.seconds:.2f}")
     return table
 
 
@@ -228,12 +220,8 @@ def _table(
     """Build a table in which names and reasons fold and numbers do not."""
     table = Table(title=title, caption=_rest(len(rows), limit))
     for name, _ in columns:
-        table.add_column(
-            name,
-            justify="left" if name in _WORDS else "right",
-            overflow="fold",
-            no_wrap=name not in _FOLDING,
-        )
+        side: Literal["left", "right"] = "left" if name in _WORDS else "right"
+        table.add_column(name, justify=side, overflow="fold", no_wrap=name not in _FOLDING)
     for row in rows[:limit]:
         table.add_row(*(show(row) for _, show in columns))
     return table

@@ -17,7 +17,7 @@ from bbq_plugin.data.records import GOLD, SHOWN_ORDER
 from bbq_plugin.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -77,16 +77,6 @@ class Codebook:
                     ((code + 1, name) for name, code in new),
                 )
                 self._written[table] = n
-
-    def item_codes(self, column: Sequence[Any], n: int) -> NDArray[np.int32]:
-        """The codes of a column of names."""
-        return np.fromiter(map(self.items.__getitem__, column), dtype=np.int32, count=n)
-
-    def rater_codes(self, column: Sequence[Any] | None, n: int) -> NDArray[np.int32]:
-        """The same for raters; -1 for none."""
-        if column is None:
-            return np.full(n, -1, dtype=np.int32)
-        return np.fromiter(map(self.raters.__getitem__, column), dtype=np.int32, count=n)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

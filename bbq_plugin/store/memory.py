@@ -24,7 +24,6 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 # Of writes that were made, or may have been.
 _STANDING = "state IN ('begun', 'done', 'undoing')"
 
-
 # A cross join keeps its order: projects are few, and a plan that begins with the tasks goes
 # through all of them.
 _TASK_KEYS = (
@@ -168,10 +167,8 @@ class Memory:
 
     def told_keys(self, task: TaskRef) -> set[str]:
         """Those that events have told of."""
-        told = self.store.db.execute(
-            "SELECT key FROM task_answer WHERE task = ?", (task.name,)
-        ).fetchall()
-        return {key for (key,) in told}
+        told = self.store.db.execute("SELECT key FROM task_answer WHERE task = ?", (task.name,))
+        return {key for (key,) in told.fetchall()}
 
     def save_page(
         self,
@@ -318,10 +315,8 @@ def _is_held(store: Store, remote: int) -> bool:
 
 def _entry(row: tuple[Any, ...]) -> JournalEntry:
     own, kind, target, reason, before, after, ref, state, at = row
-    action = Action(
-        kind, target, reason, msgspec.json.decode(before), msgspec.json.decode(after), ref
-    )
-    return JournalEntry(own, action, state, at)
+    values = msgspec.json.decode(before), msgspec.json.decode(after)
+    return JournalEntry(own, Action(kind, target, reason, *values, ref), state, at)
 
 
 # -- the answers of a task, which has a name in the tables of events and numbers in those of pulls
@@ -335,8 +330,7 @@ def add_task_answers(transaction: Transaction, pairs: Iterable[tuple[str, str]])
 def add_task(transaction: Transaction, task: TaskRef) -> None:
     """Keep that an event has told of a task of a server, unless a page of a pull has held it."""
     if task.number is not None:
-        numbers = {"project": task.project, "task": task.number}
-        transaction.db.execute(_ADD_TASK, numbers)
+        transaction.db.execute(_ADD_TASK, {"project": task.project, "task": task.number})
 
 
 def forget_task(transaction: Transaction, task: TaskRef) -> None:

@@ -221,15 +221,9 @@ CREATE TABLE IF NOT EXISTS adopted (
 
 #: Each takes a store from its place in this list to the next version.
 MIGRATIONS = (
-    M001_ANSWERS,
-    M002_PROJECTS,
-    M003_EVENTS,
-    M004_COLUMNS,
-    M005_EVENT_PLANS,
-    M006_NOTES,
+    M001_ANSWERS, M002_PROJECTS, M003_EVENTS, M004_COLUMNS, M005_EVENT_PLANS, M006_NOTES,
     M007_TOLD_TASKS,
-)
-
+)  # fmt: skip
 VERSION = len(MIGRATIONS)
 
 # The version since which the columns are as they are now. Before 4 they had no times and tags;
@@ -298,8 +292,7 @@ def _connected(path: str, *, writable: bool) -> sqlite3.Connection:
     if writable and not file.exists():
         # Answers may be confidential: only the owner of the file reads it.
         file.touch(mode=0o600)
-    mode = "rw" if writable else "ro"
-    uri = f"{file.absolute().as_uri()}?mode={mode}"
+    uri = f"{file.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     return connection

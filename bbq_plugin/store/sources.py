@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bbq_plugin.store.lock import Holder
 
 SCHEMA = "bbq.status/1"
+#: Moments of the history that are kept; beyond, every second one of the older half goes.
+MOST_HISTORY = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ def entries(
 def save_entry(db: sqlite3.Connection, entry: SourceEntry) -> int:
     """Write a source as it is now; its id."""
     columns = _COLUMNS[:-1]
-    values = [_packed(name, getattr(entry, name)) for name in columns]
+    packed = {name: msgspec.json.encode(getattr(entry, name)).decode() for name in _JSON}
+    values = [packed.get(name, getattr(entry, name)) for name in columns]
     update = ", ".join(f"{name} = excluded.{name}" for name in columns)
     sql = (
         f"INSERT INTO source ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "  # noqa: S608
@@ -102,18 +105,13 @@ def _entry(row: tuple[Any, ...]) -> SourceEntry:
     return SourceEntry(**values)
 
 
-def _packed(name: str, value: Any) -> Any:
-    return msgspec.json.encode(value).decode() if name in _JSON else value
-
-
 def counts(db: sqlite3.Connection) -> Counts:
     """How much there is."""
-    return Counts(
-        *db.execute(
-            "SELECT (SELECT value FROM counter WHERE name = 'n_comparisons'), "
-            "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
-        ).fetchone()
+    sql = (
+        "SELECT (SELECT value FROM counter WHERE name = 'n_comparisons'), "
+        "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
     )
+    return Counts(*db.execute(sql).fetchone())
 
 
 def history(db: sqlite3.Connection, most: int | None = None) -> list[HistoryPoint]:
@@ -158,10 +156,6 @@ def add_history(
         "INSERT INTO history_item VALUES (?, ?, ?, ?, ?, ?)", ((moment, *row) for row in rows)
     )
     thin(db)
-
-
-#: Moments that are kept; beyond, every second one of the older half goes.
-MOST_HISTORY = 2000
 
 
 def thin(db: sqlite3.Connection) -> None:

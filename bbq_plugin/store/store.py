@@ -51,7 +51,6 @@ _CHECKS = {
     ),
 }
 
-
 # The name of the note with the excluded raters.
 _EXCLUDED = "excluded"
 
@@ -76,8 +75,7 @@ class Store:
         self._mutex = threading.RLock()
         self._busy = False
         check_folder(self.path, writable=writable)
-        locks = writable and self.path != MEMORY
-        self._lock = WriterLock(self.path) if locks else None
+        self._lock = WriterLock(self.path) if writable and self.path != MEMORY else None
         try:
             self.db = connect(self.path, writable=writable)
             self.names = Codebook(self.db)

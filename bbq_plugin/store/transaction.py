@@ -171,23 +171,19 @@ class Transaction:
         wholes: bool = True,
     ) -> Tally:
         """Add answers that come from no file; their source counts them and has no ledger."""
-        before = self.source(kind, name) or SourceEntry(
-            name=name, kind=kind, adapter=adapter, at=at
-        )
+        before = self.source(kind, name) or SourceEntry(name, kind, at, adapter=adapter)
         source = before.id or self.save(before)
         log = SourceLog(name or kind, adapter or "", "", 0)
         tally = self.write(records, source, log, by_key=by_key, wholes=wholes)
-        skipped = Counter(before.skipped) + log.all_skipped.reasons
-        self.save(
-            replace(
-                before,
-                at=at,
-                n_rows=before.n_rows + log.n_answers + log.n_skipped,
-                n_skipped=before.n_skipped + log.n_skipped,
-                skipped=dict(skipped),
-                notes=tuple(dict.fromkeys((*before.notes, *log.notes))),
-            )
+        after = replace(
+            before,
+            at=at,
+            n_rows=before.n_rows + log.n_answers + log.n_skipped,
+            n_skipped=before.n_skipped + log.n_skipped,
+            skipped=dict(Counter(before.skipped) + log.all_skipped.reasons),
+            notes=tuple(dict.fromkeys((*before.notes, *log.notes))),
         )
+        self.save(after)
         return tally
 
     def write(
@@ -342,12 +338,10 @@ class Transaction:
         change = replace(change, last_id=self.last_id)
         columns.note_removed(self.db, change.removed.tolist())
         columns.write_due(self.db, change, self._first_id)
+        n_ids, n_more = self.last_id - self._first_id + 1, change.n_added - change.removed.size
         self.db.executemany(
             "UPDATE counter SET value = value + ? WHERE name = ?",
-            [
-                (self.last_id - self._first_id + 1, "last_id"),
-                (change.n_added - change.removed.size, "n_comparisons"),
-            ],
+            [(n_ids, "last_id"), (n_more, "n_comparisons")],
         )
         self._result = change
         return change

@@ -99,8 +99,7 @@ class Revision:
     def __init__(
         self, db: sqlite3.Connection, records: Iterable[AnswerRecord | ComparisonRow]
     ) -> None:
-        keys: set[str] = set()
-        slates: set[str] = set()
+        keys, slates = set[str](), set[str]()
         for record in records:
             if record.key is None:
                 continue
@@ -117,12 +116,8 @@ class Revision:
         for column, wanted in (("key", keys), ("slate > '' AND slate", slates)):
             for found in among(db, f"SELECT {COLUMNS} FROM comparison WHERE {column}", wanted):  # noqa: S608
                 self._file(ComparisonRow(*found))
-        self._gone: dict[tuple[str, float], float] = {
-            (key, at): version
-            for key, at, version in among(
-                db, "SELECT key, at, version FROM retracted WHERE key", keys | slates
-            )
-        }
+        gone = among(db, "SELECT key, at, version FROM retracted WHERE key", keys | slates)
+        self._gone: dict[tuple[str, float], float] = {(key, at): v for key, at, v in gone}
 
     def rows(self, key: str) -> list[ComparisonRow]:
         """Those under a key."""
@@ -224,9 +219,7 @@ class Writer:
         self._buffer: list[AnswerRecord] = []
         self._slates: dict[str, bool] = {}
         self._leftover: dict[str, set[int]] = {}
-        self._wholes: list[tuple[str, float]] = db.execute(
-            "SELECT prefix, as_of FROM whole"
-        ).fetchall()
+        self._wholes = db.execute("SELECT prefix, as_of FROM whole").fetchall()
         self.tally = Tally()
 
     # -- rows in
@@ -244,10 +237,12 @@ class Writer:
             return
         known = Revision(self.db, records)
         for record in records:
-            if isinstance(record, Skipped):
-                self._skip(record, known)
-            else:
+            if not isinstance(record, Skipped):
                 self._answer(record, known)
+                continue
+            self.log.skip(record)
+            if record.key is not None:
+                self._take_back(record.key, record, known)
         self.names.write(self.db)
         self._apply(known)
 
@@ -342,11 +337,6 @@ class Writer:
         known.add(row._replace(id=self.last_id))
         self.tally.held.append(self.last_id)
 
-    def _skip(self, record: Skipped, known: Revision) -> None:
-        self.log.skip(record)
-        if record.key is not None:
-            self._take_back(record.key, record, known)
-
     def _take_back(self, key: str, by: AnswerRecord, known: Revision) -> None:
         last = when(by)
         for row in [*known.rows(key), *known.slate(key)]:
@@ -431,11 +421,6 @@ class CodedBatch:
     at: list[float | None]
     source: int
 
-    @property
-    def dated(self) -> bool:
-        """Whether any of them has a time."""
-        return any(moment is not None for moment in self.at)
-
     def __len__(self) -> int:
         return len(self.keys)
 
@@ -477,10 +462,7 @@ def add_batch(writer: Writer, batch: Batch) -> None:
     writer.names.write(writer.db)
     writer.log.n_answers += len(answers)
     shared = _shared(writer, answers.keys)
-    if not shared:
-        writer.put_all(_insert(writer, answers).rows())
-        return
-    first = np.array([key not in shared for key in answers.keys])
+    first = np.array([key not in shared for key in answers.keys], dtype=np.bool_)
     writer.put_all(_insert(writer, answers.chosen(first)).rows())
     writer.put_all(answers.chosen(~first).rows())
 
@@ -489,8 +471,8 @@ def _codes(writer: Writer, batch: Batch) -> NDArray[np.int32] | None:
     """Rater, left, right and outcome; None where the rows have to be looked at one by one."""
     n, names = len(batch.lines), writer.names
     try:
-        left, right = names.item_codes(batch.left, n), names.item_codes(batch.right, n)
-        rater = names.rater_codes(batch.rater, n)
+        left, right = names.items.of_column(batch.left, n), names.items.of_column(batch.right, n)
+        rater = names.raters.of_column(batch.rater, n)
     except DataError:
         if batch.records is None:
             raise
@@ -520,7 +502,7 @@ def _insert(writer: Writer, answers: CodedBatch) -> CodedBatch:
         fresh = np.isin(ids, np.array(found, dtype=np.int64).ravel())
     told = {"id": ids, "rater": rater, "left": left, "right": right,
             "outcome": outcome.astype(np.int8)}  # fmt: skip
-    if answers.dated:
+    if any(moment is not None for moment in answers.at):
         # None, an unknown time, becomes NaN.
         told["at"] = np.array(answers.at, dtype=np.float64)
     writer.note_inserted({name: column[fresh] for name, column in told.items()})
