@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain
-from math import ceil, inf, nan
+from math import inf, nan
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -345,7 +345,8 @@ class FileLog:
         if n <= max(max_skipped * rows, max_skipped > 0):
             return
         reason, times = self.reasons.most_common(1)[0]
-        percent = min(100, ceil(100 * n / rows))
+        # The first whole percent with which the check above passes.
+        percent = next(p for p in range(1, 101) if n <= p / 100 * rows)
         raise FormatError(
             f"{n:,} of {rows:,} rows ({n / rows:.2%}) were skipped, more than the "
             f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",

@@ -245,6 +245,18 @@ def test_strict_makes_the_first_skip_an_error_with_its_place(tmp_path: Path) -> 
     assert read(bad, strict=True, both_bad="drop").n_comparisons == 1
 
 
+@pytest.mark.parametrize(("n", "percent"), [(7, 7), (29, 29), (57, 57), (58, 58)])
+def test_the_share_that_a_refusal_names_is_enough(tmp_path: Path, n: int, percent: int) -> None:
+    good = [{**A, "id": str(i)} for i in range(100 - n)]
+    gaps = [{**A, "id": f"g{i}", "winner": None} for i in range(n)]
+    path = votes(tmp_path / "1.jsonl", *good, *gaps)
+    with pytest.raises(FormatError) as caught:
+        read(path)
+    allowed = float(str(caught.value).rpartition("max_skipped=")[2].rstrip(")"))
+    assert percent <= 100 * allowed <= percent + 1
+    assert read(path, max_skipped=allowed).n_skipped == n
+
+
 def test_too_many_skips_are_what_a_wrong_adapter_looks_like(tmp_path: Path) -> None:
     good = [{**A, "id": str(i)} for i in range(98)]
     gaps = [{**A, "id": f"g{i}", "winner": None} for i in range(2)]
