@@ -24,6 +24,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 T = TypeVar("T")
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
 
 # Below this many rows a second thread costs more than it saves.

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bbq_plugin.data.triples import Floats
     from bbq_plugin.model.fit import Model
-    from bbq_plugin.model.objectives import Floats
     from bbq_plugin.store import Change, SourceEntry
     from bbq_plugin.store.columns import Codebook, ColumnArrays
 

@@ -6,13 +6,13 @@ estimated priors theta is the maximum with quality integrated out, and quality i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model.objectives import Floats, Joint, Marginal, joint_of, theta_density
+from bbq_plugin.model.objectives import Joint, Marginal, theta_density
 from bbq_plugin.model.population import MOST_ITEMS, estimate_priors
 from bbq_plugin.model.priors import AnyPriors, Priors
 from bbq_plugin.model.solvers import (
@@ -30,19 +30,14 @@ if TYPE_CHECKING:
     from bbq_plugin.model.fit import Fit
 
 
-@dataclass(frozen=True)
 class BBQModel:
-    """The model of that name; ``rated`` says whether each rater has a quality."""
+    """The model of that name; ``rated`` says whether each rater has a quality, to be judged by."""
 
-    name: Literal["bbq", "bayes-bt"]
-    rated: bool
-    solvers = ("auto", "em")
+    solvers: tuple[str, ...] = ("auto", "em")
     needs_raters = uses_inverted = False
 
-    @property
-    def gives_verdicts(self) -> bool:
-        """Raters can be judged where each has a quality."""
-        return self.rated
+    def __init__(self, name: Literal["bbq", "bayes-bt"], *, rated: bool) -> None:
+        self.name, self.rated, self.gives_verdicts = name, rated, rated
 
     def checked(self, priors: AnyPriors | str) -> Priors | Literal["auto"]:
         """Given or estimated priors, or "auto"; others are refused."""
@@ -72,9 +67,8 @@ class BBQModel:
         estimated = chosen == "auto" or chosen.estimated
         if estimated and solver == "em":
             raise UsageError("solver='em' is the paper's, under given priors; use solver='auto'")
-        first = joint_of(
-            triples, Priors() if chosen == "auto" or estimated else chosen, fixed=not rated
-        )
+        given = Priors() if chosen == "auto" or estimated else chosen
+        first = Joint(triples, given, fixed=not rated)
         population = None
         if chosen == "auto":
             guess = solve_newton(first, *first.start(), 1e-3)
@@ -118,5 +112,5 @@ class BBQModel:
         if priors.estimated:
             density = theta_density(triples, priors, fixed=not fit.rated, copies=copies)
             return solve_newton(density, fit.theta, quality, 1e-5).theta
-        joint = joint_of(triples, priors, fixed=not fit.rated, copies=copies)
+        joint = Joint(triples, priors, fixed=not fit.rated, copies=copies)
         return solve_newton(joint, fit.theta, quality, 1e-6).theta

@@ -10,13 +10,13 @@ with weight ``TIE_TO_ZERO``, and eta ~ Beta(10, 1). The maximum is found by L-BF
 from __future__ import annotations
 
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbq_plugin.data.triples import Triples
+from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError
-from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Floats
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.priors import AnyPriors, CrowdPriors, Priors, SignedPriors
 from bbq_plugin.model.solvers import Laplace, Optimum, inverse
 
@@ -161,8 +161,7 @@ class CrowdBT:
 class CrowdModel:
     """The model ``crowd-bt``, a baseline; a fit's quality is 2 eta - 1."""
 
-    name: Literal["crowd-bt"] = "crowd-bt"
-    solvers = ("auto",)
+    solvers: tuple[str, ...] = ("auto",)
     rated = needs_raters = True
     gives_verdicts = uses_inverted = False
 

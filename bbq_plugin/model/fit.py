@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 import numpy as np
 
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.triples import Triples, run_chunks
+from bbq_plugin.data.triples import Floats, Triples, run_chunks
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model.bbq import BBQModel
 from bbq_plugin.model.crowd import CrowdModel
@@ -18,10 +18,9 @@ from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.objectives import (
     LARGEST_COVARIANCE,
-    Floats,
+    Joint,
     Marginal,
     Objective,
-    joint_of,
     theta_density,
 )
 from bbq_plugin.model.population import Population
@@ -40,35 +39,11 @@ _OTHER_INTERVALS = "use intervals='laplace' or 'bootstrap', or fit model='bbq'"
 class RatingModel(Protocol):
     """What a model does for `fit` and for a `Fit` of it."""
 
-    @property
-    def name(self) -> Model:
-        """What it is called."""
-        ...
-
-    @property
-    def solvers(self) -> tuple[str, ...]:
-        """The solvers it has."""
-        ...
-
-    @property
-    def rated(self) -> bool:
-        """Whether each rater has a quality."""
-        ...
-
-    @property
-    def needs_raters(self) -> bool:
-        """Whether data without raters are refused."""
-        ...
-
-    @property
-    def gives_verdicts(self) -> bool:
-        """Whether raters can be judged by a fit of it."""
-        ...
-
-    @property
-    def uses_inverted(self) -> bool:
-        """Whether it uses the answers of an inverted rater in reverse."""
-        ...
+    solvers: tuple[str, ...]
+    rated: bool  # whether each rater has a quality
+    needs_raters: bool  # whether data without raters are refused
+    gives_verdicts: bool  # whether raters can be judged by a fit of it
+    uses_inverted: bool  # whether it uses the answers of an inverted rater in reverse
 
     def checked(self, priors: AnyPriors | str) -> AnyPriors | Literal["auto"]:
         """The priors as this model takes them; those that it does not have are refused."""
@@ -364,9 +339,8 @@ class Fit:
         """
         priors = self.given_priors("the paper's posterior (intervals='paper')", _OTHER_INTERVALS)
         quality = self.quality if self.rated else np.ones(1)
-        wins, draw = joint_of(self.triples, priors, fixed=not self.rated).em_sums(
-            self.theta, quality
-        )
+        joint = Joint(self.triples, priors, fixed=not self.rated)
+        wins, draw = joint.e_step(self.theta, quality)[2:]
         return priors.a + wins, priors.b + draw / np.exp(self.theta)
 
     def rater_posterior(self, level: float = 0.95, threshold: float = 0.5) -> RaterPosterior:
@@ -387,7 +361,7 @@ class Fit:
 def optimum_at(found: Fit, theta: Floats) -> tuple[Floats, float]:
     """Quality of each rater at this theta, and the height of the log-posterior there."""
     priors, triples = found.given_priors("quality at theta"), found.triples
-    joint = joint_of(triples, priors, fixed=not found.rated)
+    joint = Joint(triples, priors, fixed=not found.rated)
     objective: Objective = joint
     if priors.estimated:
         objective = theta_density(triples, priors, fixed=not found.rated)

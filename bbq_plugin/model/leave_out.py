@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import Triples, run_chunks
+from bbq_plugin.data.triples import Floats, Triples, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
-from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Floats, Height, Joint, Marginal
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
 from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.signed import Signed, signed_density
 from bbq_plugin.model.solvers import solve_newton
@@ -140,7 +140,7 @@ def _objective(
 def _joint(triples: Triples, priors: Priors | SignedPriors) -> Joint | Signed:
     if isinstance(priors, SignedPriors):
         return Signed(triples, priors)
-    return Joint(triples, priors.a, priors.b, priors.alpha, priors.beta)
+    return Joint(triples, priors)
 
 
 def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:

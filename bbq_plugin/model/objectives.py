@@ -6,19 +6,18 @@ of theta with every rater's quality integrated out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import lgamma, log
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import Triples, even_chunks, run_chunks
+from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.priors import Priors
 
-Floats = NDArray[np.float64]
 LARGEST_COVARIANCE = 4096  # items; beyond, one K x K matrix is a gigabyte and more
 
 
@@ -70,10 +69,16 @@ class Passes:
             weight = weight * np.repeat(copies, np.diff(triples.start))
         self.total_weight = float(np.sum(weight))
 
-    @property
-    def n_items(self) -> int:
-        """How many items there are."""
-        return self.triples.n_items
+    def summed(self, kernel: Callable[..., Any], *args: Any, shape: Any) -> tuple[float, Floats]:
+        """A kernel over all chunks: the sums of what it returns and of what it adds to its last."""
+        t = self.triples
+
+        def work(first: int, last: int) -> tuple[float, Floats]:
+            out = np.zeros(shape)
+            return kernel(first, last, t.start, t.winner, t.loser, *args, out) or 0.0, out
+
+        found = run_chunks(work, self.chunks)
+        return sum(value for value, _ in found), np.sum([out for _, out in found], axis=0)
 
     def standing(self, theta: Floats) -> Floats:
         """s = y - 1/2 of every triple (overwritten by the next call)."""
@@ -90,70 +95,32 @@ class Passes:
 
     def curvature(self, point: Height) -> Floats:
         """Minus the Hessian in theta, dense."""
-        t, k = self.triples, self.n_items
-
-        def work(first: int, last: int) -> Floats:
-            out = np.zeros((k, k))
-            kernels.schur_dense(
-                first, last, t.start, t.winner, t.loser, point.curve, point.rows, k, out
-            )
-            return out
-
-        half = np.sum(run_chunks(work, self.chunks), axis=0)
+        k = self.triples.n_items
+        _, half = self.summed(kernels.schur_dense, point.curve, point.rows, k, shape=(k, k))
         full: Floats = half + half.T
         full[np.diag_indices(k)] = point.prior_curve - full.sum(axis=1)
         return full
 
     def curvature_times(self, point: Height, vector: Floats) -> Floats:
         """The same matrix times a vector, in one pass over the triples."""
-        t = self.triples
-
-        def work(first: int, last: int) -> Floats:
-            out = np.zeros(vector.size)
-            kernels.schur_times(
-                first, last, t.start, t.winner, t.loser, point.curve, point.rows, vector, out
-            )
-            return out
-
-        product: Floats = np.sum(run_chunks(work, self.chunks), axis=0)
-        return product + point.prior_curve * vector
+        of = (point.curve, point.rows, vector)
+        return (
+            self.summed(kernels.schur_times, *of, shape=vector.size)[1] + point.prior_curve * vector
+        )
 
     def pair_diagonal(self, point: Height) -> Floats:
         """The diagonal of the pair part of the curvature: a preconditioner."""
-        t = self.triples
-
-        def work(first: int, last: int) -> Floats:
-            out = np.zeros(self.n_items)
-            kernels.schur_diagonal(first, last, t.start, t.winner, t.loser, point.curve, out)
-            return out
-
-        diagonal: Floats = np.sum(run_chunks(work, self.chunks), axis=0)
-        return diagonal
+        return self.summed(kernels.schur_diagonal, point.curve, shape=self.triples.n_items)[1]
 
 
-class Joint:
-    """The paper's log-posterior of (theta, q), up to a constant.
+class Profile:
+    """A log-posterior of (theta, q) with q at its best and skills ~ Gamma(a, b), up to a constant.
 
-    sum w log(1/2 + q s) + sum [(a - 1) theta - b exp(theta)]
-    + sum [(alpha - 1) log q + (beta - 1) log(1 - q)].
-
-    ``fixed`` holds q where it is (q = 1: Bayes-BT, and with a = 1, b = 0 plain Bradley-Terry).
     ``copies`` counts each rater so many times: the bootstrap over raters.
     """
 
-    def __init__(
-        self,
-        triples: Triples,
-        a: float,
-        b: float,
-        alpha: float,
-        beta: float,
-        *,
-        fixed: bool = False,
-        copies: Floats | None = None,
-    ) -> None:
-        self.passes = Passes(triples, copies)
-        self.a, self.b, self.alpha, self.beta, self.fixed = a, b, alpha, beta, fixed
+    def __init__(self, triples: Triples, a: float, b: float, copies: Floats | None) -> None:
+        self.passes, self.a, self.b = Passes(triples, copies), a, b
 
     def rounding(self, value: float) -> float:
         """A few units in the last place of each w log p, however small log p itself is."""
@@ -162,87 +129,99 @@ class Joint:
     def start(self) -> tuple[Floats, Floats]:
         """Equal items at the level the prior puts them, raters at the mode of theirs."""
         level = np.log((self.a - 1) / self.b) if self.b else 0.0
-        return np.full(self.passes.n_items, level), self.prior_quality()
+        return np.full(self.passes.triples.n_items, level), self.prior_quality()
+
+    def prior_quality(self) -> Floats:
+        """Every rater at the mode of the prior."""
+        raise NotImplementedError
+
+    def at(self, theta: Floats, quality: Floats) -> Height:
+        """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
+        raise NotImplementedError
+
+    def value(self, theta: Floats) -> float:
+        """The value alone, q at its best."""
+        return self.at(theta, self.prior_quality()).value
+
+    def prior(self, theta: Floats) -> tuple[float, Floats]:
+        """The log of the skills' Gammas, and b lambda of each item."""
+        skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
+        return float(np.sum((self.a - 1) * theta - skill)), skill
+
+    def e_step(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats, Floats]:
+        """The raters' log-posterior, their next q, and two sums by item.
+
+        These are the expected informed wins, and lambda_i sum_j m_ij / (lambda_i + lambda_j).
+        """
+        raise NotImplementedError
+
+    def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
+        """The log-posterior at (theta, q), and the paper's next (theta, q), rescaled."""
+        share, new_quality, wins, draw = self.e_step(theta, quality)
+        value, skill = self.prior(theta)
+        # An item that was never compared has no draw and, without a prior, stays where it is.
+        with np.errstate(divide="ignore"):
+            up = np.log(wins + self.a - 1) - np.log(draw + skill)
+        moved = theta + np.where(draw + skill > 0, up, 0.0)
+        return share + value, level_of(moved, self.b, self.a - 1), new_quality
+
+    def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
+        """The paper's next (theta, q), rescaled."""
+        return self.em_pass(theta, quality)[1:]
+
+
+class Joint(Profile):
+    """The paper's log-posterior of (theta, q), up to a constant.
+
+    sum w log(1/2 + q s) + sum [(a - 1) theta - b exp(theta)]
+    + sum [(alpha - 1) log q + (beta - 1) log(1 - q)].
+
+    ``fixed`` holds q where it is (q = 1: Bayes-BT, and with a = 1, b = 0 plain Bradley-Terry).
+    """
+
+    def __init__(
+        self, triples: Triples, priors: Priors, *, fixed: bool = False, copies: Floats | None = None
+    ) -> None:
+        super().__init__(triples, priors.a, priors.b, copies)
+        self.alpha, self.beta, self.fixed = priors.alpha, priors.beta, fixed
 
     def prior_quality(self) -> Floats:
         """Every rater at the mode of the prior, or at 1 where quality is fixed."""
-        r = self.passes.triples.n_raters
-        if self.fixed:
-            return np.ones(r)
-        mode = (
-            0.5 if self.alpha + self.beta <= 2 else (self.alpha - 1) / (self.alpha + self.beta - 2)
-        )
-        return np.full(r, min(max(mode, 0.05), 0.95))
+        n, sure = self.passes.triples.n_raters, self.alpha + self.beta - 2
+        mode = 0.5 if sure <= 0 else (self.alpha - 1) / sure
+        return np.ones(n) if self.fixed else np.full(n, min(max(mode, 0.05), 0.95))
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
         passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
         q, curve, rows = quality.copy(), np.empty(t.size), np.empty((1, t.size))
+        value, gradient = passes.summed(
+            kernels.profile_pass, t.weight, passes.standing(theta), self.alpha, self.beta,
+            passes.copies, self.fixed, q, curve, rows[0], shape=theta.size,
+        )  # fmt: skip
+        prior, skill = self.prior(theta)
+        gradient = gradient + (self.a - 1) - skill
+        return Height(
+            theta, q, value + prior, gradient, skill, curve, rows[:0] if self.fixed else rows
+        )
 
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            gradient = np.zeros(theta.size)
-            value = kernels.profile_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, self.alpha, self.beta,
-                passes.copies, self.fixed, q, gradient, curve, rows[0],
-            )  # fmt: skip
-            return value, gradient
-
-        parts = run_chunks(work, passes.chunks)
-        skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
-        value = sum(part[0] for part in parts) + float(np.sum((self.a - 1) * theta - skill))
-        gradient = np.sum([part[1] for part in parts], axis=0) + (self.a - 1) - skill
-        return Height(theta, q, value, gradient, skill, curve, rows[:0] if self.fixed else rows)
-
-    def value(self, theta: Floats) -> float:
-        """The value alone, q at its best."""
-        return self.at(theta, self.start()[1]).value
-
-    def _e_step(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats, Floats]:
-        passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
-        new_q = np.empty(quality.size)
-
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            sums = np.zeros((2, theta.size))
-            value = kernels.em_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, self.alpha, self.beta,
-                passes.copies, self.fixed, quality, new_q, sums[0], sums[1],
-            )  # fmt: skip
-            return value, sums
-
-        parts = run_chunks(work, passes.chunks)
-        wins, draw = np.sum([part[1] for part in parts], axis=0)
-        return sum(part[0] for part in parts), wins, draw, new_q
-
-    def em_sums(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
-        """Expected informed wins of each item, and lambda_i sum_j m_ij / (lambda_i + lambda_j)."""
-        _, wins, draw, _ = self._e_step(theta, quality)
-        return wins, draw
-
-    def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
-        """The log-posterior at (theta, q), and the paper's next (theta, q), rescaled."""
-        share, wins, draw, new_q = self._e_step(theta, quality)
-        skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
-        value = share + float(np.sum((self.a - 1) * theta - skill))
-        # An item that was never compared has no draw and, without a prior, stays where it is.
-        with np.errstate(divide="ignore"):
-            up = np.log(wins + self.a - 1) - np.log(draw + skill)
-        step = np.where(draw + skill > 0, up, 0.0)
-        return value, self.rescale(theta + step), new_q
-
-    def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
-        """The paper's next (theta, q), rescaled."""
-        _, new_theta, new_quality = self.em_pass(theta, quality)
-        return new_theta, new_quality
-
-    def rescale(self, theta: Floats) -> Floats:
-        """Move all items to the prior's level, which the likelihood does not see."""
-        return level_of(theta, self.b, self.a - 1) if self.b else theta - float(np.mean(theta))
+    def e_step(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats, Floats]:
+        """The raters' log-posterior, their next q, and the two sums by item."""
+        passes, t, new = self.passes, self.passes.triples, np.empty(quality.size)
+        value, (wins, draw) = passes.summed(
+            kernels.em_pass, t.weight, passes.standing(theta), self.alpha, self.beta,
+            passes.copies, self.fixed, quality, new, shape=(2, theta.size),
+        )  # fmt: skip
+        return value, new, wins, draw
 
 
 def level_of(theta: Floats, b: float, shape: float) -> Floats:
-    """All items moved to the level where b sum(lambda) = K shape, as at any optimum."""
+    """All items moved to the level where b sum(lambda) = K shape, as at any optimum.
+
+    The likelihood does not see the level; without a prior (b = 0) their mean becomes 0.
+    """
+    if not b:
+        return theta - float(np.mean(theta))
     top = float(np.max(theta))
     total = np.log(b) + top + np.log(np.sum(np.exp(theta - top)))
     return theta + float(np.log(theta.size * shape) - total)
@@ -265,15 +244,8 @@ class Marginal:
     (the change of variables): the form whose curvature describes how theta spreads.
     """
 
-    def __init__(
-        self,
-        triples: Triples,
-        priors: Priors,
-        *,
-        copies: Floats | None = None,
-        passes: Passes | None = None,
-    ) -> None:
-        self.passes = passes or Passes(triples, copies)
+    def __init__(self, triples: Triples, priors: Priors, *, copies: Floats | None = None) -> None:
+        self.passes = Passes(triples, copies)
         self.believe(priors)
         self.tops = np.tile(self.parts[:, 1] / self.parts[:, 1:].sum(axis=1), (triples.n_raters, 1))
         self._halves = self.passes.total_weight * np.log(0.5)
@@ -289,46 +261,34 @@ class Marginal:
     def value(self, theta: Floats) -> float:
         """The log-posterior density of theta alone, up to the evidence."""
         passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
+        common = t.start, t.weight, passes.standing(theta), self.parts, passes.copies, self.tops
 
         def work(first: int, last: int) -> float:
-            return float(
-                quadrature.marginal_value(
-                    first, last, t.start, t.weight, s, self.parts, passes.copies, self.tops
-                )
-            )
+            return float(quadrature.marginal_value(first, last, *common))
 
-        return float(sum(run_chunks(work, passes.chunks)) + self._halves + self._prior(theta))
+        return float(sum(run_chunks(work, passes.chunks)) + self._halves + self._prior(theta)[0])
 
     def rounding(self, value: float) -> float:
         """The quadrature's error, which moves with its nodes."""
         return 1e-9 * (1.0 + abs(value))
 
-    def _prior(self, theta: Floats) -> float:
+    def _prior(self, theta: Floats) -> tuple[float, Floats]:
         if self.priors.flat_items:
-            return 0.0
-        return float(np.sum(self.shape * theta - self.priors.b * np.exp(theta)))
+            return 0.0, np.zeros(theta.size)
+        skill = self.priors.b * np.exp(theta)
+        return float(np.sum(self.shape * theta - skill)), skill
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """Value, gradient and curvature; ``quality`` becomes the posterior mean of each q."""
         del quality  # integrated out: where it stood does not matter
         passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
         curve, rows = np.empty(t.size), np.empty((quadrature.ROWS, t.size))
-
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            sums = np.zeros((3, theta.size))
-            value = quadrature.marginal_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, self.parts, passes.copies,
-                self.tops, sums[0], sums[1], sums[2], curve, rows, self.summary,
-            )  # fmt: skip
-            return value, sums
-
-        parts = run_chunks(work, passes.chunks)
-        gradient, self._wins, self._draw = np.sum([part[1] for part in parts], axis=0)
-        skill = np.zeros(theta.size) if self.priors.flat_items else self.priors.b * np.exp(theta)
-        value = sum(part[0] for part in parts) + self._halves + self._prior(theta)
-        gradient = gradient + self.shape - skill
+        value, (gradient, self._wins, self._draw) = passes.summed(
+            quadrature.marginal_pass, t.weight, passes.standing(theta), self.parts, passes.copies,
+            self.tops, curve, rows, self.summary, shape=(3, theta.size),
+        )  # fmt: skip
+        prior, skill = self._prior(theta)
+        value, gradient = value + self._halves + prior, gradient + self.shape - skill
         return Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
@@ -337,16 +297,7 @@ class Marginal:
         with np.errstate(divide="ignore"):
             up = np.log(self._wins + self.shape) - np.log(self._draw + point.prior_curve)
         new = theta + np.where(self._draw + point.prior_curve > 0, up, 0.0)
-        if self.priors.flat_items:
-            return new - new.mean(), point.quality
         return level_of(new, self.priors.b, self.shape), point.quality
-
-
-def joint_of(
-    triples: Triples, priors: Priors, *, fixed: bool, copies: Floats | None = None
-) -> Joint:
-    """The paper's log-posterior, each rater counted ``copies`` times."""
-    return Joint(triples, priors.a, priors.b, priors.alpha, priors.beta, fixed=fixed, copies=copies)
 
 
 def theta_density(
@@ -358,5 +309,5 @@ def theta_density(
     """
     if not fixed:
         return Marginal(triples, priors, copies=copies)
-    a = 1.0 if priors.flat_items else priors.a + 1.0
-    return Joint(triples, a, priors.b, priors.alpha, priors.beta, fixed=True, copies=copies)
+    shape = 1.0 if priors.flat_items else priors.a + 1.0
+    return Joint(triples, replace(priors, a=shape), fixed=True, copies=copies)

@@ -18,9 +18,9 @@ from math import inf, isinf, lgamma, log, pi
 
 import numpy as np
 
-from bbq_plugin.data.triples import Triples
+from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import Floats, Height, Objective, theta_density
+from bbq_plugin.model.objectives import Height, Objective, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import solve_newton
 

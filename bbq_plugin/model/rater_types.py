@@ -14,9 +14,8 @@ from math import inf, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import Triples, even_chunks, run_chunks
+from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
-from bbq_plugin.model.objectives import Floats
 
 NODES = 40
 # eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share inverted, both relative

@@ -8,14 +8,14 @@ and BBQ where q- = 0. EM stays closed-form and monotone.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbq_plugin.data.triples import Triples, run_chunks
+from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.kernels import likelihood as kernels
-from bbq_plugin.model.objectives import Floats, Height, Passes, level_of
+from bbq_plugin.model.objectives import Height, Profile
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
 from bbq_plugin.model.solvers import (
     LAPLACE_TOLERANCE,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bbq_plugin.model.fit import Fit
 
 
-class Signed:
+class Signed(Profile):
     """The log-posterior of (theta, q+, q0, q-), up to a constant, for both solvers.
 
     The solvers' ``quality`` is q = q+ - q- for Newton and rows (q+, q0, q-) for EM.
@@ -40,20 +40,13 @@ class Signed:
     def __init__(
         self, triples: Triples, priors: SignedPriors, *, copies: Floats | None = None
     ) -> None:
-        self.passes = Passes(triples, copies)
-        self.priors = priors
+        super().__init__(triples, priors.a, priors.b, copies)
         self.exponents = (priors.informed - 1.0, priors.guessed - 1.0, priors.inverted - 1.0)
 
-    def rounding(self, value: float) -> float:
-        """A few units in the last place of each w log p, however small log p itself is."""
-        return 2e-15 * (self.passes.total_weight + abs(value)) + 1e-13
-
-    def start(self) -> tuple[Floats, Floats]:
-        """Equal items at the level the prior puts them, raters at the mode of theirs."""
-        k, r = self.passes.n_items, self.passes.triples.n_raters
-        up, _, down = self.exponents
-        level = np.log((self.priors.a - 1) / self.priors.b)
-        return np.full(k, level), np.full(r, (up - down) / sum(self.exponents))
+    def prior_quality(self) -> Floats:
+        """Every rater at the mode of the prior."""
+        up, none, down = self.exponents
+        return np.full(self.passes.triples.n_raters, (up - down) / (up + none + down))
 
     def split(self, quality: Floats) -> Floats:
         """(q+, q0, q-) of each rater, the best for a given q+ - q-."""
@@ -62,59 +55,32 @@ class Signed:
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
-        passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
-        shares = quality.ndim == 2
+        passes, t, shares = self.passes, self.passes.triples, quality.ndim == 2
         q = quality[:, 0] - quality[:, 2] if shares else quality.copy()
         curve, rows = np.empty(t.size), np.empty((1, t.size))
+        value, gradient = passes.summed(
+            kernels.signed_pass, t.weight, passes.standing(theta), *self.exponents, passes.copies,
+            q, curve, rows[0], shape=theta.size,
+        )  # fmt: skip
+        prior, skill = self.prior(theta)
+        best, gradient = self.split(q) if shares else q, gradient + (self.a - 1) - skill
+        return Height(theta, best, value + prior, gradient, skill, curve, rows)
 
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            gradient = np.zeros(theta.size)
-            value = kernels.signed_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, *self.exponents,
-                passes.copies, q, gradient, curve, rows[0],
-            )  # fmt: skip
-            return value, gradient
-
-        parts = run_chunks(work, passes.chunks)
-        skill = self.priors.b * np.exp(theta)
-        shape = self.priors.a - 1.0
-        value = sum(part[0] for part in parts) + float(np.sum(shape * theta - skill))
-        gradient = np.sum([part[1] for part in parts], axis=0) + shape - skill
-        best = self.split(q) if shares else q
-        return Height(theta, best, value, gradient, skill, curve, rows)
-
-    def value(self, theta: Floats) -> float:
-        """The value alone, q at its best."""
-        return self.at(theta, self.start()[1]).value
-
-    def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
-        """The log-posterior at (theta, shares), and the next of both, in closed form."""
-        passes, t = self.passes, self.passes.triples
-        s = passes.standing(theta)
-        new = np.empty(quality.shape)
-
-        def work(first: int, last: int) -> tuple[float, Floats]:
-            sums = np.zeros((2, theta.size))
-            value = kernels.signed_em_pass(
-                first, last, t.start, t.winner, t.loser, t.weight, s, *self.exponents,
-                passes.copies, quality, new, sums[0], sums[1],
-            )  # fmt: skip
-            return value, sums
-
-        parts = run_chunks(work, passes.chunks)
-        wins, draw = np.sum([part[1] for part in parts], axis=0)
-        skill = self.priors.b * np.exp(theta)
-        shape = self.priors.a - 1.0
-        value = sum(part[0] for part in parts) + float(np.sum(shape * theta - skill))
-        moved = theta + np.log(wins + shape) - np.log(draw + skill)
-        return value, level_of(moved, self.priors.b, shape), new
+    def e_step(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats, Floats]:
+        """The raters' log-posterior, their next shares, and the two sums by item."""
+        passes, t, new = self.passes, self.passes.triples, np.empty(quality.shape)
+        value, (wins, draw) = passes.summed(
+            kernels.signed_em_pass, t.weight, passes.standing(theta), *self.exponents,
+            passes.copies, quality, new, shape=(2, theta.size),
+        )  # fmt: skip
+        return value, new, wins, draw
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
         """The next (theta, q); from q alone the shares are the best for it."""
-        shares = quality if quality.ndim == 2 else self.split(quality)
-        _, new_theta, new = self.em_pass(theta, shares)
-        return new_theta, new if quality.ndim == 2 else new[:, 0] - new[:, 2]
+        if quality.ndim == 2:
+            return super().em_step(theta, quality)
+        new_theta, new = super().em_step(theta, self.split(quality))
+        return new_theta, new[:, 0] - new[:, 2]
 
 
 def signed_density(
@@ -127,8 +93,7 @@ def signed_density(
 class SignedModel:
     """The model ``bbq-signed``."""
 
-    name: Literal["bbq-signed"] = "bbq-signed"
-    solvers = ("auto", "em")
+    solvers: tuple[str, ...] = ("auto", "em")
     rated = needs_raters = gives_verdicts = uses_inverted = True
 
     def checked(self, priors: AnyPriors | str) -> SignedPriors:

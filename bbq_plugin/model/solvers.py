@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import Floats, Height, Objective
+from bbq_plugin.model.objectives import Height, Objective
 
 if TYPE_CHECKING:
     from bbq_plugin.model.population import Population

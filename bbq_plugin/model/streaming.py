@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bbq_plugin.data.triples import Triples
+from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.model.kernels import incremental as kernels
 from bbq_plugin.model.kernels import quadrature
-from bbq_plugin.model.objectives import Floats, Height, Joint, Marginal, theta_density
+from bbq_plugin.model.objectives import Height, Joint, Marginal, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import Solution, dense_is_cheap, hill_solver, solve_newton, with_level
 
@@ -488,18 +488,16 @@ class Streaming:
     @cached_property
     def _start(self) -> tuple[float, float]:
         empty = Triples(np.zeros(2, np.int64), *_no_rows(), n_items=1)
-        p = self.priors
-        a = (
-            p.a + 1.0 if self.marginal else p.a
-        )  # the density of theta has a where lambda's has a - 1
-        theta, quality = Joint(empty, a, p.b, p.alpha, p.beta, fixed=self.fixed).start()
+        joint = Joint(empty, self.priors, fixed=self.fixed)
+        if self.marginal:
+            joint.a += 1.0  # the density of theta has a where lambda's has a - 1
+        theta, quality = joint.start()
         return float(theta[0]), float(quality[0])
 
     def _objective(self, triples: Triples) -> Joint | Marginal:
         if self.marginal:
             return theta_density(triples, self.priors, fixed=self.fixed)
-        p = self.priors
-        return Joint(triples, p.a, p.b, p.alpha, p.beta, fixed=self.fixed)
+        return Joint(triples, self.priors, fixed=self.fixed)
 
     def _full(self, n_raters: int) -> Refreshed:
         before = self._theta

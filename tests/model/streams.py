@@ -62,7 +62,7 @@ def objective(triples: Triples, priors: Priors, *, fixed: bool, marginal: bool) 
     triples = triples.without_raters() if fixed else triples
     if marginal:
         return theta_density(triples, priors, fixed=fixed)
-    return Joint(triples, priors.a, priors.b, priors.alpha, priors.beta, fixed=fixed)
+    return Joint(triples, priors, fixed=fixed)
 
 
 def cold(

@@ -39,9 +39,9 @@ def objectives() -> list[Any]:
     triples = STUDY.data.triples
     copies = np.array([1.0, 2.0, 0.0, 1.0, 3.0, 1.0])
     return [
-        Joint(triples, 5, 0.1, 10, 2),
-        Joint(triples, 5, 0.1, 10, 2, copies=copies),
-        Joint(triples, 5, 0.1, 10, 2, fixed=True),
+        Joint(triples, Priors()),
+        Joint(triples, Priors(), copies=copies),
+        Joint(triples, Priors(), fixed=True),
         *[Marginal(triples, priors) for priors in PRIORS],
         Marginal(triples, PRIORS[1], copies=copies),
         theta_density(triples, Priors(), fixed=True),

@@ -59,7 +59,7 @@ def test_hand_solved_cases(case: dict[str, Any], solver: Any) -> None:
 @pytest.mark.parametrize("solve", [solve_newton, solve_em])
 def test_two_starting_points_lead_to_one_optimum(solve: Any) -> None:
     triples = draw_study(1).data.triples
-    objective = Joint(triples, 5, 0.1, 10, 2)
+    objective = Joint(triples, Priors())
     rng = np.random.default_rng(3)
     here = solve(objective, *objective.start(), 1e-8)
     there = solve(
@@ -91,7 +91,7 @@ def test_the_log_posterior_never_falls_whatever_the_data(rows: list[Any]) -> Non
 @settings(deadline=None, max_examples=60)
 @given(records(max_size=25))
 def test_the_papers_steps_never_fall_whatever_the_data(rows: list[Any]) -> None:
-    objective = Joint(Comparisons.from_records(rows).triples, 5, 0.1, 10, 2)
+    objective = Joint(Comparisons.from_records(rows).triples, Priors())
     theta, quality = objective.start()
     before = -np.inf
     for _ in range(60):
@@ -182,7 +182,7 @@ def test_no_prior_and_an_item_that_never_loses_is_an_error() -> None:
 
 
 def test_too_few_steps_are_an_error_and_not_a_result() -> None:
-    objective = Joint(draw_study(3).data.triples, 5, 0.1, 10, 2)
+    objective = Joint(draw_study(3).data.triples, Priors())
     with pytest.raises(ConvergenceError, match="did not converge"):
         solve_em(objective, *objective.start(), 1e-9, most=5)
     with pytest.raises(ConvergenceError, match="did not converge"):

@@ -109,22 +109,9 @@ def best_quality(low, high, s, weight, alpha, beta, q):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def profile_pass(
-    first,
-    last,
-    start,
-    winner,
-    loser,
-    weight,
-    s,
-    alpha,
-    beta,
-    copies,
-    fixed,
-    q,
+    first, last, start, winner, loser, weight, s, alpha, beta, copies, fixed, q, curve, row,
     gradient,
-    curve,
-    row,
-):
+):  # fmt: skip
     """q at its best for the current theta, then value, gradient and curvature in theta.
 
     With q_r maximised out, the Hessian in theta is the Schur complement of the arrow-shaped
@@ -136,9 +123,8 @@ def profile_pass(
         low, high = start[r], start[r + 1]
         times = copies[r]
         if times == 0.0:
-            for t in range(low, high):
-                curve[t] = 0.0
-                row[t] = 0.0
+            curve[low:high] = 0.0
+            row[low:high] = 0.0
             continue
         if not fixed:
             q[r] = best_quality(low, high, s, weight, alpha, beta, q[r])
@@ -164,14 +150,15 @@ def profile_pass(
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def em_pass(
-    first, last, start, winner, loser, weight, s, alpha, beta, copies, fixed, q, new_q, wins, draw
+    first, last, start, winner, loser, weight, s, alpha, beta, copies, fixed, q, new_q, sums
 ):
     """One E-step and the sums that the closed-form M-step needs (the paper, section 3.3).
 
-    ``wins_i`` = sum of w gamma over i's wins; ``draw_i`` = lambda_i sum_j m_ij / (lambda_i +
-    lambda_j), written through y so that no skill can overflow. Returns the raters' log-posterior.
+    ``sums`` gets wins_i = sum of w gamma over i's wins, and draw_i = lambda_i sum_j m_ij /
+    (lambda_i + lambda_j), written through y so that no skill can overflow. Returns the raters'
+    log-posterior.
     """
-    value = 0.0
+    value, wins, draw = 0.0, sums[0], sums[1]
     for r in range(first, last):
         times, quality = copies[r], q[r]
         new_q[r] = quality
@@ -347,7 +334,7 @@ def best_signed(low, high, s, weight, up, none, down, q):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def signed_pass(
-    first, last, start, winner, loser, weight, s, up, none, down, copies, q, gradient, curve, row
+    first, last, start, winner, loser, weight, s, up, none, down, copies, q, curve, row, gradient
 ):
     """As ``profile_pass`` of the unsigned model: q at its best, then value, gradient, curvature."""
     value = 0.0
@@ -373,14 +360,14 @@ def signed_pass(
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def signed_em_pass(
-    first, last, start, winner, loser, weight, s, up, none, down, copies, shares, new, wins, draw
+    first, last, start, winner, loser, weight, s, up, none, down, copies, shares, new, sums
 ):
     """One E-step: each win is informed, guessed or inverted, and the sums of the M-step.
 
     An inverted win of i over j is a win of j over i. ``shares`` has rows (q+, q0, q-). Returns the
     raters' log-posterior.
     """
-    value = 0.0
+    value, wins, draw = 0.0, sums[0], sums[1]
     for r in range(first, last):
         times = copies[r]
         plus, coin, minus = shares[r, 0], shares[r, 1], shares[r, 2]

@@ -201,21 +201,21 @@ def marginal_value(first, last, start, weight, s, parts, copies, tops):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def marginal_pass(
-    first, last, start, winner, loser, weight, s, parts, copies, tops,
-    gradient, wins, draw, curve, rows, summary,
-):  # fmt: skip
+    first, last, start, winner, loser, weight, s, parts, copies, tops, curve, rows, summary, sums
+):
     """The same value with gradient, curvature, EM sums and what is known of each rater.
 
     Gradient and curvature follow from differentiating under the integral: the score is the
     posterior mean of the scores given q, and the Hessian the mean of the Hessians given q plus the
     covariance of the scores, whose leading terms (in orthogonal polynomials of q) are ``rows``.
-    ``summary`` has for each rater: mean of q, variance of q, P(guesser).
+    ``summary`` has for each rater: mean of q, variance of q, P(guesser). ``sums`` gets the gradient
+    and the two sums of the M-step, as in ``em_pass``.
     """
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     basis = np.empty((ROWS, nodes))
     ratio = np.empty(nodes)
-    value = 0.0
+    value, gradient, wins, draw = 0.0, sums[0], sums[1], sums[2]
     for r in range(first, last):
         low, high, times = start[r], start[r + 1], copies[r]
         if times == 0.0:
