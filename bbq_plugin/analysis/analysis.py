@@ -33,7 +33,8 @@ from bbq_plugin.analysis.raters import (
     rater_report,
 )
 from bbq_plugin.analysis.stopping import Stopping, stopping
-from bbq_plugin.analysis.uncertainty import Floats, Intervals
+from bbq_plugin.analysis.uncertainty import Intervals
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.model import Fit
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE

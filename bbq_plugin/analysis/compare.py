@@ -20,8 +20,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bbq_plugin.analysis.rows import Row
-from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.analysis.leaderboard import Row
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import Height, Objective

@@ -15,13 +15,17 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bbq_plugin.analysis.design import LEAST_VARIANCE, Ints, eigen, fisher, gap_variance
-from bbq_plugin.analysis.leaderboard import Leaderboard
-from bbq_plugin.analysis.next_pairs import LEAST_QUALITY, average_quality
-from bbq_plugin.analysis.rows import Row, Rows
-from bbq_plugin.analysis.uncertainty import Floats, Uncertainty, uncertainty
+from bbq_plugin.analysis.leaderboard import Leaderboard, Row, Rows
+from bbq_plugin.analysis.next_pairs import (
+    LEAST_QUALITY,
+    LEAST_VARIANCE,
+    average_quality,
+    fisher,
+    gap_variance,
+)
+from bbq_plugin.analysis.uncertainty import Uncertainty, eigen, uncertainty
+from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 
@@ -138,8 +142,11 @@ def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
     listed = np.lexsort((second, first, kinds))[:most]
     n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
     quality = max(average_quality(fit), LEAST_QUALITY)
+    code = {name: at for at, name in enumerate(fit.items)}
+    order = np.array([code[row.item] for row in board])
     z = NormalDist().inv_cdf(sure)
-    more, more_80 = _direct(fit, board, (first, second), quality, (z, z + _Z_PATIENT))
+    targets = (z, z + NormalDist().inv_cdf(PATIENT))
+    more, more_80 = _direct(fit, order[first], order[second], quality, targets)
     stakes: tuple[Stake, ...] = ("best", "neighbours", "other")
     rows = [
         OpenPair(
@@ -159,25 +166,11 @@ def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
     return OpenPairs(rows, n_open, k * (k - 1) // 2, quality)
 
 
-_Z_PATIENT = NormalDist().inv_cdf(PATIENT)
-
-
 def _direct(
-    fit: Fit,
-    board: Leaderboard,
-    places: tuple[NDArray[np.intp], NDArray[np.intp]],
-    quality: float,
-    targets: tuple[float, ...],
+    fit: Fit, i: Codes, j: Codes, quality: float, targets: tuple[float, ...]
 ) -> list[Floats]:
     """Direct comparisons until each gap is so many (``targets``) of its standard deviations."""
-    first, second = places
-    if not first.size or len(board) > LARGEST_COVARIANCE:
-        return [np.full(first.size, inf)] * len(targets)
-    code = {name: at for at, name in enumerate(fit.items)}
-    order = np.array([code[row.item] for row in board])
-    i, j = order[first], order[second]
-    mean, covariance = fit.laplace.mean, fit.laplace.covariance
-    gap = mean[i] - mean[j]
+    gap, covariance = fit.laplace.mean[i] - fit.laplace.mean[j], fit.laplace.covariance
     spread = np.diag(covariance)
     variance = np.maximum(spread[i] + spread[j] - 2 * covariance[i, j], 1e-300)
     y = 1 / (1 + np.exp(-gap))
@@ -211,22 +204,13 @@ def _milestone(
     mean, covariance = fit.laplace.mean, fit.laplace.covariance
     probability = _probability(known, mean, covariance, question, top_k)
     sure = probability >= ((1 + level) / 2 if question == "neighbours" else level)
-    if sure:
-        return Milestone(question, top_k, probability, True, 0.0, 0.0, 0.0, 0.0)  # noqa: FBT003
-    ask = _Asked(question, top_k, level)
-    rng = np.random.default_rng(seed)
-    more = _current_mix(fit, mean, covariance, ask, rng)
-    chosen = _chosen(mean, covariance, ask, information_quality(fit), rng)
-    return Milestone(
-        question,
-        top_k,
-        probability,
-        False,  # noqa: FBT003
-        _quantile(more, 0.5),
-        _quantile(more, PATIENT),
-        _quantile(chosen, 0.5),
-        _quantile(chosen, PATIENT),
-    )
+    needed = [0.0] * 4
+    if not sure:
+        ask, rng = _Asked(question, top_k, level), np.random.default_rng(seed)
+        more = _current_mix(fit, mean, covariance, ask, rng)
+        chosen = _chosen(mean, covariance, ask, information_quality(fit), rng)
+        needed = [_quantile(n, chance) for n in (more, chosen) for chance in (0.5, PATIENT)]
+    return Milestone(question, top_k, probability, sure, *needed)
 
 
 def information_quality(fit: Fit) -> float:
@@ -262,7 +246,7 @@ class _Asked:
         self.doubt = 1 - level
         self.z = NormalDist().inv_cdf((1 + level) / 2)
 
-    def pairs(self, mean: Floats) -> tuple[Ints, Ints]:
+    def pairs(self, mean: Floats) -> tuple[Codes, Codes]:
         """The pairs that the question depends on, better one first: paths x pairs."""
         order = np.argsort(-mean, axis=1)
         if self.question == "neighbours":
@@ -270,7 +254,7 @@ class _Asked:
         k, n = self.inside, mean.shape[1]
         return np.repeat(order[:, :k], n - k, axis=1), np.tile(order[:, k:], (1, k))
 
-    def answered(self, z: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def answered(self, z: Floats) -> Mask:
         """Whether each path knows, from the standardised gaps of those pairs."""
         if self.question == "neighbours":
             return np.asarray(z.min(axis=1) >= self.z)
@@ -288,7 +272,7 @@ def _current_mix(
     basis = half @ turn
     n_paths = min(max(CELLS // mean.size, PATHS[0]), PATHS[1])
     at: Floats = np.zeros((n_paths, mean.size))
-    open_paths: NDArray[np.int64] = np.arange(n_paths)
+    open_paths: Codes = np.arange(n_paths)
     passed: Floats = np.zeros(mean.size)
     done, n = np.full(n_paths, inf), 1.0
     while n <= OUT_OF_REACH and len(at) > (1 - PATIENT) * n_paths:
@@ -325,7 +309,7 @@ def _chosen(
     n_paths = min(max(CHOSEN_CELLS // mean.size**2, CHOSEN_PATHS[0]), CHOSEN_PATHS[1])
     path, s = np.tile(mean, (n_paths, 1)), np.tile(covariance, (n_paths, 1, 1))
     done, spent, step = np.full(n_paths, inf), 0.0, 1.0
-    open_paths: NDArray[np.int64] = np.arange(n_paths)
+    open_paths: Codes = np.arange(n_paths)
     # Neighbours take turns, so that a step must be small beside what each of them got.
     stride = min(CHOSEN_STRIDE, 2 / mean.size if ask.question == "neighbours" else 1.0)
     while spent <= OUT_OF_REACH:

@@ -1,16 +1,20 @@
-"""The leaderboard: ratings, honest ranks, and the chance of being the best."""
+"""The leaderboard: ratings, honest ranks, and the chance of being the best.
+
+`Row` and `Rows` are what every result is made of.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.rows import Row, Rows
-from bbq_plugin.analysis.uncertainty import Floats, Intervals, Uncertainty, uncertainty
+from bbq_plugin.analysis.uncertainty import Intervals, Uncertainty, uncertainty
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 
@@ -18,6 +22,44 @@ Scale = Literal["elo", "paper", "theta"]
 
 # Rating points per nat, and the rating of an average item.
 _UNITS = {"elo": (400 / np.log(10), 1000.0), "paper": (400.0, 0.0), "theta": (1.0, 0.0)}
+
+
+class Row:
+    """``row.rating``, ``row["rating"]`` and ``dict(row)`` are all the same number."""
+
+    __slots__ = ()
+
+    def keys(self) -> Iterator[str]:
+        """The names of the fields, in order."""
+        return iter([f.name for f in fields(self)])  # type: ignore[arg-type] # dataclasses only
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.keys():
+            raise KeyError(name)
+        return getattr(self, name)
+
+
+R = TypeVar("R", bound=Row)
+
+
+class Rows(Sequence[R], Generic[R]):
+    """A result that is a list of rows, with whatever belongs to all of them as attributes."""
+
+    def __init__(self, rows: list[R]) -> None:
+        self._rows = rows
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[R]: ...
+    def __getitem__(self, index: int | slice) -> R | list[R]:
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from time import perf_counter
 
 import numpy as np
 
-from bbq_plugin.analysis.rows import Row, Rows
-from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.analysis.leaderboard import Row, Rows
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model import Fit
 

@@ -38,12 +38,10 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.design import Ints
 from bbq_plugin.analysis.forecast import TOP_K, Forecast
-from bbq_plugin.analysis.leaderboard import ItemRow, Leaderboard
-from bbq_plugin.analysis.rows import Row
-from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.analysis.leaderboard import ItemRow, Leaderboard, Row
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.triples import Codes, Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 
@@ -216,8 +214,8 @@ def _log_mixture(wins: Floats, n: Floats, p: Floats) -> Floats:
 class _Met:
     """The votes between each two items that met; ``won`` is the first one's."""
 
-    first: Ints
-    second: Ints
+    first: Codes
+    second: Codes
     won: Floats
     lost: Floats
     log_e: Floats

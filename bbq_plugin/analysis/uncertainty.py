@@ -13,13 +13,12 @@ from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bbq_plugin.data.triples import Codes, Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 
-Floats = NDArray[np.float64]
 Intervals = Literal["auto", "laplace", "posterior", "bootstrap", "paper"]
 FEW_RATERS = 8
 MANY_ITEMS = 1024  # beyond, the matrix of all pairs is worked off in blocks of columns
@@ -43,9 +42,7 @@ class Uncertainty:
     def relative_sd(self) -> Floats:
         """The standard deviation of each theta relative to the mean of all items."""
         if self.covariance is not None:
-            centred = self.covariance - self.covariance.mean(axis=0)
-            centred = centred - centred.mean(axis=1, keepdims=True)
-            return np.asarray(np.sqrt(np.maximum(np.diag(centred), 0.0)))
+            return relative_sd(self.covariance)
         return np.asarray((self.draws - self.draws.mean(axis=1, keepdims=True)).std(axis=0))
 
     def relative_interval(self, level: float) -> tuple[Floats, Floats]:
@@ -97,9 +94,8 @@ class Uncertainty:
         out = np.empty((self.n_items, chosen.size))
         for c, j in enumerate(chosen):
             column = self.draws[:, j : j + 1]
-            out[:, c] = (self.draws > column).mean(axis=0) + 0.5 * (self.draws == column).mean(
-                axis=0
-            )
+            out[:, c] = (self.draws > column).mean(axis=0)
+            out[:, c] += 0.5 * (self.draws == column).mean(axis=0)
         return out
 
     def p_best(self) -> Floats:
@@ -107,7 +103,7 @@ class Uncertainty:
         top = np.argmax(self.draws, axis=1)
         return np.asarray(np.bincount(top, minlength=self.n_items) / top.size)
 
-    def rank_interval(self, level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def rank_interval(self, level: float) -> tuple[Codes, Codes]:
         """Best and worst rank of each item: only items better (worse) beyond doubt count.
 
         "Beyond doubt" is P >= (1 + level) / 2: the item lies outside the two-sided interval.
@@ -121,6 +117,13 @@ class Uncertainty:
             below += known.sum(axis=1)
             above[columns] = known.sum(axis=0)
         return 1 + above, k - below
+
+
+def relative_sd(covariance: Floats) -> Floats:
+    """The standard deviation of each theta relative to the mean of all items."""
+    centred = covariance - covariance.mean(axis=0)
+    centred = centred - centred.mean(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(np.maximum(np.diag(centred), 0.0)))
 
 
 def uncertainty(
@@ -141,13 +144,12 @@ def uncertainty(
             from bbq_plugin.model.sampling import whole_weights  # noqa: PLC0415 (for few fits)
 
             intervals = "posterior" if whole_weights(fit.data.triples) else "bootstrap"
+    rng = np.random.default_rng(seed)
     if intervals == "laplace":
         mean, covariance = fit.laplace.mean, fit.laplace.covariance
-        rng = np.random.default_rng(seed)
-        root = _root(covariance)
-        return Uncertainty(
-            "laplace", mean + rng.standard_normal((draws, mean.size)) @ root.T, mean, covariance
-        )
+        roots, axes = eigen(covariance)
+        noise = rng.standard_normal((draws, mean.size)) @ (axes * np.sqrt(roots)).T
+        return Uncertainty("laplace", mean + noise, mean, covariance)
     if intervals == "posterior":
         sample = fit.sample(draws, seed, keep_quality=False)
         return Uncertainty("posterior", sample.theta, warnings=sample.warnings)
@@ -156,21 +158,18 @@ def uncertainty(
         warnings = (few,) if len(fit.raters) < FEW_RATERS else ()
         return Uncertainty("bootstrap", fit.bootstrap(min(draws, 1000), seed), warnings=warnings)
     shape, rate = fit.paper_posterior()
-    rng = np.random.default_rng(seed)
-    skills = rng.standard_gamma(shape, (draws, shape.size)) / rate
-    return Uncertainty(
-        "paper",
-        np.log(np.maximum(skills, 1e-300)),
-        warnings=(
-            "the paper's intervals are too narrow (77% instead of 95%): do not decide by them",
-        ),
-    )
+    theta = np.log(np.maximum(rng.standard_gamma(shape, (draws, shape.size)) / rate, 1e-300))
+    narrow = "the paper's intervals are too narrow (77% instead of 95%): do not decide by them"
+    return Uncertainty("paper", theta, warnings=(narrow,))
 
 
-def _root(covariance: Floats) -> Floats:
-    """A square root; eigenvalues cut at 0, since without a prior the level has no variance."""
-    roots, axes = np.linalg.eigh(covariance)
-    # An eigenvector's sign is the library's whim: fixed, so that a seed means the same draws.
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(roots.size)] < 0, -1.0, 1.0)
-    scaled: Floats = axes * np.sqrt(np.maximum(roots, 0.0))
-    return scaled
+def eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues of a symmetric matrix, none below 0, and eigenvectors.
+
+    Without a prior the level of a covariance has no variance: rounding may put it below 0. An
+    eigenvector's sign is the library's whim: fixed, so that a seed means the same draws.
+    """
+    roots, axes = np.linalg.eigh(matrix)
+    most = np.abs(axes).argmax(axis=0)
+    axes = axes * np.where(axes[most, np.arange(roots.size)] < 0, -1.0, 1.0)
+    return np.maximum(roots, 0.0), axes

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
-    from bbq_plugin.analysis.rows import Row
+    from bbq_plugin.analysis.leaderboard import Row
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bbq_plugin
-from bbq_plugin.analysis.raters.reasons import effect_text
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.report.charts import (
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Analysis, Leaderboard, RaterReport, RaterRow
-    from bbq_plugin.analysis.uncertainty import Floats
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
+    from bbq_plugin.data.triples import Floats
     from bbq_plugin.model import Fit
 
 TITLE = "Leaderboard from pairwise comparisons"
@@ -289,7 +288,7 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
         median_quality=_median([row.quality for row in rows]),
         median_time_s=_median([row.median_time_s for row in rows]),
         not_known=raters.not_known,
-        without_excluded="" if effect is None else effect_text(effect),
+        without_excluded="" if effect is None else effect.text,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.forecast import Milestone, OpenPairs
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.stopping import HeadToHead, Stopping
-    from bbq_plugin.analysis.uncertainty import Floats
+    from bbq_plugin.data.triples import Floats
 
     Bools = NDArray[np.bool_]
 

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 import bbq_plugin
-from bbq_plugin.analysis.raters.reasons import effect_text
 from bbq_plugin.report.summary import worst_first
 from bbq_plugin.text import UNKNOWN, chance, counted, number, odds, plain, ranks, share, span
 
@@ -122,7 +121,7 @@ def verdict_lines(raters: RaterReport) -> list[str]:
     lines = []
     if raters.without_excluded is not None:
         n = counted(len(raters.excluded), "rater")
-        lines.append(f"Without {n} to exclude: {plain(effect_text(raters.without_excluded))}")
+        lines.append(f"Without {n} to exclude: {plain(raters.without_excluded.text)}")
     if raters.not_known:
         lines.append(f"Not in these data: {'; '.join(raters.not_known)}")
     return lines

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import prediction_scores
-from bbq_plugin.analysis.design import DRAWS, Contenders, Design, fisher, order_weight
+from bbq_plugin.analysis.next_pairs import DRAWS, Contenders, Design, fisher, order_weight
 from bbq_plugin.errors import UsageError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import RaterReport, RaterRow
-from bbq_plugin.analysis.raters.rules import benjamini_hochberg, most_certain
+from bbq_plugin.analysis.raters.verdicts import benjamini_hochberg, most_certain
 
 RATERS, VOTES = 20, 180
 FIRST = "rater-01"

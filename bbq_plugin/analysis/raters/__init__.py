@@ -9,7 +9,7 @@ from bbq_plugin.analysis.raters.report import (
     judging_fit,
     rater_report,
 )
-from bbq_plugin.analysis.raters.rules import FALSE_RATE, LEAST, THRESHOLD, Verdict
+from bbq_plugin.analysis.raters.verdicts import FALSE_RATE, LEAST, THRESHOLD, Verdict
 
 __all__ = [
     "FALSE_RATE",

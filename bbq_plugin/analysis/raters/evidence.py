@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.uncertainty import Floats
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.rankings import information_weight
-from bbq_plugin.data.triples import Triples
+from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model import Fit, Priors, SignedPriors
 from bbq_plugin.model.leave_out import Consensus, LeftOut
 from bbq_plugin.model.rater_types import Kinds, Slates, kinds_of
 
-Ints = NDArray[np.int64]
 EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees half
 NEVER = 1e-9  # an answer against a certain consensus is this likely at least
 # Of a panel that does not agree: the level of the test, and how many random signs are drawn.
@@ -95,7 +93,7 @@ def consensus_of(fit: Fit) -> Consensus:
     return Consensus(fit.data.triples, priors, fit.theta, np.clip(fit.quality, -0.95, 0.95))
 
 
-def phi(z: NDArray[np.float64]) -> Floats:
+def phi(z: Floats) -> Floats:
     """The normal distribution function."""
     from scipy.special import ndtr  # noqa: PLC0415 (loads slowly)
 
@@ -109,8 +107,8 @@ def phi(z: NDArray[np.float64]) -> Floats:
 class Ranked:
     """The pairs of rankings and choices: slate, place among the triples, and weight of each."""
 
-    slate: Ints
-    triple: Ints
+    slate: Codes
+    triple: Codes
     weight: Floats
 
 
@@ -118,7 +116,7 @@ class Ranked:
 class SlateSums:
     """By slate: who gave it, and two sums over its pairs."""
 
-    rater: Ints
+    rater: Codes
     first: Floats
     second: Floats
 
@@ -136,7 +134,7 @@ class Given:
     weight: Floats
     n_answers: Floats
     n_slates: Floats
-    tied: NDArray[np.bool_]
+    tied: Mask
     ranked: Ranked | None = None
 
     def slates(self, s: Floats) -> Slates | None:
@@ -167,7 +165,7 @@ def given_by(data: Comparisons) -> Given:
     rater = t.rater()
     if answers is None:
         n = count_by(rater, t.n_raters, t.weight)
-        none: NDArray[np.bool_] = np.zeros(t.n_raters, dtype=np.bool_)
+        none: Mask = np.zeros(t.n_raters, dtype=np.bool_)
         return Given(t, t.weight, n, np.zeros(t.n_raters), none)
     tied = np.zeros(t.n_raters, dtype=np.bool_)
     most: Floats = np.ones(data.weight.size)
@@ -195,7 +193,7 @@ def given_by(data: Comparisons) -> Given:
     return Given(pairs, by_pair + by_slate, n + n_slates, n_slates, tied, ranked)
 
 
-def triple_of_row(data: Comparisons, rows: NDArray[np.int64] | None = None) -> Ints:
+def triple_of_row(data: Comparisons, rows: Codes | None = None) -> Codes:
     """The place of each win among the triples of the data."""
     t, k = data.triples, data.n_items
     codes = (t.rater() * k + t.winner) * k + t.loser
@@ -206,7 +204,7 @@ def triple_of_row(data: Comparisons, rows: NDArray[np.int64] | None = None) -> I
     return np.searchsorted(codes, (rater * k + winner) * k + loser)
 
 
-def slate_of_row(data: Comparisons, named: Ints, rows: Ints) -> Ints:
+def slate_of_row(data: Comparisons, named: Codes, rows: Codes) -> Codes:
     """The slates of these rows, numbered as they come; ``named`` is the column of `Answers`."""
     number, rater = named[rows], data.rater[rows].astype(np.int64)
     order = np.lexsort((rater, number))
@@ -221,7 +219,7 @@ def slate_of_row(data: Comparisons, named: Ints, rows: Ints) -> Ints:
     return place[group]
 
 
-def _most_informative(data: Comparisons, rows: Ints, slate: Ints) -> Floats:
+def _most_informative(data: Comparisons, rows: Codes, slate: Codes) -> Floats:
     """The weight of a pair in a full ranking of as many items: none can tell more."""
     n, k = int(slate.max()) + 1, data.n_items
     seen = np.unique(
@@ -233,7 +231,7 @@ def _most_informative(data: Comparisons, rows: Ints, slate: Ints) -> Floats:
     return np.asarray(most[items][slate])
 
 
-def count_by(group: NDArray[Any], n: int, weights: NDArray[np.float64] | None = None) -> Floats:
+def count_by(group: NDArray[Any], n: int, weights: Floats | None = None) -> Floats:
     """How many of each of ``n`` groups, such as raters, or the sum of these weights."""
     return np.asarray(np.bincount(group, weights, n), dtype=np.float64)
 
@@ -277,12 +275,12 @@ def panel_p(data: Comparisons) -> float:
 
 
 def _scores(
-    rater: NDArray[np.int64],
+    rater: Codes,
     winner: NDArray[np.int32],
     loser: NDArray[np.int32],
     margin: Floats,
     k: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+) -> tuple[Codes, Codes, Floats]:
     """Rater, item, and its wins less losses by this rater, where the two met."""
     base = rater.astype(np.int64) * k
     cell, at = np.unique(np.concatenate((base + winner, base + loser)), return_inverse=True)

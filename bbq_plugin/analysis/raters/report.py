@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bbq_plugin.analysis.leaderboard import Row, Rows
 from bbq_plugin.analysis.raters.evidence import Evidence, evidence_of, panel_p, panel_warning
-from bbq_plugin.analysis.raters.reasons import effect_text, expected_of, reasons_of, way_back
-from bbq_plugin.analysis.raters.rules import (
+from bbq_plugin.analysis.raters.signs import Sign, Signs, signs_of
+from bbq_plugin.analysis.raters.verdicts import (
     FALSE_RATE,
     LEAST,
     SURE,
@@ -17,11 +18,13 @@ from bbq_plugin.analysis.raters.rules import (
     Flags,
     Rules,
     Verdict,
+    expected_of,
     flags_of,
+    reasons_of,
+    way_back,
 )
-from bbq_plugin.analysis.raters.signs import Sign, Signs, signs_of
-from bbq_plugin.analysis.rows import Row, Rows
-from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.analysis.uncertainty import relative_sd
+from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model import fit as fitted
@@ -31,6 +34,7 @@ from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.model.rater_types import RaterPopulation
 
+VISIBLE = 0.01  # nats: a smaller move is none to a reader
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 MOST = 500  # raters whose effect is computed
 REFITS = 1_000_000  # triples to fit again, over all raters who are left out alone
@@ -213,13 +217,12 @@ def _rows(
     without: dict[int, Effect],
 ) -> list[RaterRow]:
     kinds, expected = evidence.kinds, expected_of(fit, evidence)
-    any_flag = flags.noted
+    verdict: list[Verdict] = np.select(
+        [flags.excluded, flags.watched], ["exclude", "watch"], "keep"
+    ).tolist()
     rows = []
     for r, name in enumerate(fit.raters):
         effect = without.get(r)
-        verdict: Verdict = (
-            "exclude" if flags.excluded[r] else "watch" if flags.watched[r] else "keep"
-        )
         left, time = _counted(fit, r)
         rows.append(
             RaterRow(
@@ -231,10 +234,8 @@ def _rows(
                 agreement=float(evidence.agreement[r]),
                 left_rate=left,
                 median_time_s=time,
-                verdict=verdict,
-                reasons=reasons_of(r, evidence, signs, flags, expected, rules)
-                if any_flag[r]
-                else (),
+                verdict=verdict[r],
+                reasons=reasons_of(r, evidence, signs, flags, expected, rules),
                 p_guesser=float(kinds.p_guesser[r]),
                 p_inverted=float(kinds.p_inverted[r]),
                 p_below=float(kinds.p_below[r]),
@@ -249,7 +250,7 @@ def _rows(
                 gold_expected=_of(signs.gold, "expected", r),
                 moved=float("nan") if effect is None else float(effect.moved),
                 shift_sd=float("nan") if effect is None else effect.shift_sd,
-                effect="" if effect is None else effect_text(effect),
+                effect="" if effect is None else effect.text,
                 way_back=way_back(r, evidence, flags, expected) if flags.excluded[r] else "",
             )
         )
@@ -290,6 +291,19 @@ class Effect:
         """Another best item, or an item that moves by more than its standard deviation."""
         return self.best_with != self.best_without or self.shift_sd > MATTERS
 
+    @property
+    def text(self) -> str:
+        """What changes in the leaderboard, in words."""
+        same_best = self.best_with == self.best_without
+        if same_best and not self.moved and self.shift < VISIBLE:
+            return "no rank changes"
+        best = f"stays {self.best_with}"
+        if not same_best:
+            best = f"is {self.best_without} instead of {self.best_with}"
+        moved = f"{self.moved} items change rank" if self.moved else "no rank changes"
+        shift = f"{self.shift:.2f} nats, {self.shift_sd:.1f} standard deviations"
+        return f"the best item {best}, and {moved}. The largest shift is {shift}"
+
 
 def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | None]:
     """Of leaving out each of these raters alone, and all of them, under the fit's own priors.
@@ -304,7 +318,7 @@ def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | No
     # The mode that the leaderboard shows: joint under given priors, else quality integrated out.
     joint = fit.population is None
     top = Consensus(fit.data.triples, priors, fit.theta, fit.quality, joint=joint)
-    sd = _relative_sd(fit.laplace.covariance)
+    sd = relative_sd(fit.laplace.covariance)
     without = {r: fit.theta + (top.theta_without(r) - top.theta) for r in raters_shown}
     size = {r: float(np.ptp(without[r] - fit.theta)) for r in raters_shown}
     n_refits = max(1, REFITS // max(fit.data.triples.size, 1))
@@ -317,12 +331,6 @@ def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | No
     return alone, _compared(fit.items, fit.theta, fit.theta_without(raters), sd)
 
 
-def _relative_sd(covariance: Floats) -> Floats:
-    centred = covariance - covariance.mean(axis=0)
-    centred = centred - centred.mean(axis=1, keepdims=True)
-    return np.asarray(np.sqrt(np.maximum(np.diag(centred), 1e-300)))
-
-
 def _compared(items: tuple[str, ...], before: Floats, after: Floats, sd: Floats) -> Effect:
     before, after = before - before.mean(), after - after.mean()
     first, second = (np.argsort(-theta, kind="stable") for theta in (before, after))
@@ -332,5 +340,5 @@ def _compared(items: tuple[str, ...], before: Floats, after: Floats, sd: Floats)
         best_without=items[int(second[0])],
         moved=int(np.count_nonzero(first != second)),
         shift=float(shift.max()),
-        shift_sd=float((shift / sd).max()),
+        shift_sd=float((shift / np.maximum(sd, 1e-150)).max()),
     )

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.raters.evidence import (
-    count_by,
-    phi,
-    slate_of_row,
-    triple_of_row,
-)
-from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.analysis.raters.evidence import count_by, phi, slate_of_row, triple_of_row
 from bbq_plugin.data.builder import Answers, median_time_s
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.model.rater_types import RaterPopulation
 
 LEAN_STEPS = 30
@@ -38,23 +33,23 @@ class Sign:
 class DecidedAnswers:
     """Decided answers in the order of raters and, within a rater, of time."""
 
-    rater: NDArray[np.int64]
-    winner: NDArray[np.int64]
-    loser: NDArray[np.int64]
+    rater: Codes
+    winner: Codes
+    loser: Codes
     weight: Floats
     s: Floats  # y - 1/2 of the winner against the loser, by the others
-    row: NDArray[np.int64]
+    row: Codes
     n_raters: int
-    slate: NDArray[np.int64] | None = None  # -1: shown as a pair
+    slate: Codes | None = None  # -1: shown as a pair
 
-    def where(self, mask: NDArray[np.bool_]) -> DecidedAnswers:
+    def where(self, mask: Mask) -> DecidedAnswers:
         """Some of them."""
         return DecidedAnswers(
             self.rater[mask], self.winner[mask], self.loser[mask], self.weight[mask], self.s[mask],
             self.row[mask], self.n_raters, None if self.slate is None else self.slate[mask],
         )  # fmt: skip
 
-    def count(self, weights: NDArray[np.float64] | None = None) -> Floats:
+    def count(self, weights: Floats | None = None) -> Floats:
         """How many by rater, or the sum of these weights."""
         return count_by(self.rater, self.n_raters, weights)
 
@@ -64,10 +59,11 @@ def share(part: Floats, n: Floats) -> Floats:
     return np.asarray(np.divide(part, n, out=np.full(n.size, np.nan), where=n > 0))
 
 
-def p_value(total: Floats, variance: Floats, *, sides: int) -> Floats:
-    """Of a sum that is near normal: two sides, or -1 for the lower tail alone; NaN without any."""
-    z = np.divide(total, np.sqrt(variance), out=np.full(total.size, np.nan), where=variance > 0)
-    return np.asarray(phi(z) if sides < 0 else 2.0 * phi(-np.abs(z)))
+def _beyond_chance(total: Floats, expected: Floats, variance: Floats, n: Floats) -> Sign:
+    """Of a sum that is near normal, with p on both sides; NaN without any."""
+    gap, sd = total - expected, np.sqrt(variance)
+    z = np.divide(gap, sd, out=np.full(n.size, np.nan), where=variance > 0)
+    return Sign(share(total, n), share(expected, n), n, 2.0 * phi(-np.abs(z)))
 
 
 @dataclass(slots=True, eq=False)
@@ -108,10 +104,9 @@ def signs_of(
         signs.left, switches = sides_of(single, answers.side, own, least)
         # Rows may be sorted by anything: only recorded times show a pattern.
         signs.switches = switches if answers.dated else None
-    if answers.time_s is None:
+    signs.tempo = _tempo(data, answers, rows, least)
+    if signs.tempo is None:
         signs.not_known.append("how long an answer took")
-    else:
-        signs.tempo = _tempo(data, answers, answers.time_s, rows, least)
     signs.repeats = _repeats(single, data.n_items, honest)
     signs.drift, signs.drift_from = _drift(rows, least)
     if answers.gold is None:
@@ -138,7 +133,7 @@ def _decided(data: Comparisons, answers: Answers, s: Floats) -> DecidedAnswers:
     at = triple_of_row(data, row)
     slate = None
     if answers.slate is not None:
-        by_row: NDArray[np.int64] = np.full(data.rater.size, -1, dtype=np.int64)
+        by_row: Codes = np.full(data.rater.size, -1, dtype=np.int64)
         of_slate = np.flatnonzero(answers.slate)
         by_row[of_slate] = slate_of_row(data, answers.slate, of_slate)
         slate = by_row[row]
@@ -160,8 +155,7 @@ def sides_of(
     n, went = rows.count(), rows.count(left)
     shift = _lean_of_each(rows, p, went)
     usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
-    expected, variance = rows.count(usual), rows.count(usual * (1 - usual))
-    lean = Sign(share(went, n), share(expected, n), n, p_value(went - expected, variance, sides=2))
+    lean = _beyond_chance(went, rows.count(usual), rows.count(usual * (1 - usual)), n)
     return lean, _switches(rows, left, _shifted(rows, p, shift))
 
 
@@ -183,7 +177,7 @@ def _shifted(rows: DecidedAnswers, p: Floats, shift: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(-logit)))
 
 
-def _lean_of_others(shift: Floats, judged: NDArray[np.bool_]) -> Floats:
+def _lean_of_others(shift: Floats, judged: Mask) -> Floats:
     """The lean that the others have in common, for a layout that favours one side.
 
     Their median, which a few who always press one button do not move, less what chance brings.
@@ -216,30 +210,24 @@ def _switches(rows: DecidedAnswers, left: Floats, p: Floats) -> Sign:
     linked = rows.rater[2:] == rows.rater[:-2]
     shared = (both - chance[1:] * chance[:-1])[linked]
     variance = variance + 2 * count_by(rows.rater[2:][linked], rows.n_raters, shared)
-    return Sign(
-        share(total, n), share(expected, n), n, p_value(total - expected, variance, sides=2)
-    )
+    return _beyond_chance(total, expected, variance, n)
 
 
 # -- times, repeats, drift, known questions, rankings
 
 
-def _tempo(
-    data: Comparisons,
-    answers: Answers,
-    time_s: NDArray[np.float32],
-    rows: DecidedAnswers,
-    least: int,
-) -> Sign:
+def _tempo(data: Comparisons, answers: Answers, rows: DecidedAnswers, least: int) -> Sign | None:
     """Time over the usual time of the same pair; ``p`` is how few raters are as fast as this."""
+    time_s = answers.time_s
+    if time_s is None:
+        return None
     usable = ~np.isnan(time_s) & (time_s > 0)
     if rows.slate is not None:
         # The time of a ranking stands on all of its pairs, and counts once.
         ranked = rows.slate >= 0
-        usable[rows.row[ranked]] = False
-        first = np.unique(rows.slate[ranked], return_index=True)[1]
-        once = rows.row[ranked][first]
-        usable[once] = ~np.isnan(time_s[once]) & (time_s[once] > 0)
+        once = rows.row[ranked][np.unique(rows.slate[ranked], return_index=True)[1]]
+        timed, usable[rows.row[ranked]] = usable[once], False
+        usable[once] = timed
     if answers.half is not None:
         usable &= answers.half < 2
     rater = data.rater[usable]
@@ -336,7 +324,7 @@ def _drift(rows: DecidedAnswers, least: int) -> tuple[Sign, Floats]:
     return Sign(np.clip(after, -1, 1), np.clip(before, -1, 1), n, p), since
 
 
-def _by_answer(rows: DecidedAnswers) -> tuple[NDArray[np.int64], Floats, Floats]:
+def _by_answer(rows: DecidedAnswers) -> tuple[Codes, Floats, Floats]:
     """Rater, sum(u) and sum(u^2) of each answer; a ranking's sum(u^2) is at most 1, as a pair's."""
     u = 2.0 * rows.s
     told, weight = rows.weight * u, rows.weight * u**2
@@ -387,15 +375,10 @@ def _gold(
 def _part_of_answer(rows: DecidedAnswers) -> Floats:
     """1 of a pair; of the pairs of a ranking, one over their number."""
     part: Floats = np.ones(rows.rater.size)
-    if rows.slate is not None and (rows.slate >= 0).any():
+    if rows.slate is not None:
         ranked = rows.slate >= 0
         part[ranked] = 1.0 / np.bincount(rows.slate[ranked])[rows.slate[ranked]]
     return part
-
-
-def _of_others(part: Floats, n: Floats) -> Floats:
-    """The share of all other raters, with one more of either kind, for no rater is perfect."""
-    return np.asarray((part.sum() - part + 1.0) / (n.sum() - n + 2.0))
 
 
 def _untouched(data: Comparisons, kept: NDArray[np.int8]) -> Sign:
@@ -406,7 +389,8 @@ def _untouched(data: Comparisons, kept: NDArray[np.int8]) -> Sign:
     rater = data.rater[said]
     n = count_by(rater, data.n_raters)
     same = count_by(rater, data.n_raters, (kept[said] > 0).astype(np.float64))
-    usual = _of_others(same, n)
+    # The share of all other raters, with one more of either kind, for no rater is perfect.
+    usual = (same.sum() - same + 1.0) / (n.sum() - n + 2.0)
     whole = np.maximum(n, 1.0).astype(np.int64)
     p = np.where(n > 0, np.where(same > 0, bdtrc(same - 1, whole, usual), 1.0), np.nan)
     return Sign(share(same, n), usual, n, p)

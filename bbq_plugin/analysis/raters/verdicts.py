@@ -1,25 +1,189 @@
-"""The reasons for a verdict in words: each at most two short sentences."""
+"""The verdicts: by which rules a rater is excluded or watched, and the reasons in words.
+
+The rules name the rate of error, and when a rater comes back. A reason is at most two short
+sentences.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from bbq_plugin.analysis.raters.evidence import Evidence, SlateSums
-from bbq_plugin.analysis.raters.rules import BACK, Flags, Rules
-from bbq_plugin.analysis.raters.signs import Signs
-from bbq_plugin.analysis.uncertainty import Floats
+from bbq_plugin.analysis.raters.signs import Sign, Signs
+from bbq_plugin.data.triples import Floats, Mask
 from bbq_plugin.model import Fit
 from bbq_plugin.text import p_equals
 
-if TYPE_CHECKING:
-    from bbq_plugin.analysis.raters.report import Effect
-
+Verdict = Literal["keep", "watch", "exclude"]
+FALSE_RATE = 0.05
+LEAST = 10  # answers before a rater is excluded
+SURE = 0.9  # P(guessing or inverted) below which the answers as a whole exclude no rater
+THRESHOLD = 0.5  # of quality, for P(q below it)
+SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
+WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
+BACK = 0.2  # and below which a rater who was excluded before comes back
+CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
+ONE_BUTTON = 0.95  # share of answers on one side that counts as "always the same"
+LEAN = 0.15  # beyond what the items explain
+PATTERN = 0.2  # changes of side beyond what is expected
+FAST = 1 / 3  # of the usual time
+INCONSISTENT = 0.15  # fewer repeated answers than expected
+DROP = 0.3  # of quality, from early to late
+LEAST_RANKINGS = 5
+UNTOUCHED = 0.5  # of a rater's rankings left as they were shown
+GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better than a coin's
 FAR = 10_000  # answers beyond which no rater comes back
-VISIBLE = 0.01  # nats: a smaller move is none to a reader
 CHECK_KEYS = "Check the task's wording and the key mapping first"
+
+
+def benjamini_hochberg(p: Floats, rate: float) -> Mask:
+    """Which p-values stand out when at most ``rate`` of those named may be chance; NaN never."""
+    chosen = np.zeros(p.size, dtype=np.bool_)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    under = np.flatnonzero(p[order] <= rate * np.arange(1, order.size + 1) / max(order.size, 1))
+    if under.size:
+        chosen[order[: under[-1] + 1]] = True
+    return chosen
+
+
+def most_certain(p_bad: Floats, able: Mask, rate: float) -> Mask:
+    """The longest list, most certain first, of which at most ``rate`` are expected to be honest.
+
+    The Bayesian false discovery rate: the mean of P(honest) over the list.
+    """
+    chosen = np.zeros(p_bad.size, dtype=np.bool_)
+    some = np.flatnonzero(able)
+    order = some[np.argsort(-p_bad[some], kind="stable")]
+    honest = np.cumsum(1.0 - p_bad[order]) / np.arange(1, order.size + 1)
+    # The mean only grows along the list, so this is its longest good beginning.
+    chosen[order[honest <= rate]] = True
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a report was made by."""
+
+    false_rate: float = FALSE_RATE
+    least: int = LEAST
+    threshold: float = THRESHOLD
+
+
+@dataclass(frozen=True, eq=False)
+class Flags:
+    """By rater, what holds; the first four exclude."""
+
+    by_answers: Mask
+    by_button: Mask
+    by_gold: Mask
+    still_out: Mask
+    suspect: Mask
+    inverted: Mask
+    lean: Mask
+    pattern: Mask
+    fast: Mask
+    inconsistent: Mask
+    drift: Mask
+    gold: Mask
+    untouched: Mask
+    cleared: Mask
+    #: Whether the order of the answers is known, so that a change in quality over time counts.
+    dated: bool = True
+
+    @cached_property
+    def excluded(self) -> Mask:
+        """Who is excluded, by any road."""
+        return self.by_answers | self.by_button | self.by_gold | self.still_out
+
+    @cached_property
+    def circumstantial(self) -> Mask:
+        """Signs that do not count against a rater whose answers are clearly informed."""
+        return self.lean | self.pattern | self.fast | self.inconsistent | self.untouched
+
+    @cached_property
+    def noted(self) -> Mask:
+        """Raters with at least one reason."""
+        return self.excluded | self.watched | self.circumstantial | self.drift
+
+    @cached_property
+    def watched(self) -> Mask:
+        """Who is watched, if not excluded."""
+        serious = self.suspect | self.inverted | self.gold
+        if self.dated:
+            serious = serious | self.drift
+        return serious | (self.circumstantial & ~self.cleared)
+
+
+@np.errstate(invalid="ignore")  # NaN where a sign is not known
+def flags_of(
+    evidence: Evidence,
+    signs: Signs,
+    rules: Rules,
+    raters: tuple[str, ...],
+    before: Collection[str] = (),
+    *,
+    turned: bool = False,
+) -> Flags:
+    """Apply the rules; ``turned`` says that the model uses inverted answers in reverse."""
+    rate, enough = rules.false_rate, evidence.n_answers >= rules.least
+    bad = evidence.kinds.p_guesser if turned else evidence.p_bad
+    lesser = SIDE_ROAD * rate
+    roads = (signs.left is not None) + (signs.gold is not None)
+    none: Mask = np.zeros(len(raters), dtype=np.bool_)
+    out = frozenset(before)
+
+    def beyond(sign: Sign | None, holds: Callable[[Sign], Mask], rate: float = rate) -> Mask:
+        """Of whom this holds, and by more than chance; of no rater where the data do not tell."""
+        return none if sign is None else benjamini_hochberg(sign.p, rate) & holds(sign)
+
+    one: Mask = none
+    if signs.left is not None:
+        same = np.maximum(signs.left.seen, 1 - signs.left.seen) >= ONE_BUTTON
+        one = same & (signs.left.n >= max(rules.least, 10))
+    coin = beyond(signs.gold, lambda x: _gold_coin(x, rules), lesser)
+    return Flags(
+        by_answers=most_certain(bad, enough & (bad >= SURE), rate - roads * lesser),
+        by_button=enough & beyond(signs.left, lambda _: one, lesser) & (bad > CLEARED),
+        by_gold=coin & enough & (bad > WATCH),
+        still_out=np.array([name in out for name in raters], np.bool_) & (bad >= BACK),
+        suspect=bad > WATCH,
+        inverted=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
+        & (evidence.kinds.p_inverted > evidence.kinds.p_guesser),
+        lean=beyond(signs.left, lambda x: one | (np.abs(x.seen - x.expected) >= LEAN)) & enough,
+        pattern=beyond(
+            signs.switches,
+            lambda x: (np.abs(x.seen - x.expected) >= PATTERN) & ~one & (x.n >= rules.least),
+        ),
+        fast=beyond(signs.tempo, lambda x: x.seen < FAST),
+        inconsistent=beyond(
+            signs.repeats,
+            lambda x: (x.expected - x.seen >= INCONSISTENT) & (x.n >= rules.least),
+        ),
+        drift=beyond(signs.drift, lambda x: x.expected - x.seen >= DROP),
+        gold=beyond(
+            signs.gold,
+            lambda x: _gold_coin(x, rules) | ((x.n >= rules.least) & (x.seen < x.expected - LEAN)),
+        ),
+        untouched=beyond(
+            signs.untouched, lambda x: (x.seen >= UNTOUCHED) & (x.n >= LEAST_RANKINGS)
+        ),
+        cleared=(bad < CLEARED) & (evidence.kinds.p_below < CLEARED),
+        dated=signs.dated,
+    )
+
+
+def _gold_coin(sign: Sign, rules: Rules) -> Mask:
+    """Known questions answered like a coin."""
+    return np.asarray((sign.seen <= GOLD_COIN) & (sign.n >= rules.least))
+
+
+# -- reasons
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +226,8 @@ def reasons_of(
     r: int, evidence: Evidence, signs: Signs, flags: Flags, expected: Expected, rules: Rules
 ) -> tuple[str, ...]:
     """All that speaks against rater ``r``, the gravest first."""
+    if not flags.noted[r]:
+        return ()
     found = [*_answers(r, evidence, flags, expected, rules), *_single(r, signs, flags)]
     drift = flags.drift[r] and flags.dated
     clear = flags.cleared[r] and not (flags.excluded[r] or drift or flags.gold[r])
@@ -190,21 +356,6 @@ def way_back(r: int, evidence: Evidence, flags: Flags, expected: Expected) -> st
     if flags.by_gold[r]:
         ways.append("known questions answered as well as by the others")
     return "; ".join(ways)
-
-
-def effect_text(effect: Effect) -> str:
-    """What excluding one or more raters changes in the leaderboard."""
-    same_best = effect.best_with == effect.best_without
-    if same_best and not effect.moved and effect.shift < VISIBLE:
-        return "no rank changes"
-    best = (
-        f"the best item stays {effect.best_with}"
-        if same_best
-        else f"the best item is {effect.best_without} instead of {effect.best_with}"
-    )
-    moved = f"{effect.moved} items change rank" if effect.moved else "no rank changes"
-    shift = f"{effect.shift:.2f} nats, {effect.shift_sd:.1f} standard deviations"
-    return f"{best}, and {moved}. The largest shift is {shift}"
 
 
 def _p(p: float) -> str:
