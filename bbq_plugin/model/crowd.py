@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bbq_plugin.data.triples import Floats, Triples
+from bbq_plugin.data.triples import Floats, Mask, Triples
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.priors import AnyPriors, CrowdPriors, Priors, SignedPriors
@@ -59,10 +59,11 @@ class CrowdBT:
 
     def solve(
         self, tol: float, first: tuple[Floats, Floats] | None = None
-    ) -> tuple[Floats, Floats, list[float]]:
-        """theta, eta and the trace of the log-posterior over the optimiser's accepted steps.
+    ) -> tuple[Floats, Floats, list[float], float]:
+        """theta, eta, the trace of the log-posterior over the accepted steps, and nats to go.
 
-        ``first`` is where to start: (theta, eta) of a fit to similar data.
+        ``first`` is where to start: (theta, eta) of a fit to similar data. Nats to go are the
+        largest change of theta that Newton's step still asks for.
         """
         from scipy.optimize import minimize  # noqa: PLC0415 (loads slowly, only for this baseline)
 
@@ -78,20 +79,19 @@ class CrowdBT:
 
         start = np.concatenate(first or (np.zeros(k), np.full(r, ALPHA / (ALPHA + BETA))))
         trace.append(-negative(start)[0])
-        options = {"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": tol / 10}
         result = minimize(
             negative, start, jac=True, method="L-BFGS-B", callback=record,
             bounds=[(None, None)] * k + [(EDGE, 1.0 - EDGE)] * r,
-            options=options,
+            options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 0.0, "gtol": tol / 10},
         )  # fmt: skip
         theta, eta = self._polish(result.x[:k], result.x[k:], tol, trace)
-        error = self.error(theta, eta)
+        error = float(np.max(np.abs(self.newton(theta, eta)[0]), initial=0.0))
         if error > tol:
             raise ConvergenceError(
                 f"crowd-bt did not converge: {result.message} after {result.nit} steps, "
                 f"with {error:.2g} nats to go by Newton's step (tol {tol:g})"
             )
-        return theta, eta, trace
+        return theta, eta, trace, error
 
     def _polish(
         self, theta: Floats, eta: Floats, tol: float, trace: list[float]
@@ -113,15 +113,11 @@ class CrowdBT:
         """Newton's step in (theta, eta), raters at the edge held."""
         _, to_theta, to_eta = self.value_and_gradient(theta, eta)
         _, cross, stiff = self._inner(theta, eta)
-        free = (eta > 2 * EDGE) & (eta < 1 - 2 * EDGE) & (stiff > 0)
+        free = _free(eta, stiff)
         give = np.where(free, 1.0 / np.where(free, stiff, 1.0), 0.0)
         pull = to_theta + cross @ (give * to_eta)
         step = np.linalg.lstsq(self.curvature(theta, eta), pull, rcond=None)[0]
         return step, give * (to_eta + cross.T @ step)
-
-    def error(self, theta: Floats, eta: Floats) -> float:
-        """The largest change of theta that Newton's step still asks for."""
-        return float(np.max(np.abs(self.newton(theta, eta)[0]), initial=0.0))
 
     def _inner(self, theta: Floats, eta: Floats) -> tuple[Floats, csr_array, Floats]:
         """Minus the second derivatives: theta-theta (dense), theta-eta (sparse), eta-eta."""
@@ -152,10 +148,15 @@ class CrowdBT:
     def curvature(self, theta: Floats, eta: Floats) -> Floats:
         """Minus the Hessian in theta with eta eliminated: the inverse covariance (Laplace)."""
         inner, cross, stiff = self._inner(theta, eta)
-        free = (eta > 2 * EDGE) & (eta < 1 - 2 * EDGE) & (stiff > 0)
+        free = _free(eta, stiff)
         scaled = cross[:, free] / stiff[free]
         reduced: Floats = inner - (scaled @ cross[:, free].T).toarray()
         return reduced
+
+
+def _free(eta: Floats, stiff: Floats) -> Mask:
+    """Raters whose eta follows theta: not at the edge."""
+    return np.asarray((eta > 2 * EDGE) & (eta < 1 - 2 * EDGE) & (stiff > 0))
 
 
 class CrowdModel:
@@ -181,9 +182,7 @@ class CrowdModel:
                 f"crowd-bt, a baseline, is built for up to {LARGEST_COVARIANCE} items; "
                 "fit model='bbq'"
             )
-        crowd = CrowdBT(data.triples)
-        theta, eta, trace = crowd.solve(tol)
-        error = crowd.error(theta, eta)
+        theta, eta, trace, error = CrowdBT(data.triples).solve(tol)
         return Optimum(theta, 2.0 * eta - 1.0, self.checked(priors), trace, error)
 
     def density(self, fit: Fit) -> None:

@@ -77,10 +77,8 @@ MODELS: dict[str, RatingModel] = {
 
 def check_choices(model: str, solver: str, tol: float) -> None:
     """Refuse what no fit can be asked for."""
-    for name, value, choices in (
-        ("model", model, tuple(MODELS)),
-        ("solver", solver, get_args(Solver)),
-    ):
+    asked = (("model", model, tuple(MODELS)), ("solver", solver, get_args(Solver)))
+    for name, value, choices in asked:
         if value not in choices:
             raise UsageError(f"{name}={value!r}: expected one of {', '.join(choices)}")
     if solver not in MODELS[model].solvers:
@@ -98,30 +96,22 @@ def check_priors(model: Model, priors: AnyPriors | str) -> None:
 
 def warnings_of(data: Comparisons, model: Model) -> list[str]:
     """What is to be known about these data, whatever comes out."""
-    warnings = _connection_warnings(data)
-    if MODELS[model].rated and not data.has_raters:
-        warnings.append("no rater is known: fitted without rater quality, as bayes-bt")
-    return warnings
-
-
-def _connection_warnings(data: Comparisons) -> list[str]:
-    """Groups of items that were never compared with each other."""
-    t = data.triples
+    t, warnings = data.triples, []
     group = kernels.groups(t.winner, t.loser, t.n_items)
     labels, sizes = np.unique(group, return_counts=True)
-    if labels.size < 2:
-        return []
-    examples = []
-    for label, size in zip(labels[:4], sizes[:4], strict=True):
-        some = ", ".join(data.items[i] for i in np.flatnonzero(group == label)[:3])
-        examples.append(f"{{{some}, …}}" if size > 3 else f"{{{some}}}")
-    shown = " | ".join(examples) + (" | …" if labels.size > 4 else "")
-    return [
-        (
+    if labels.size > 1:
+        examples = []
+        for label, size in zip(labels[:4], sizes[:4], strict=True):
+            some = ", ".join(data.items[i] for i in np.flatnonzero(group == label)[:3])
+            examples.append(f"{{{some}, …}}" if size > 3 else f"{{{some}}}")
+        shown = " | ".join(examples) + (" | …" if labels.size > 4 else "")
+        warnings.append(
             f"the items fall into {labels.size} groups that were never compared with each other: "
             f"{shown}; ratings across groups rest on the prior alone"
         )
-    ]
+    if MODELS[model].rated and not data.has_raters:
+        warnings.append("no rater is known: fitted without rater quality, as bayes-bt")
+    return warnings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,26 +123,6 @@ class RaterPosterior:
     upper: Floats
     p_below: Floats
     p_guesser: Floats  # zero throughout when the priors know no guessers
-
-
-def rater_posterior(
-    triples: Triples, priors: Priors, theta: Floats, level: float, threshold: float
-) -> RaterPosterior:
-    """Integrate each rater's quality at ``theta``, by the same rule as the fit."""
-    density = Marginal(triples, priors)
-    density.at(theta, np.empty(0))
-    s, t = density.passes.standing(theta), triples
-    tails = np.array([(1 - level) / 2, (1 + level) / 2])
-    ends, below = np.empty((t.n_raters, 2)), np.empty(t.n_raters)
-
-    def work(first: int, last: int) -> None:
-        common = (first, last, t.start, t.weight, s, density.parts, density.tops)
-        quadrature.quality_quantiles(*common, tails, ends)
-        quadrature.quality_below(*common, threshold, below)
-
-    run_chunks(work, density.passes.chunks)
-    summary = density.summary
-    return RaterPosterior(summary[:, 0], ends[:, 0], ends[:, 1], below, summary[:, 2])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,11 +226,8 @@ class Fit:
         priors Metropolis draws the population's parameters too. ``keep_quality=False`` saves the
         memory of draws x raters.
         """
-        from bbq_plugin.model.sampling import (  # noqa: PLC0415 (few fits are sampled)
-            gibbs,
-            metropolis,
-            whole_weights,
-        )
+        # Few fits are sampled.
+        from bbq_plugin.model.sampling import gibbs, metropolis, whole_weights  # noqa: PLC0415
 
         if n < 8:
             raise UsageError(f"sample(n={n}): at least 8 draws, else nothing can be said of mixing")
@@ -280,23 +247,10 @@ class Fit:
                     "the Gibbs sampler needs whole weights, and these data have fractions "
                     "(ties or broken rankings); use method='metropolis'"
                 )
-            quality = self.quality if self.rated else np.ones(1)
-            draws = gibbs(
-                triples,
-                priors,
-                self.theta,
-                quality,
-                n,
-                seed,
-                fixed=fixed,
-                keep_quality=keep_quality,
-            )
-        else:
-            centre, covariance = self._joint_laplace()
-            draws = metropolis(
-                triples, priors, centre, covariance, n, seed, fixed=fixed, keep_quality=keep_quality
-            )
-        return draws
+            start = self.theta, self.quality if self.rated else np.ones(1)
+            return gibbs(triples, priors, *start, n, seed, fixed=fixed, keep_quality=keep_quality)
+        near = self._joint_laplace()
+        return metropolis(triples, priors, *near, n, seed, fixed=fixed, keep_quality=keep_quality)
 
     def _joint_laplace(self) -> tuple[Floats, Floats]:
         """Centre and covariance of theta and, when it was estimated, the population's eta."""
@@ -304,24 +258,19 @@ class Fit:
         if population is None:
             return laplace.mean, laplace.covariance
         both = population.slope @ population.covariance
-        return (
-            np.concatenate((laplace.mean, population.eta)),
-            np.block([[laplace.covariance, both], [both.T, population.covariance]]),
-        )
+        covariance = [[laplace.covariance, both], [both.T, population.covariance]]
+        return np.concatenate((laplace.mean, population.eta)), np.block(covariance)
 
     def bootstrap(self, n: int = 1000, seed: int = 0) -> Floats:
         """theta of ``n`` resamples of raters (rows), each fitted from this fit on."""
-        if not self.data.has_raters:
+        n_raters = len(self.raters) if self.data.has_raters else 0
+        if n_raters < 2:
+            needs = "raters, and these data have none"
+            if n_raters:
+                needs = "at least two raters, and these data have one"
             raise UnsupportedError(
-                "a bootstrap over raters needs raters, and these data have none; "
-                "use intervals='laplace' or 'posterior'"
+                f"a bootstrap over raters needs {needs}; use intervals='laplace' or 'posterior'"
             )
-        if len(self.raters) < 2:
-            raise UnsupportedError(
-                "a bootstrap over raters needs at least two raters, and these data have one; "
-                "use intervals='laplace' or 'posterior'"
-            )
-        n_raters = len(self.raters)
         even = np.full(n_raters, 1.0 / n_raters)
         drawn = np.random.default_rng(seed).multinomial(n_raters, even, size=n).astype(np.float64)
         return np.array([MODELS[self.model].refit(self, copies) for copies in drawn])
@@ -344,18 +293,22 @@ class Fit:
         return priors.a + wins, priors.b + draw / np.exp(self.theta)
 
     def rater_posterior(self, level: float = 0.95, threshold: float = 0.5) -> RaterPosterior:
-        """The posterior of each rater's quality, theta at its mode."""
-        return self.rater_posterior_under(
-            self.given_priors("the posterior of quality"), level, threshold
-        )
-
-    def rater_posterior_under(
-        self, priors: Priors, level: float = 0.95, threshold: float = 0.5
-    ) -> RaterPosterior:
-        """The same, had the raters come from another population."""
+        """The posterior of each rater's quality, theta at its mode, by the same rule as the fit."""
+        priors = self.given_priors("the posterior of quality")
         if not self.rated:
             raise UnsupportedError(f"{self.model} has no rater quality; fit model='bbq'")
-        return rater_posterior(self.data.triples, priors, self.theta, level, threshold)
+        t, density = self.triples, Marginal(self.triples, priors)
+        density.at(self.theta, np.empty(0))
+        common = t.start, t.weight, density.passes.standing(self.theta), density.parts, density.tops
+        tails = np.array([(1 - level) / 2, (1 + level) / 2])
+        ends, below = np.empty((t.n_raters, 2)), np.empty(t.n_raters)
+
+        def work(first: int, last: int) -> None:
+            quadrature.known_quality(first, last, *common, tails, threshold, ends, below)
+
+        run_chunks(work, density.passes.chunks)
+        mean, _, p_guesser = density.summary.T
+        return RaterPosterior(mean, ends[:, 0], ends[:, 1], below, p_guesser)
 
 
 def optimum_at(found: Fit, theta: Floats) -> tuple[Floats, float]:

@@ -58,7 +58,7 @@ class Consensus:
             # Without a prior two items that only one rater compared would be infinitely uncertain.
             priors = replace(priors, a=WEAK.a, b=WEAK.b)
         self.triples, self.priors = triples, priors
-        objective = _joint(triples, priors) if joint else _objective(triples, priors)
+        objective = _objective(triples, priors, joint=joint)
         self.chunks = objective.passes.chunks
         self.point = solve_newton(objective, theta, quality, TOLERANCE).point
         #: The covariance of theta; empty with so many items that it is not sensible.
@@ -115,7 +115,7 @@ class Consensus:
         """A refit."""
         copies = np.ones(self.triples.n_raters)
         copies[r] = 0.0
-        objective = _objective(self.triples, self.priors, copies)
+        objective = _objective(self.triples, self.priors, copies=copies)
         found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
         covariance = np.asarray(np.linalg.inv(objective.passes.curvature(found.point)), np.float64)
         self._put(r, found.theta, covariance, gap, spread)
@@ -130,17 +130,14 @@ class Consensus:
 
 
 def _objective(
-    triples: Triples, priors: Priors | SignedPriors, copies: Floats | None = None
-) -> Marginal | Signed:
+    triples: Triples, priors: Priors | SignedPriors, *, joint: bool = False,
+    copies: Floats | None = None,
+) -> Marginal | Signed | Joint:  # fmt: skip
     if isinstance(priors, SignedPriors):
-        return signed_density(triples, priors, copies=copies)
+        return (Signed if joint else signed_density)(triples, priors, copies=copies)
+    if joint:
+        return Joint(triples, priors, copies=copies)
     return Marginal(triples, priors, copies=copies)
-
-
-def _joint(triples: Triples, priors: Priors | SignedPriors) -> Joint | Signed:
-    if isinstance(priors, SignedPriors):
-        return Signed(triples, priors)
-    return Joint(triples, priors)
 
 
 def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:
@@ -152,10 +149,10 @@ def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:
         return np.asarray(t.weight * q * (0.25 - s * s) / (0.5 + q * s))
     push = np.empty(t.size)
 
+    common = t.start, t.weight, s, objective.parts, objective.tops
+
     def work(first: int, last: int) -> None:
-        kernels.marginal_push(
-            first, last, t.start, t.weight, s, objective.parts, objective.tops, push
-        )
+        kernels.marginal_push(first, last, *common, push)
 
     run_chunks(work, passes.chunks)
     return push

@@ -89,8 +89,8 @@ def whole_weights(triples: Triples) -> bool:
     return bool(np.all(w == np.floor(w)) and (w.size == 0 or w.max() < 2**31))
 
 
-def _collect(theta: Floats, quality: Floats, method: str, acceptance: float) -> Draws:
-    """(chains, draws, …) arrays into draws by rows, judged."""
+def _collect(theta: Floats, quality: Floats, n: int, method: str, acceptance: float) -> Draws:
+    """(chains, draws, …) arrays into ``n`` draws by rows, judged by all of them."""
     relative = theta - theta.mean(axis=2, keepdims=True)
     ess, split = float(np.min(effective_sample_size(relative))), float(np.max(r_hat(relative)))
     warnings = []
@@ -102,26 +102,19 @@ def _collect(theta: Floats, quality: Floats, method: str, acceptance: float) -> 
     if ess < min(ESS_LIMIT, 0.5 * theta.shape[0] * theta.shape[1]):
         warnings.append(f"the draws are worth only {ess:.0f} independent ones; ask for more draws")
     flat = (theta.shape[0] * theta.shape[1], -1)
-    theta, quality = theta.swapaxes(0, 1).reshape(flat), quality.swapaxes(0, 1).reshape(flat)
+    theta, quality = (x.swapaxes(0, 1).reshape(flat)[:n] for x in (theta, quality))
     return Draws(theta, quality, method, ess, split, acceptance, tuple(warnings))
 
 
 def gibbs(
-    triples: Triples,
-    priors: Priors,
-    theta: Floats,
-    quality: Floats,
-    n: int,
-    seed: int,
-    *,
-    fixed: bool,
-    keep_quality: bool = True,
-) -> Draws:
+    triples: Triples, priors: Priors, theta: Floats, quality: Floats, n: int, seed: int, *,
+    fixed: bool, keep_quality: bool,
+) -> Draws:  # fmt: skip
     """Alternate exact draws of latent counts, qualities and skills, from ``theta`` on."""
     low, high = np.minimum(triples.winner, triples.loser), np.maximum(triples.winner, triples.loser)
     code = low.astype(np.int64) * triples.n_items + high
     pairs, pair = np.unique(code, return_inverse=True)
-    one, two = (pairs // triples.n_items), (pairs % triples.n_items)
+    one, two = np.divmod(pairs, triples.n_items)
     per_chain = -(-n // CHAINS)
     theta_draws = np.empty((CHAINS, per_chain, triples.n_items))
     quality_draws = np.empty((CHAINS, per_chain, triples.n_raters if keep_quality else 0))
@@ -138,8 +131,7 @@ def gibbs(
         )  # fmt: skip
 
     _run(chain, seed)
-    draws = _collect(theta_draws, quality_draws, "gibbs", 1.0)
-    return _first(draws, n)
+    return _collect(theta_draws, quality_draws, n, "gibbs", 1.0)
 
 
 def _run(chain: Callable[[int, np.random.Generator], None], seed: int) -> None:
@@ -148,15 +140,6 @@ def _run(chain: Callable[[int, np.random.Generator], None], seed: int) -> None:
     with ThreadPoolExecutor(min(CHAINS, worker_count())) as pool:
         for done in [pool.submit(chain, c, rng) for c, rng in enumerate(generators)]:
             done.result()
-
-
-def _first(draws: Draws, n: int) -> Draws:
-    if draws.theta.shape[0] == n:
-        return draws
-    return Draws(
-        draws.theta[:n], draws.quality[:n], draws.method, draws.ess, draws.r_hat,
-        draws.acceptance, draws.warnings,
-    )  # fmt: skip
 
 
 class _Target:
@@ -197,16 +180,9 @@ class _Target:
 
 
 def metropolis(
-    triples: Triples,
-    priors: Priors,
-    centre: Floats,
-    covariance: Floats,
-    n: int,
-    seed: int,
-    *,
-    fixed: bool,
-    keep_quality: bool = True,
-) -> Draws:
+    triples: Triples, priors: Priors, centre: Floats, covariance: Floats, n: int, seed: int, *,
+    fixed: bool, keep_quality: bool,
+) -> Draws:  # fmt: skip
     """Steps scaled by the Laplace approximation N(centre, covariance) of theta and eta.
 
     Eta walks at random, and theta goes with it as the approximation says; the spread of the items
@@ -269,7 +245,7 @@ def metropolis(
 
     _run(chain, seed)
     rate = float(accepted.mean() / per_chain)
-    return _first(_collect(thetas, qualities, "metropolis", rate), n)
+    return _collect(thetas, qualities, n, "metropolis", rate)
 
 
 class _Stride:

@@ -68,22 +68,15 @@ def hill_solver(matrix: Floats) -> Callable[[Floats], Floats] | None:
     # Weights may differ by a factor of 1e12: with a unit diagonal that does not look singular.
     scale = 1.0 / np.sqrt(diagonal)
     scaled = matrix * scale[:, None] * scale
-    if not _is_hill(scaled):
+    try:
+        np.linalg.cholesky(scaled)
+    except np.linalg.LinAlgError:
         return None
 
     def solve(gradient: Floats) -> Floats:
         return np.asarray(scale * np.linalg.solve(scaled, scale * gradient))
 
     return solve
-
-
-def _is_hill(matrix: Floats) -> bool:
-    """Whether minus the Hessian is positive definite."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def _uphill(matrix: Floats, gradient: Floats) -> Floats:
@@ -215,8 +208,7 @@ def solve_newton(
             point = _em_or_escape(objective, point)
             trace.append(point.value)
             continue
-        size = _size(step.change)
-        left = size
+        left = size = _size(step.change)
         if size <= max(tol, CLOSE):
             last, error = _last_step(objective, point, step)
             if error <= tol:
@@ -240,9 +232,8 @@ def solve_newton(
         trace.append(point.value)
     raise ConvergenceError(
         f"the fit did not converge: after {len(trace)} steps the gradient still asks for "
-        f"{left:.2g} nats, more than "
-        f"tol={tol:g}; an item that never wins or never loses needs a prior (a > 1), "
-        "very unequal weights a larger tol"
+        f"{left:.2g} nats, more than tol={tol:g}; an item that never wins or never loses needs "
+        "a prior (a > 1), very unequal weights a larger tol"
     )
 
 
@@ -251,9 +242,8 @@ def _last_step(objective: Objective, point: Height, step: Step) -> tuple[Height,
     change = step.change if step.change is not None else np.zeros(point.theta.size)
     last = objective.at(point.theta + change, point.quality)
     fell = last.value < point.value - ROUNDINGS * objective.rounding(point.value)
-    if step.again is None:
-        return last, np.inf if fell else _size(change)
-    return last, np.inf if fell else _size(step.again(last.gradient))
+    left = change if step.again is None else step.again(last.gradient)
+    return last, np.inf if fell else _size(left)
 
 
 def _climb(
@@ -322,8 +312,7 @@ def solve_em(
         point = objective.at(theta, quality)
         step = newton_step(objective, point)
         if step.change is None:
-            escaped = _escape(objective, point)
-            if escaped is not None:
+            if (escaped := _escape(objective, point)) is not None:
                 theta, quality = escaped.theta, escaped.quality
             continue
         error = max(_size(step.change), _size(point.quality - quality))

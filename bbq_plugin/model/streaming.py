@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bbq_plugin.data.triples import Floats, Triples
+from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.model.kernels import incremental as kernels
 from bbq_plugin.model.kernels import quadrature
@@ -17,8 +17,8 @@ from bbq_plugin.model.objectives import Height, Joint, Marginal, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import Solution, dense_is_cheap, hill_solver, solve_newton, with_level
 
-Codes = NDArray[np.int64]
 Ints = NDArray[np.int32]
+S = TypeVar("S", bound=np.generic)
 
 # Times the largest sum ever held: what rounding may leave of weights that were all taken back.
 ZERO = 1e-13
@@ -35,7 +35,7 @@ LARGEST_SHARE = 0.5  # of the rows: to read so many twice costs as much as full 
 MOST_ITEMS = 512  # beyond, K x K work is no longer small beside a pass over the data
 
 
-def grown(array: NDArray[np.generic], used: int, need: int, fill: float) -> NDArray[np.generic]:
+def grown(array: NDArray[S], used: int, need: int, fill: float) -> NDArray[S]:
     """The same array, or a copy of its first ``used`` with room for ``need`` and as many again."""
     if need <= array.shape[0]:
         return array
@@ -58,16 +58,9 @@ class ChangedTriples:
         self.low, self.high = triples.start[:-1].copy(), triples.start[1:].copy()
         self.moved = np.zeros(self.n_raters, dtype=np.bool_)
         self.head = np.full(self.n_raters, -1, dtype=np.int64)
-        self.tail = _empty_rows(0)
-        self.log = _empty_rows(0)
+        self.tail, self.log = _empty_rows(0), _empty_rows(0)
         self.log_next: Codes = np.empty(0, dtype=np.int64)
         self.tail_size = self.log_size = 0
-
-    @property
-    def any(self) -> bool:
-        """Whether anything is on top of the base."""
-        same = (self.n_raters, self.n_items) == (self.base.n_raters, self.base.n_items)
-        return bool(self.log_size or not same)
 
     def make_room(self, n_raters: int, n_items: int) -> None:
         """Append raters and items without rows."""
@@ -82,7 +75,7 @@ class ChangedTriples:
         """Put signed changes on the lists of their raters."""
         used, need = self.log_size, self.log_size + rater.size
         self.log = _grown_rows(self.log, used, need)
-        self.log_next = np.asarray(grown(self.log_next, used, need, -1), dtype=np.int64)
+        self.log_next = grown(self.log_next, used, need, -1)
         kernels.push(rater, winner, loser, weight, used, self.head, *self.log, self.log_next)
         self.log_size = need
 
@@ -151,7 +144,8 @@ class ChangedTriples:
 
     def whole(self) -> Triples:
         """All triples as they are now."""
-        if not self.any:
+        grew = (self.n_raters, self.n_items) != (self.base.n_raters, self.base.n_items)
+        if not self.log_size and not grew:
             return self.base
         everyone = np.arange(self.n_raters)
         return self.merged(everyone, self.rows(everyone))
@@ -163,27 +157,15 @@ def _empty_rows(n: int) -> tuple[Ints, Ints, Floats]:
 
 def _grown_rows(rows: tuple[Ints, Ints, Floats], used: int, need: int) -> tuple[Ints, Ints, Floats]:
     winner, loser, weight = rows
-    return (
-        np.asarray(grown(winner, used, need, 0), dtype=np.int32),
-        np.asarray(grown(loser, used, need, 0), dtype=np.int32),
-        np.asarray(grown(weight, used, need, 0.0), dtype=np.float64),
-    )
+    return grown(winner, used, need, 0), grown(loser, used, need, 0), grown(weight, used, need, 0)
 
 
-@dataclass(slots=True, eq=False)
 class Sums:
     """A change of the gradient and of minus the Hessian, in parts that are cheap to add up."""
 
-    n_items: int
-    gradient: Floats = field(init=False)
-    half: Floats = field(init=False)
-    outer: Floats = field(init=False)
-    strain: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        k = self.n_items
-        self.gradient, self.strain = np.zeros(k), np.zeros(k)
-        self.half, self.outer = np.zeros((k, k)), np.zeros((k, k))
+    def __init__(self, n_items: int) -> None:
+        self.gradient, self.strain = np.zeros(n_items), np.zeros(n_items)
+        self.half, self.outer = np.zeros((n_items, n_items)), np.zeros((n_items, n_items))
 
     def include(self, other: Sums) -> None:
         """Add another change."""
@@ -195,7 +177,7 @@ class Sums:
     def curvature(self) -> Floats:
         """The dense change: pairs (whose rows sum to zero) minus outer products."""
         full: Floats = self.half + self.half.T
-        full[np.diag_indices(self.n_items)] = -full.sum(axis=1)
+        np.fill_diagonal(full, -full.sum(axis=1))
         return full - self.outer
 
 
@@ -203,10 +185,10 @@ class Histories:
     """The expansions of all raters with many rows, and where theta was when each was made."""
 
     def __init__(self, triples: Triples, objective: Joint | Marginal, point: Height) -> None:
-        self.objective_priors = _beta_of(objective)
+        #: (alpha, beta) where q is at its best; None where it is integrated out.
+        self._beta: tuple[float, float] | None = None
         k = triples.n_items
-        count = np.diff(triples.start)
-        raters = np.flatnonzero(count > max(LONG, 2 * k))
+        raters = np.flatnonzero(np.diff(triples.start) > max(LONG, 2 * k))
         self._slot = np.full(triples.n_raters, -1, dtype=np.int64)
         self._slot[raters] = np.arange(raters.size)
         self._trail, self._now = point.theta[None, :].copy(), 0
@@ -218,6 +200,7 @@ class Histories:
             self._node, self._mass = np.empty((n, nodes)), np.empty((n, nodes))
             self._cross = np.empty((n, quadrature.ROWS, k))
         else:
+            self._beta = objective.alpha, objective.beta
             self._centre, self._moments = np.empty(n), np.empty((n, kernels.MOMENTS))
             self._cross = np.empty((n, 2, k))
         self.expand(raters, raters, triples, objective, point)
@@ -225,20 +208,20 @@ class Histories:
     def move(self, theta: Floats) -> None:
         """Remember where theta is now."""
         self._now += 1
-        self._trail = np.asarray(grown(self._trail, self._now, self._now + 1, 0.0), np.float64)
+        self._trail = grown(self._trail, self._now, self._now + 1, 0.0)
         self._trail[self._now] = theta
 
-    def long(self, raters: Codes) -> NDArray[np.bool_]:
+    def long(self, raters: Codes) -> Mask:
         """Which of these raters have an expansion."""
         known = raters < self._slot.size
         known[known] = self._slot[raters[known]] >= 0
         return known
 
-    def note(self, raters: Codes, weight: Floats) -> NDArray[np.bool_]:
+    def note(self, raters: Codes, weight: Floats) -> Mask:
         """Count changes of these raters (all long); which of them are due to be read again."""
         slots = self._slot[raters]
         self._changed[slots] += weight
-        due: NDArray[np.bool_] = self._changed[slots] > HEAVY_SHARE * self._held[slots]
+        due: Mask = self._changed[slots] > HEAVY_SHARE * self._held[slots]
         return due
 
     def expand(
@@ -268,7 +251,7 @@ class Histories:
     def add(
         self, sign: float, raters: Codes, heads: Codes, changes: ChangedTriples, quality: Floats,
         sums: Sums,
-    ) -> NDArray[np.bool_]:  # fmt: skip
+    ) -> Mask:  # fmt: skip
         """Add ``sign`` times what these raters say with the lists from ``heads`` on.
 
         Sets their quality, and returns who is farther from where the expansion was made than it
@@ -278,7 +261,7 @@ class Histories:
         far = np.empty(raters.size)
         trail = self._trail[: self._now + 1]
         log, table = (*changes.log, changes.log_next), pair_table(trail[-1])
-        if self.objective_priors is None:
+        if self._beta is None:
             rows = np.empty((raters.size, quadrature.ROWS, k))
             kernels.near_marginal(
                 sign, raters, slots, heads, *log, table, k, trail, self._stamp, self._node,
@@ -288,7 +271,7 @@ class Histories:
         else:
             flat, farthest = np.empty((raters.size, k)), FARTHEST_Q
             kernels.near_joint(
-                sign, raters, slots, heads, *log, table, k, *self.objective_priors, trail,
+                sign, raters, slots, heads, *log, table, k, *self._beta, trail,
                 self._stamp, self._centre, self._moments, self._cross, quality,
                 sums.gradient, sums.half, flat, sums.strain, far,
             )  # fmt: skip
@@ -299,10 +282,6 @@ class Histories:
 def pair_table(theta: Floats) -> Floats:
     """s of all pairs of items, winner * K + loser."""
     return np.asarray(0.5 * np.tanh(0.5 * (theta[:, None] - theta[None, :]))).ravel()
-
-
-def _beta_of(objective: Joint | Marginal) -> tuple[float, float] | None:
-    return None if isinstance(objective, Marginal) else (objective.alpha, objective.beta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +321,10 @@ class Streaming:
         self._n_raters = triples.n_raters
         self._changes = ChangedTriples(triples.without_raters() if fixed else triples)
         level, mode = self._start
-        self._theta: Floats = np.full(triples.n_items, level)
-        if theta is not None:
-            self._theta = np.array(theta, float)
-        known = np.full(self._changes.n_raters, mode)
+        self._theta: Floats = np.full(triples.n_items, level) if theta is None else np.array(theta)
+        self._quality: Floats = np.full(self._changes.n_raters, mode)
         if quality is not None and not fixed:
-            known[:] = quality
-        self._quality: Floats = known
+            self._quality[:] = quality
         self._pending: list[tuple[Codes, Codes, Codes, Floats]] = []
         self._gradient: Floats = np.zeros(triples.n_items)
         self._curvature: Floats = np.empty((0, 0))
@@ -473,21 +449,21 @@ class Streaming:
         changes.make_room(int(raters[-1]) + 1, int(max(winner.max(), loser.max())) + 1)
         heads = changes.head[raters]
         changes.push(rater, winner.astype(np.int32), loser.astype(np.int32), weight)
-        touched = np.bincount(place, np.abs(weight), raters.size)
-        return raters, np.asarray(touched, np.float64), np.asarray(heads, np.int64)
+        touched: Floats = np.bincount(place, np.abs(weight), raters.size).astype(np.float64)
+        return raters, touched, heads
 
     def _make_room(self) -> None:
         """New items at the prior's level, new raters at the mode of theirs."""
         level, mode = self._start
         used, need = self._quality.size, self._changes.n_raters
-        self._quality = np.asarray(grown(self._quality, used, need, mode), np.float64)
+        self._quality = grown(self._quality, used, need, mode)
         new = self._changes.n_items - self._theta.size
         if new > 0:
             self._theta = np.concatenate((self._theta, np.full(new, level)))
 
     @cached_property
     def _start(self) -> tuple[float, float]:
-        empty = Triples(np.zeros(2, np.int64), *_no_rows(), n_items=1)
+        empty = Triples(np.zeros(2, np.int64), *_empty_rows(0), n_items=1)
         joint = Joint(empty, self.priors, fixed=self.fixed)
         if self.marginal:
             joint.a += 1.0  # the density of theta has a where lambda's has a - 1
@@ -535,11 +511,11 @@ class Streaming:
         short, raters, heads = raters[~long], raters[long], heads[long]
         changes = self._changes
         due = histories.note(raters, weight[long])
-        after = Sums(sums.n_items)
+        after = Sums(self._theta.size)
         due |= histories.add(1.0, raters, changes.head[raters], changes, self._quality, after)
         if due.any():
             # Who is due goes back to the history alone, which is then read with the list.
-            after, lists = Sums(sums.n_items), np.where(due, -1, changes.head[raters])
+            after, lists = Sums(self._theta.size), np.where(due, -1, changes.head[raters])
             histories.add(1.0, raters, lists, changes, self._quality, after)
         histories.add(-1.0, raters, heads, changes, self._quality, sums)
         sums.include(after)
@@ -608,7 +584,3 @@ class Streaming:
         self._quality[:known] = point.quality
         self.quality_of(changes.touched())
         self._stale = False
-
-
-def _no_rows() -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
-    return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0)

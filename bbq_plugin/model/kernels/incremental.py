@@ -53,16 +53,12 @@ def gather(
     at = 0
     for k in range(raters.size):
         r = raters[k]
-        if moved[r]:
-            for t in range(low[r], high[r]):
-                winner[at], loser[at] = tail_winner[t], tail_loser[t]
-                weight[at] = tail_weight[t]
-                at += 1
-        else:
-            for t in range(low[r], high[r]):
-                winner[at], loser[at] = base_winner[t], base_loser[t]
-                weight[at] = base_weight[t]
-                at += 1
+        for t in range(low[r], high[r]):
+            if moved[r]:
+                winner[at], loser[at], weight[at] = tail_winner[t], tail_loser[t], tail_weight[t]
+            else:
+                winner[at], loser[at], weight[at] = base_winner[t], base_loser[t], base_weight[t]
+            at += 1
 
 
 @njit(cache=True, nogil=True)

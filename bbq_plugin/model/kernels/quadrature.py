@@ -260,8 +260,11 @@ def marginal_pass(
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def quality_quantiles(first, last, start, weight, s, parts, tops, levels, out):
-    """Quantiles of each rater's quality given theta: the nodes' masses, spread over their cells."""
+def known_quality(first, last, start, weight, s, parts, tops, levels, threshold, ends, below):
+    """Of each rater given theta: quantiles of q, and P(q < threshold).
+
+    The nodes' masses are spread over their cells.
+    """
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     for r in range(first, last):
@@ -269,14 +272,18 @@ def quality_quantiles(first, last, start, weight, s, parts, tops, levels, out):
         to_posterior(mass)
         order = np.argsort(q)
         for level in range(levels.size):
-            below = 0.0
-            out[r, level] = q[order[-1]]
+            passed = 0.0
+            ends[r, level] = q[order[-1]]
             for k in order:
-                if below + mass[k] >= levels[level]:
-                    inside = (levels[level] - below) / mass[k] - 0.5
-                    out[r, level] = min(max(q[k] + inside * width[k], 0.0), 1.0)
+                if passed + mass[k] >= levels[level]:
+                    inside = (levels[level] - passed) / mass[k] - 0.5
+                    ends[r, level] = min(max(q[k] + inside * width[k], 0.0), 1.0)
                     break
-                below += mass[k]
+                passed += mass[k]
+        total = 0.0
+        for k in range(nodes):
+            total += mass[k] * min(max((threshold - q[k]) / width[k] + 0.5, 0.0), 1.0)
+        below[r] = total
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -294,17 +301,3 @@ def draw_quality(first, last, start, weight, s, parts, tops, uniform, out):
                 out[r] = min(max(q[k] + (left / mass[k] - 0.5) * width[k], 0.0), 1.0)
                 break
             left -= mass[k]
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def quality_below(first, last, start, weight, s, parts, tops, threshold, out):
-    """P(q_r < threshold) given theta."""
-    nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
-        to_posterior(mass)
-        total = 0.0
-        for k in range(nodes):
-            total += mass[k] * min(max((threshold - q[k]) / width[k] + 0.5, 0.0), 1.0)
-        out[r] = total
