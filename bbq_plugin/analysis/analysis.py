@@ -97,12 +97,10 @@ class Analysis:
     @property
     def leaderboard(self) -> Leaderboard:
         """The items, the best first."""
-        limits = self.limits
+        to = self.limits
         return self._once(
             "leaderboard",
-            lambda: leaderboard(
-                self.fit, limits.intervals, limits.level, limits.scale, seed=limits.seed
-            ),
+            lambda: leaderboard(self.fit, to.intervals, to.level, to.scale, seed=to.seed),
         )
 
     @property
@@ -124,10 +122,9 @@ class Analysis:
     @property
     def stopping(self) -> Stopping:
         """What is settled, and how many comparisons are still needed."""
-        limits = self.limits
+        to = self.limits
         return self._once(
-            "stopping",
-            lambda: stopping(self.fit, self.leaderboard, top_k=limits.top_k, seed=limits.seed),
+            "stopping", lambda: stopping(self.fit, self.leaderboard, top_k=to.top_k, seed=to.seed)
         )
 
     # -- raters
@@ -135,18 +132,14 @@ class Analysis:
     @property
     def raters(self) -> RaterReport:
         """The raters with verdicts, if the model gives any."""
-        limits = self.limits
+        to = self.limits
         return self._once(
             "raters",
             lambda: rater_report(
-                self.fit,
-                limits.level,
-                false_rate=limits.false_rate,
-                least=limits.least,
-                threshold=limits.threshold,
-                before=self.previously_excluded,
+                self.fit, to.level, false_rate=to.false_rate, least=to.least,
+                threshold=to.threshold, before=self.previously_excluded,
             ),
-        )
+        )  # fmt: skip
 
     @property
     def judged(self) -> bool:

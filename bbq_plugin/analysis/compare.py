@@ -65,13 +65,8 @@ def compare(fit: Fit, left: str, right: str, level: float = 0.95) -> Difference:
     # An interval in the same units as the test: 0 lies outside exactly when the test says so.
     unit = gap / z if abs(z) > SHORTEST and gap * z > 0 else sd
     reach = NormalDist().inv_cdf((1 + level) / 2) * unit
-    p = _phi(z)
+    p = 0.5 * erfc(-z / sqrt(2))  # Phi(z), exact far into both tails
     return Difference(left, right, gap, gap - reach, gap + reach, p, 2 * min(p, 1 - p))
-
-
-def _phi(z: float) -> float:
-    """The normal distribution function, exact far into both tails."""
-    return 0.5 * erfc(-z / sqrt(2))
 
 
 def _place(fit: Fit, name: str) -> int:

@@ -70,9 +70,7 @@ def stability(
     return Stability(rows, resamples, seed)
 
 
-def _row(
-    fit: Fit, resamples: int, seed: int, advance: Callable[[int], object]
-) -> StabilityRow:  # fmt: skip
+def _row(fit: Fit, resamples: int, seed: int, advance: Callable[[int], object]) -> StabilityRow:
     sizes = [min(PIECE, resamples - done) for done in range(0, resamples, PIECE)]
     seeds = np.random.SeedSequence(seed).generate_state(len(sizes)).tolist()
     tau, same = [], []

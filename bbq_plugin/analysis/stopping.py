@@ -47,6 +47,7 @@ from bbq_plugin.model import Fit
 
 # The mixture is Beta(c, c) on the chance to win: half of it within 0.08 of one half.
 MIXTURE = 10.0
+_LOG_BETA = 2 * lgamma(MIXTURE) - lgamma(2 * MIXTURE)
 _NODES, _SHARES = np.polynomial.legendre.leggauss(64)
 _REACH = 9.0  # standard deviations of the integrand on either side of its top
 _HALVINGS, _NEWTON = 28, 40
@@ -54,6 +55,7 @@ _EDGE = 1e-12
 _FEW = 2000
 # Places of the leaderboard whose votes are listed head to head.
 MOST_PLACES = 100
+_Votes = tuple[ItemRow, ItemRow, float, float]  # two rows, the wins of the first, and its losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +145,10 @@ def log_e_value(wins: Floats, losses: Floats) -> Floats:
     """log e(w, l), elementwise: the evidence against two equal items."""
     wins, losses = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
     n = wins + losses
-    log_e: Floats = n * np.log(2) - _log_beta(MIXTURE)
+    log_e: Floats = n * np.log(2) - _LOG_BETA
     log_e += _log_gamma(wins + MIXTURE) + _log_gamma(losses + MIXTURE)
     log_e -= _log_gamma(n + 2 * MIXTURE)
     return log_e
-
-
-def _log_beta(c: float) -> float:
-    return 2 * lgamma(c) - lgamma(2 * c)
 
 
 def _log_gamma(x: Floats) -> Floats:
@@ -204,7 +202,7 @@ def _log_mixture(wins: Floats, n: Floats, p: Floats) -> Floats:
     # log(1 - p + p e^x) = log(1 - p) - log sigma(-(x + logit p))
     cost = np.log1p(-p)[..., None] - log_expit(-(at + shift[..., None]))
     height = at * wins[..., None] - n[..., None] * cost
-    height += MIXTURE * (log_expit(at) + log_expit(-at)) - _log_beta(MIXTURE)
+    height += MIXTURE * (log_expit(at) + log_expit(-at)) - _LOG_BETA
     top = height.max(axis=-1)
     sums: Floats = top + np.log((np.exp(height - top[..., None]) @ _SHARES) * half)
     return sums
@@ -258,16 +256,6 @@ def _best(fit: Fit, met: _Met, enough: float) -> str | None:
     return fit.items[int(found[0])] if found.size else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Votes:
-    """The votes between the items of two rows of the leaderboard; ``won`` is the first one's."""
-
-    first: ItemRow
-    second: ItemRow
-    won: float
-    lost: float
-
-
 def _votes(fit: Fit, board: Leaderboard, met: _Met) -> Iterator[_Votes]:
     """Pairs with the leader, then neighbours, that met."""
     k = min(len(board), MOST_PLACES)
@@ -279,21 +267,21 @@ def _votes(fit: Fit, board: Leaderboard, met: _Met) -> Iterator[_Votes]:
         at = found.get((min(a, b), max(a, b)))
         if at is not None:
             won, lost = float(met.won[at]), float(met.lost[at])
-            yield _Votes(board[i], board[j], *((won, lost) if a < b else (lost, won)))
+            yield (board[i], board[j], won, lost) if a < b else (board[i], board[j], lost, won)
 
 
 def _head_to_head(votes: tuple[_Votes, ...], level: float) -> Iterator[HeadToHead]:
-    won, lost = np.array([v.won for v in votes]), np.array([v.lost for v in votes])
+    won, lost = np.array([v[2] for v in votes]), np.array([v[3] for v in votes])
     lower, upper = score_interval(won, lost, level)
     log_e = log_e_value(won, lost)
-    for at, pair in enumerate(votes):
+    for at, (first, second, wins, losses) in enumerate(votes):
         yield HeadToHead(
-            rank=pair.first.rank,
-            item=pair.first.item,
-            other_rank=pair.second.rank,
-            other=pair.second.item,
-            n=pair.won + pair.lost,
-            score=pair.won / (pair.won + pair.lost),
+            rank=first.rank,
+            item=first.item,
+            other_rank=second.rank,
+            other=second.item,
+            n=wins + losses,
+            score=wins / (wins + losses),
             score_lower=float(lower[at]),
             score_upper=float(upper[at]),
             e_value=float(np.exp(min(log_e[at], 700.0))),

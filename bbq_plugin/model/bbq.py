@@ -64,24 +64,21 @@ class BBQModel:
             warnings = (f"{limit}: the paper's were used",)
         rated = self.rated and data.has_raters
         triples = data.triples if rated else data.triples.without_raters()
-        estimated = chosen == "auto" or chosen.estimated
-        if estimated and solver == "em":
+        given = chosen if chosen != "auto" and not chosen.estimated else None
+        if given is None and solver == "em":
             raise UsageError("solver='em' is the paper's, under given priors; use solver='auto'")
-        given = Priors() if chosen == "auto" or estimated else chosen
-        first = Joint(triples, given, fixed=not rated)
-        population = None
+        first, population = Joint(triples, given or Priors(), fixed=not rated), None
+        theta, quality = first.start()
         if chosen == "auto":
-            guess = solve_newton(first, *first.start(), 1e-3)
+            guess = solve_newton(first, theta, quality, 1e-3)
             population = estimate_priors(triples, guess.theta, fixed=not rated)
-            chosen = population.priors
+            chosen, theta, quality = population.priors, population.theta, guess.quality
+        if given is None:
+            # Those estimated for another fit are taken as they are, with quality integrated out.
             density = theta_density(triples, chosen, fixed=not rated)
-            found = solve_newton(density, population.theta, guess.quality, tol)
-        elif estimated:
-            # Those of another fit: taken as they are, quality integrated out as it was there.
-            density = theta_density(triples, chosen, fixed=not rated)
-            found = solve_newton(density, *first.start(), tol)
+            found = solve_newton(density, theta, quality, tol)
         else:
-            found = (solve_em if solver == "em" else solve_newton)(first, *first.start(), tol)
+            found = (solve_em if solver == "em" else solve_newton)(first, theta, quality, tol)
         quality = found.quality if rated else np.ones(len(data.raters))
         return Optimum(found.theta, quality, chosen, found.trace, found.error, population, warnings)
 

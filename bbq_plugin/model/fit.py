@@ -47,23 +47,18 @@ class RatingModel(Protocol):
 
     def checked(self, priors: AnyPriors | str) -> AnyPriors | Literal["auto"]:
         """The priors as this model takes them; those that it does not have are refused."""
-        ...
 
     def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
         """The maximum of its log-posterior."""
-        ...
 
     def density(self, fit: Fit) -> Objective | None:
         """The log-density of theta with quality integrated out, if it has one."""
-        ...
 
     def laplace(self, fit: Fit) -> Laplace:
         """Mode and covariance of theta, quality integrated out."""
-        ...
 
     def refit(self, fit: Fit, copies: Floats) -> Floats:
         """theta with each rater counted ``copies`` times; the priors stay as they are."""
-        ...
 
 
 #: The models by name. Sampling and the posterior of quality exist for those under `Priors`.

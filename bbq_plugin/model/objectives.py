@@ -45,15 +45,12 @@ class Objective(Protocol):
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """The objective at theta; ``quality`` is where to look for the best q from."""
-        ...
 
     def rounding(self, value: float) -> float:
         """What the sum that makes up this value cannot resolve."""
-        ...
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
         """The next (theta, q) of EM, at which the objective is no lower."""
-        ...
 
 
 class Passes:

@@ -20,7 +20,7 @@ import numpy as np
 
 from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import Height, Objective, theta_density
+from bbq_plugin.model.objectives import theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import solve_newton
 
@@ -86,9 +86,8 @@ def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
     length = np.diff(triples.start)[chosen]
     start = np.concatenate(([0], np.cumsum(length)))
     at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
-    return Triples(
-        start, triples.winner[at], triples.loser[at], triples.weight[at], triples.n_items
-    )
+    winner, loser, weight = triples.winner[at], triples.loser[at], triples.weight[at]
+    return Triples(start, winner, loser, weight, triples.n_items)
 
 
 class PopulationEvidence:
@@ -114,12 +113,8 @@ class PopulationEvidence:
         theta += np.log(theta.size * priors.a) - np.log(RATE * np.sum(np.exp(theta)))
         found = solve_newton(density, theta, self._ones, THETA_TOLERANCE)
         constant = theta.size * (priors.a * np.log(priors.b) - lgamma(priors.a))
-        value = found.value + constant + log_hyperprior(eta)
-        return value - 0.5 * _log_determinant(density, found.point), found.theta
-
-
-def _log_determinant(density: Objective, point: Height) -> float:
-    return float(np.linalg.slogdet(density.passes.curvature(point))[1])
+        log_det = float(np.linalg.slogdet(density.passes.curvature(found.point))[1])
+        return found.value + constant + log_hyperprior(eta) - 0.5 * log_det, found.theta
 
 
 @dataclass(slots=True, eq=False)
@@ -197,10 +192,8 @@ def _learn(curve: Floats, before: Summit, after: Summit) -> Floats:
     if step @ pull <= 0:
         return curve
     bent = curve @ step
-    updated: Floats = (
-        curve - np.outer(bent, bent) / (step @ bent) + np.outer(pull, pull) / (step @ pull)
-    )
-    return updated
+    curve = curve - np.outer(bent, bent) / (step @ bent)
+    return curve + np.outer(pull, pull) / (step @ pull)
 
 
 def _higher(

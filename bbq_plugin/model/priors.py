@@ -65,15 +65,8 @@ class Priors:
 
     def describe(self) -> dict[str, float | str]:
         """The numbers, and where they come from, for a report."""
-        given = "paper" if self == Priors() else "given"
-        return {
-            "source": "estimated" if self.estimated else given,
-            "a": self.a,
-            "b": self.b,
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "guessers": self.guessers,
-        }
+        numbers, given = asdict(self), "paper" if self == Priors() else "given"
+        return {"source": "estimated" if numbers.pop("estimated") else given, **numbers}
 
     def text(self, *, rated: bool = True) -> str:
         """In words; without the part on raters where the model has none."""
@@ -83,8 +76,7 @@ class Priors:
             what += f", {self.guessers:.0%} guessers" if self.guessers else ""
         return f"{self.describe()['source']}: {what.removesuffix(', ')}"
 
-    def __str__(self) -> str:
-        return self.text()
+    __str__ = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +94,10 @@ class CrowdPriors:
     def text(self, *, rated: bool = True) -> str:
         """In words; crowd-bt always has raters."""
         del rated
-        return str(self)
+        eta = f"eta ~ Beta({self.alpha:g}, {self.beta:g})"
+        return f"crowd-bt: {eta}, virtual item of weight {self.tie_to_zero:g}"
 
-    def __str__(self) -> str:
-        return (
-            f"crowd-bt: eta ~ Beta({self.alpha:g}, {self.beta:g}), "
-            f"virtual item of weight {self.tie_to_zero:g}"
-        )
+    __str__ = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +123,6 @@ class SignedPriors:
                 "else the posterior has no maximum"
             )
 
-    @property
-    def flat_items(self) -> bool:
-        """There always is a prior on the items."""
-        return False
-
     def describe(self) -> dict[str, float | str]:
         """The numbers, and where they come from, for a report."""
         return {"source": "default" if self == SignedPriors() else "given", **asdict(self)}
@@ -153,8 +137,7 @@ class SignedPriors:
             )
         return f"{self.describe()['source']}: {what}"
 
-    def __str__(self) -> str:
-        return self.text()
+    __str__ = text
 
 
 AnyPriors = Priors | SignedPriors | CrowdPriors

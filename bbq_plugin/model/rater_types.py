@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from math import inf, lgamma, log
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks
+from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
 
 NODES = 40
@@ -79,11 +78,11 @@ class Slates:
     So one slate, however long, speaks against a rater of quality q by -log(1 - q) at most.
     """
 
-    start: NDArray[np.int64]
+    start: Codes
     upright: Floats
     turned: Floats
 
-    def add_to(self, logs: Floats, raters: NDArray[np.int64]) -> None:
+    def add_to(self, logs: Floats, raters: Codes) -> None:
         """Add the log-likelihoods of these raters' slates at the nodes, upright and turned."""
         n = np.diff(self.start)[raters]
         place = np.repeat(np.arange(raters.size), n)
@@ -127,10 +126,10 @@ def kinds_of(
     points = _posterior(sample, eta)
     out = np.empty((7, n))
     for first in range(0, n, BLOCK):
-        last = min(n, first + BLOCK)
-        whole = some.size == n
-        table = sample if whole else _Table.of(triples, s, np.arange(first, last), slates)
-        out[:, first:last] = table.judged(points, threshold, level)
+        last, table = min(n, first + BLOCK), sample
+        if some.size < n:
+            table = _Table.of(triples, s, np.arange(first, last), slates)
+        out[:, first:last] = table.judged(*points, threshold, level)
     population = RaterPopulation(
         *(float(1 + np.exp(x)) for x in eta[:2]), *(float(x) for x in np.exp(_log_shares(eta))[1:])
     )
@@ -156,13 +155,7 @@ class _Table:
     turned_top: Floats
 
     @classmethod
-    def of(
-        cls,
-        triples: Triples,
-        s: Floats,
-        raters: NDArray[np.int64],
-        slates: Slates | None = None,
-    ) -> _Table:
+    def of(cls, triples: Triples, s: Floats, raters: Codes, slates: Slates | None = None) -> _Table:
         """The table of some raters."""
         logs = np.empty((raters.size, 2 * NODES))
         rows = np.concatenate(([0], np.cumsum(np.diff(triples.start)[raters])))
@@ -194,16 +187,16 @@ class _Table:
         """log-likelihood of all raters plus the prior of eta."""
         return float(np.sum(_log_sum(self.logs_of_kinds(eta)))) + _log_prior(eta)
 
-    def judged(self, points: _Points, threshold: float, level: float) -> Floats:
-        """The rows of `Kinds`, over what is not known of the population."""
-        masses = np.array([_beta(eta) for eta in points.eta])
-        shares = np.array([_log_shares(eta) for eta in points.eta])
+    def judged(self, etas: Floats, weight: Floats, threshold: float, level: float) -> Floats:
+        """The rows of `Kinds`, over populations ``etas`` of this weight: which one is not known."""
+        masses = np.array([_beta(eta) for eta in etas])
+        shares = np.array([_log_shares(eta) for eta in etas])
         with np.errstate(divide="ignore"):
             upright = np.log(self.upright @ masses.T) + self.upright_top[:, None]
             turned = np.log(self.turned @ masses.T) + self.turned_top[:, None]
         coin = np.zeros(upright.shape)
         logs = np.stack((upright, coin, turned)) + shares.T[:, None, :]
-        kinds = np.exp(logs - _log_sum(logs)) * points.weight
+        kinds = np.exp(logs - _log_sum(logs)) * weight
         kind = kinds.sum(axis=2)
         # Quality under each population, in the share of that population.
         above = self.upright * (_over(kinds[0], upright - self.upright_top[:, None]) @ masses)
@@ -213,7 +206,7 @@ class _Table:
         tails = ((1 - level) / 2, (1 + level) / 2)
         ends = [at[np.minimum(np.sum(below < tail, axis=1), at.size - 1)] for tail in tails]
         p_below = below[:, np.searchsorted(at, threshold) - 1]
-        log_weight = np.log(np.maximum(points.weight, 1e-300))
+        log_weight = np.log(np.maximum(weight, 1e-300))
         evidence = [_log_sum((logs_of + log_weight).T) for logs_of in (upright, turned)]
         return np.stack((kind[1], kind[2], p_below, *ends, *evidence))
 
@@ -248,16 +241,11 @@ def _log_prior(eta: Floats) -> float:
     return float(np.sum(np.where(student, -(nu + 1) / 2 * np.log1p(z**2 / nu), -0.5 * z**2)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Points:
-    """Populations that are likely, given the answers of all, and how likely each is."""
+def _posterior(table: _Table, eta: Floats) -> tuple[Floats, Floats]:
+    """Populations that are likely, given the answers of all, and how likely each is.
 
-    eta: Floats
-    weight: Floats
-
-
-def _posterior(table: _Table, eta: Floats) -> _Points:
-    """Around the best, by importance: who is called a guesser must not hang on one population."""
+    Around the best, by importance: who is called a guesser must not hang on one population.
+    """
     _, curve = _curvature(table, eta, table.value(eta))
     roots, axes = np.linalg.eigh(curve)
     scale = axes * (WIDER / np.sqrt(np.maximum(roots, 0.25)))
@@ -266,7 +254,7 @@ def _posterior(table: _Table, eta: Floats) -> _Points:
     etas = eta + drawn @ scale.T
     log_weight = np.array([table.value(x) for x in etas]) + 0.5 * np.sum(drawn**2, axis=1)
     weight = np.exp(log_weight - log_weight.max())
-    return _Points(etas, weight / weight.sum())
+    return etas, weight / weight.sum()
 
 
 def _estimate(table: _Table) -> Floats:

@@ -288,7 +288,6 @@ class Stepping(Objective, Protocol):
 
     def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
         """The value at (theta, q), and the next of both."""
-        ...
 
 
 def solve_em(

@@ -104,30 +104,13 @@ def phi(z: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """The pairs of rankings and choices: slate, place among the triples, and weight of each."""
-
-    slate: Codes
-    triple: Codes
-    weight: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SlateSums:
-    """By slate: who gave it, and two sums over its pairs."""
-
-    rater: Codes
-    first: Floats
-    second: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Given:
     """What each rater gave. ``pairs`` are the data's triples, weighted by answers shown as pairs.
 
     ``weight`` is that of all answers by triple, ``n_answers`` counts by rater what was asked: a
     ranking once, a row of whatever weight once, and ``n_slates`` how many of these are rankings
-    or choices. ``tied`` are raters who never decided.
+    or choices. ``tied`` are raters who never decided. ``ranked`` are the pairs of rankings and
+    choices: slate, place among the triples, and weight of each.
     """
 
     pairs: Triples
@@ -135,44 +118,41 @@ class Given:
     n_answers: Floats
     n_slates: Floats
     tied: Mask
-    ranked: Ranked | None = None
+    ranked: tuple[Codes, Codes, Floats] | None = None
 
     def slates(self, s: Floats) -> Slates | None:
         """The likelihood of each slate, ``s`` being y - 1/2 of each triple by the others."""
         told = self.slate_sums(*(np.log(np.maximum(1.0 + x, NEVER)) for x in (2.0 * s, -2.0 * s)))
         if told is None:
             return None
-        order = np.argsort(told.rater, kind="stable")
-        ends = np.cumsum(np.bincount(told.rater, None, self.pairs.n_raters))
+        rater, upright, turned = told
+        order = np.argsort(rater, kind="stable")
+        ends = np.cumsum(np.bincount(rater, None, self.pairs.n_raters))
         start = np.concatenate(([0], ends)).astype(np.int64)
-        return Slates(start, told.first[order], told.second[order])
+        return Slates(start, upright[order], turned[order])
 
-    def slate_sums(self, first: Floats, second: Floats) -> SlateSums | None:
-        """Two quantities of the triples summed over each slate, with the weights of its pairs."""
+    def slate_sums(self, first: Floats, second: Floats) -> tuple[Codes, Floats, Floats] | None:
+        """By slate: its rater, and two quantities of the triples summed with its pairs' weights."""
         if self.ranked is None:
             return None
-        slate, at, weight = self.ranked.slate, self.ranked.triple, self.ranked.weight
+        slate, at, weight = self.ranked
         n = int(slate.max()) + 1
-        sums = (count_by(slate, n, weight * x[at]) for x in (first, second))
         rater = np.zeros(n, dtype=np.int64)
         rater[slate] = np.searchsorted(self.pairs.start, at, side="right") - 1
-        return SlateSums(rater, *sums)
+        one, two = (count_by(slate, n, weight * x[at]) for x in (first, second))
+        return rater, one, two
 
 
 def given_by(data: Comparisons) -> Given:
     """Count the answers; data without single answers are taken by their weights."""
     t, answers = data.triples, data.answers
     rater = t.rater()
-    if answers is None:
-        n = count_by(rater, t.n_raters, t.weight)
-        none: Mask = np.zeros(t.n_raters, dtype=np.bool_)
-        return Given(t, t.weight, n, np.zeros(t.n_raters), none)
     tied = np.zeros(t.n_raters, dtype=np.bool_)
     most: Floats = np.ones(data.weight.size)
-    if answers.half is not None:
+    if answers is not None and answers.half is not None:
         tied = np.bincount(data.rater[answers.half == 0], None, t.n_raters) == 0
         most[answers.half > 0] = 0.5
-    if answers.slate is None and not (data.weight > most).any():
+    if answers is None or (answers.slate is None and not (data.weight > most).any()):
         n = count_by(rater, t.n_raters, t.weight)
         return Given(t, t.weight, n, np.zeros(t.n_raters), tied)
     weight = np.minimum(data.weight, most)
@@ -189,7 +169,7 @@ def given_by(data: Comparisons) -> Given:
     first = np.unique(slate, return_index=True)[1]
     n_slates = count_by(data.rater[rows[first]], t.n_raters)
     by_slate = count_by(at[rows], t.size, row_weight)
-    ranked = Ranked(slate, at[rows], row_weight)
+    ranked = slate, at[rows], row_weight
     return Given(pairs, by_pair + by_slate, n + n_slates, n_slates, tied, ranked)
 
 
@@ -275,11 +255,7 @@ def panel_p(data: Comparisons) -> float:
 
 
 def _scores(
-    rater: Codes,
-    winner: NDArray[np.int32],
-    loser: NDArray[np.int32],
-    margin: Floats,
-    k: int,
+    rater: Codes, winner: NDArray[Any], loser: NDArray[Any], margin: Floats, k: int
 ) -> tuple[Codes, Codes, Floats]:
     """Rater, item, and its wins less losses by this rater, where the two met."""
     base = rater.astype(np.int64) * k

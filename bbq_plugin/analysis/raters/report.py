@@ -209,13 +209,9 @@ def _counted(fit: Fit, r: int) -> tuple[float, float]:
 
 
 def _rows(
-    fit: Fit,
-    evidence: Evidence,
-    signs: Signs,
-    flags: Flags,
-    rules: Rules,
+    fit: Fit, evidence: Evidence, signs: Signs, flags: Flags, rules: Rules,
     without: dict[int, Effect],
-) -> list[RaterRow]:
+) -> list[RaterRow]:  # fmt: skip
     kinds, expected = evidence.kinds, expected_of(fit, evidence)
     verdict: list[Verdict] = np.select(
         [flags.excluded, flags.watched], ["exclude", "watch"], "keep"

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from bbq_plugin.analysis.raters.evidence import Evidence, SlateSums
+from bbq_plugin.analysis.raters.evidence import Evidence
 from bbq_plugin.analysis.raters.signs import Sign, Signs
 from bbq_plugin.data.triples import Floats, Mask
 from bbq_plugin.model import Fit
@@ -204,7 +204,11 @@ def expected_of(fit: Fit, evidence: Evidence) -> Expected:
     nats = np.bincount(rater, pairs * _distance(p), t.n_raters)
     slates = given.slate_sums(_distance(0.5 + s), -0.5 * np.log1p(-4.0 * np.minimum(s, 0.499) ** 2))
     if slates is not None:
-        nats = nats + np.bincount(slates.rater, _slate_nats(slates, typical), t.n_raters)
+        # Informed, a ranking is likelier by R; guessed, it is less likely than a coin's.
+        by, if_informed, if_guessed = slates
+        informed = np.log1p(typical * np.expm1(np.minimum(if_informed, 300.0)))
+        guessed = np.log1p(typical * np.expm1(-if_guessed))
+        nats = nats + np.bincount(by, typical * informed + (1 - typical) * guessed, t.n_raters)
     return Expected(
         agreed / np.maximum(evidence.n, 1e-300), nats / np.maximum(given.n_answers, 1e-300)
     )
@@ -213,13 +217,6 @@ def expected_of(fit: Fit, evidence: Evidence) -> Expected:
 def _distance(p: Floats) -> Floats:
     """Nats by which answers of chance p differ from a coin's."""
     return np.asarray(p * np.log(2 * p) + (1 - p) * np.log(2 * np.maximum(1 - p, 1e-300)))
-
-
-def _slate_nats(slates: SlateSums, typical: float) -> Floats:
-    """The same of a ranking: informed it is likelier by R, guessed less likely than a coin's."""
-    informed = np.log1p(typical * np.expm1(np.minimum(slates.first, 300.0)))
-    guessed = np.log1p(typical * np.expm1(-slates.second))
-    return np.asarray(typical * informed + (1 - typical) * guessed)
 
 
 def reasons_of(
