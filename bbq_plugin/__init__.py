@@ -29,32 +29,11 @@ if TYPE_CHECKING:
     from bbq_plugin.simulation import simulate
 
 __all__ = [
-    "AsyncHook",
-    "BBQError",
-    "Comparison",
-    "Comparisons",
-    "Engine",
-    "Fit",
-    "Hook",
-    "Note",
-    "Priors",
-    "SignedPriors",
-    "Skipped",
-    "Source",
-    "Update",
-    "__version__",
-    "break_choice",
-    "break_ranking",
-    "compare",
-    "errors",
-    "fit",
-    "leaderboard",
-    "next_pairs",
-    "rater_report",
-    "read",
-    "read_by",
-    "simulate",
-]
+    "AsyncHook", "BBQError", "Comparison", "Comparisons", "Engine", "Fit", "Hook", "Note",
+    "Priors", "SignedPriors", "Skipped", "Source", "Update", "__version__", "break_choice",
+    "break_ranking", "compare", "errors", "fit", "leaderboard", "next_pairs", "rater_report",
+    "read", "read_by", "simulate",
+]  # fmt: skip
 
 _MODULES = {
     "analysis": ("leaderboard", "next_pairs", "rater_report"),

@@ -596,7 +596,7 @@ def _records(
             if vote.rater and vote.rater.startswith("ip-") and not (noted or options.salt):
                 noted = True
                 yield Note(_ADDRESS_NOTE)
-            key = _key(row, shape, vote, who, place)
+            key, own = _key(row, shape, vote, who, place), tags(row, used)
             yield Comparison(
                 key,
                 who,
@@ -606,13 +606,8 @@ def _records(
                 vote.weight,
                 slate=None if vote.sided else key,
                 at=_moment(row, place),
-                tags=_tags(row, used, vote),
+                tags=own if vote.gold is None else {**(own or {}), GOLD: vote.gold},
             )
-
-
-def _tags(row: Row, used: set[str], vote: ArenaVote) -> dict[str, str] | None:
-    found = tags(row, used)
-    return found if vote.gold is None else {**(found or {}), GOLD: vote.gold}
 
 
 def _shape(row: Row) -> Shape:

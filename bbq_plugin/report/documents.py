@@ -122,7 +122,7 @@ def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin)
 def raters_dict(analysis: Analysis, origin: Origin) -> dict[str, Any]:
     """The rater report: the verdicts and their rules."""
     fit, raters = analysis.fit, analysis.raters
-    data = fit.data
+    data, effect = fit.data, raters.without_excluded
     return {
         "schema": RATERS_SCHEMA,
         **origin.fields(data),
@@ -133,7 +133,7 @@ def raters_dict(analysis: Analysis, origin: Origin) -> dict[str, Any]:
         "least": raters.least,
         "threshold": raters.threshold,
         "population": None if raters.population is None else asdict(raters.population),
-        "without_excluded": _effect(raters),
+        "without_excluded": effect and {**asdict(effect), "matters": effect.matters},
         "not_known": list(raters.not_known),
         "p_coins": raters.p_coins,
         "n_comparisons": data.n_comparisons,
@@ -143,12 +143,6 @@ def raters_dict(analysis: Analysis, origin: Origin) -> dict[str, Any]:
         "raters": [dict(row) for row in raters],
         "warnings": distinct(data.warnings, fit.warnings, raters.warnings),
     }
-
-
-def _effect(raters: RaterReport) -> dict[str, Any] | None:
-    """How the leaderboard changes without the excluded raters."""
-    effect = raters.without_excluded
-    return None if effect is None else {**asdict(effect), "matters": effect.matters}
 
 
 def excluded_names(document: bytes, name: str) -> list[str]:

@@ -66,7 +66,7 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
     best = rows[0]
     is_open = _open_pairs(board, better)
     rivals = [row for row in rows[1:] if row.rank_best == 1]
-    if len(rows) > 2 and all(_unplaced(row, len(rows)) for row in rows):
+    if len(rows) > 2 and all(row.rank_best == 1 and row.rank_worst == len(rows) for row in rows):
         none = f"none of the {len(rows)} items is distinguishable from the others"
         head: Sentence = (f"Nothing is decided yet: {none}.",)
         return Headline(head, (_lead(best, rows),), settled=False)
@@ -90,10 +90,6 @@ def _open_pairs(board: Leaderboard, better: Floats | None) -> Bools | None:
     better = board.better if better is None else better
     sure = (1 + board.level) / 2
     return np.asarray((better < sure) & (better > 1 - sure))
-
-
-def _unplaced(row: ItemRow, n: int) -> bool:
-    return row.rank_best == 1 and row.rank_worst == n
 
 
 def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
@@ -121,15 +117,12 @@ def _rest(rows: list[ItemRow], start: int, is_open: Bools | None) -> tuple[Sente
     runs = _runs(doubt, start)
     named = [run for run in runs if is_open[np.ix_(run, run)][np.triu_indices(len(run), 1)].all()]
     if len(runs) <= 2 and named == runs:
-        told = [_listed([rows[at] for at in run]) for run in runs]
-        return ((*told[0], " are not distinguishable", *_nor(told[1:]), "."),)
+        told, *more = [_listed([rows[at] for at in run]) for run in runs]
+        nor: Sentence = (", nor are ", *more[0]) if more else ()
+        return ((*told, " are not distinguishable", *nor, "."),)
     if all(doubt):
         return ((f"Of the other {len(rest)} items, no two neighbours are distinguishable.",),)
     return ((f"Below, {sum(doubt)} of {len(doubt)} pairs of neighbours are not distinguishable.",),)
-
-
-def _nor(told: list[Sentence]) -> Sentence:
-    return (", nor are ", *told[0]) if told else ()
 
 
 def _runs(doubt: list[bool], start: int) -> list[list[int]]:

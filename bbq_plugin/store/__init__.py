@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["Change", "SourceEntry", "Store", "holder", "read_store", "read_store_by"]
 
 _HOME = {
-    "Change": "columns",
-    "SourceEntry": "sources",
-    "Store": "store",
-    "holder": "lock",
-    "read_store": "read",
-    "read_store_by": "read",
-}
+    "Change": "columns", "SourceEntry": "sources", "Store": "store", "holder": "lock",
+    "read_store": "read", "read_store_by": "read",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -269,10 +269,10 @@ class Memory:
             )
 
     def _one(self, sql: str) -> tuple[Any, ...]:
-        return self.store.rows(sql, (self.id,))[0]
+        return self._all(sql)[0]
 
-    def _all(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        return iter(self.store.rows(sql, (self.id,)))
+    def _all(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.store.rows(sql, (self.id,))
 
 
 def servers(store: Store) -> list[tuple[str, dict[str, Any]]]:
