@@ -104,14 +104,10 @@ Text = Annotated[str, Meta(pattern=r"\S"), Form("text", "text that is not empty"
 Switch = Annotated[bool, Form("true or false", "true or false", _switch)]
 FilePath = Annotated[Path, Form("path", "a path", _path, text_in_file=True)]
 Seconds = Annotated[
-    float,
-    Meta(ge=0, le=_FINITE),
-    Form("seconds", "seconds, a number of at least 0", float),
+    float, Meta(ge=0, le=_FINITE), Form("seconds", "seconds, a number of at least 0", float)
 ]
 SomeSeconds = Annotated[
-    float,
-    Meta(ge=0.1, le=_FINITE),
-    Form("seconds", "seconds, a number of at least 0.1", float),
+    float, Meta(ge=0.1, le=_FINITE), Form("seconds", "seconds, a number of at least 0.1", float)
 ]
 Share = Annotated[
     float,
@@ -161,8 +157,7 @@ class ReadSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = "full"
     keep_tags: Annotated[
-        Switch,
-        _help("Keep the tags of large Arena files, for --where. Reading is slower."),
+        Switch, _help("Keep the tags of large Arena files, for --where. Reading is slower.")
     ] = False
 
 
@@ -233,8 +228,7 @@ class RaterSettings(Struct, frozen=True, kw_only=True):
     """When a rater is to be excluded."""
 
     false_rate: Annotated[
-        Probability,
-        _help("Largest expected share of honest raters among the excluded."),
+        Probability, _help("Largest expected share of honest raters among the excluded.")
     ] = 0.05
     least: Annotated[Number, _help("Answers that a rater must have given before exclusion.")] = 10
 
@@ -250,10 +244,7 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = False
     pseudonym_key_file: (
-        Annotated[
-            FilePath,
-            _help("File with the key of the pseudonyms; implies pseudonymise."),
-        ]
+        Annotated[FilePath, _help("File with the key of the pseudonyms; implies pseudonymise.")]
         | None
     ) = None
 
@@ -317,12 +308,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         Seconds, _help("Read a batch after this long even if files keep coming.")
     ] = 10.0
     rescan_s: Annotated[
-        SomeSeconds,
-        _help("Search the whole folder this often, in case a change was missed."),
+        SomeSeconds, _help("Search the whole folder this often, in case a change was missed.")
     ] = 30.0
     idle_full_s: Annotated[
-        Seconds,
-        _help("Compute the fit in full after this long without new answers."),
+        Seconds, _help("Compute the fit in full after this long without new answers.")
     ] = 30.0
     log_format: Annotated[
         Literal["text", "json"], _help("One line per event, as text or JSON.")

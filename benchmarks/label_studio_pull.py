@@ -41,16 +41,18 @@ def fill(server: Any, n_tasks: int) -> int:
 
 def pull(url: str, project: str, store: str) -> dict[str, Any]:
     """One pull in a process of its own."""
-    from bbq_plugin.live import feedback as remote  # noqa: PLC0415
+    from bbq_plugin.live.sync import pull as pull_project  # noqa: PLC0415
+    from bbq_plugin.plugins import tool  # noqa: PLC0415
     from bbq_plugin.store import Store  # noqa: PLC0415
+    from bbq_plugin.store.memory import Memory  # noqa: PLC0415
 
     token = os.environ["LABEL_STUDIO_API_KEY"]
-    opened = remote.tool().open(url, token, int(project), options={}, page_size=PAGE)
+    opened = tool().open(url, token, int(project), options={}, page_size=PAGE)
     with Store(store) as kept:
-        memory = remote.Memory(kept, "label-studio", int(project), url)
+        memory = Memory(kept, "label-studio", int(project), url)
         began, cpu = time.perf_counter(), time.process_time()
         peaks = []
-        done = remote.pull(opened, memory, progress=lambda _: peaks.append(peak_memory_bytes()))
+        done = pull_project(opened, memory, progress=lambda _: peaks.append(peak_memory_bytes()))
         seconds, used = time.perf_counter() - began, time.process_time() - cpu
         found = {"tasks": memory.n_tasks(), "answers": memory.n_answers()}
     opened.close()

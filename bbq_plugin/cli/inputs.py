@@ -62,9 +62,7 @@ def _check_there(path: Path) -> None:
 
 
 _SECRET = re.compile(r"secret|token|passw|api_?key|credential|auth|salt", re.IGNORECASE)
-
 _HIDDEN = "***"
-
 _RATERS = ("--drop-rater", "--rater")
 
 
@@ -207,8 +205,7 @@ _OPTIONS = [
         help="Fields that name the items (Label Studio, forced choice); the same as -O items=….",
     ),
     click.option(
-        "--labels",
-        help="What the labels of a choice mean (Label Studio); the same as -O labels=….",
+        "--labels", help="What the labels of a choice mean (Label Studio); the same as -O labels=…."
     ),
     click.option(
         "--both-bad",

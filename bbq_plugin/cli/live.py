@@ -78,7 +78,6 @@ def watch(
 
 # Longer than a start takes where the code is compiled already.
 _PATIENCE_S = 10.0
-
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

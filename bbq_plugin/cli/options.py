@@ -37,7 +37,6 @@ else:
     _Words, _Any, _Pair = click.Choice, click.ParamType, click.ParamType
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
-
 CONFIG_VARIABLE = "BBQ_CONFIG"
 CONFIG_FILE = Path("bbq.toml")
 

@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 132
 
 # What the name of an output file says about the format.
-SUFFIXES = {
-    ".txt": "table",
-    ".json": "json",
-    ".csv": "csv",
-    ".html": "html",
-    ".htm": "html",
-}
+SUFFIXES = {".txt": "table", ".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
 
 
 def chosen_format(output_format: str | None, output: Path | None, *known: str) -> str:

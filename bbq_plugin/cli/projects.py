@@ -244,7 +244,7 @@ def pull(
     the last page. Needs the extra label-studio.
     """
     server.address()
-    from bbq_plugin.live.feedback.pull import pull as pull_project
+    from bbq_plugin.live.sync import pull as pull_project
     from bbq_plugin.report.documents import report_json
     from bbq_plugin.store import Store
 
@@ -338,7 +338,7 @@ def push(
     check_judged(chosen, "bbq push")
     server.address()
     from bbq_plugin.data.actions import FeedbackPlan
-    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.live import sync
 
     with (
         _opened_store(server.store, writable=applied or undone) as store,
@@ -346,21 +346,21 @@ def push(
     ):
         project, memory = opened
         if undone:
-            done = list(remote.undo(project, memory))
+            done = list(sync.undo(project, memory))
             plan = FeedbackPlan(tuple(one.action for one in done))
         else:
             if applied:
-                remote.settle(project, memory)
+                sync.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was interrupted last time; --apply first checks whether it was done")
             goals = _goals(server, chosen, only, store.excluded(), **asked)
             with working("Planning"):
-                plan = remote.make_plan(project, memory, goals)
+                plan = sync.make_plan(project, memory, goals)
             if applied:
                 store.keep_excluded(goals.excluded)
                 memory.hold(on=False)
             with working("Writing"):
-                done = list(remote.apply(project, memory, plan)) if applied else []
+                done = list(sync.apply(project, memory, plan)) if applied else []
     from bbq_plugin.report.documents import push_dict, report_json
     from bbq_plugin.report.tables import MOST_ROWS
 
@@ -394,7 +394,7 @@ def _goals(
     sampling: bool,
     n_informative: int,
 ) -> FeedbackGoals:
-    from bbq_plugin.live import feedback as remote
+    from bbq_plugin.live import sync
     from bbq_plugin.store import read_store
 
     with working("Reading"):
@@ -414,7 +414,7 @@ def _goals(
     kinds: frozenset[str] = frozenset(ACTION_KINDS)
     if only:
         kinds = kinds_of(only) | ({"cancel"} if cancel else set())
-    return remote.goals_of(
+    return sync.goals_of(
         analysis, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
     )
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20
-
 NEWEST = 10
 
 

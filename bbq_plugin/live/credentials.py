@@ -24,7 +24,6 @@ _LONGEST_TOKEN = 1 << 14
 
 #: The header in which Label Studio shows the webhook's secret.
 SECRET_HEADER = "X-BBQ-Secret"  # noqa: S105 (the name of it)
-
 _SHORTEST = 16
 _LONGEST = 1 << 12
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from bbq_plugin.store import Change, SourceEntry
     from bbq_plugin.store.columns import Codebook, ColumnArrays
 
-__all__ = ["Engine", "LiveFit", "Refresh"]
-
 Refresh = Literal["incremental", "full"]
 
 # Priors are estimated again when the answers have become so many more (or fewer).
@@ -566,7 +564,6 @@ class ItemCounts:
 _NEVER = np.iinfo(np.int32).max
 # Rows that are gone are kept until they are so many, and so large a share.
 _MOST_DEAD_ROWS = 100_000
-
 _MOST_DEAD = 0.5
 
 

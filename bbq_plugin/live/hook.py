@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     Suspects = dict[str, tuple[Verdict, tuple[str, ...]]]
 
-__all__ = ["AsyncHook", "Hook", "HookOptions", "ItemChange", "Update", "VerdictChange"]
-
 _log = logging.getLogger(__name__)
 
 #: The hook whose callback runs here: it waits for its end, so nothing here may wait for the hook.

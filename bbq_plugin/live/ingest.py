@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 # How much of both ends of what was read is compared when a log has grown.
 _EDGE = 1 << 12
-
 _QUOTE, _LINE_FEED = 0x22, 0x0A
-
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -318,14 +316,11 @@ class RowKeys:
 
 
 Status = Literal["read", "unchanged", "copy", "waiting", "refused"]
-
 Exports = Literal["full", "increment"]
 
 # Logs that grow at the same time; a file that is not among them is hashed from its start.
 _MOST_DIGESTS = 1000
-
 GROWING = "it is still being written"
-
 HALF_LINE = "its last line is not finished"
 
 

@@ -20,8 +20,6 @@ from bbq_plugin.text import plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Field", "Log", "LogFormat", "Problem", "Problems", "reason_of", "silent"]
-
 LogFormat = Literal["text", "json"]
 Field = str | int | float | bool | None | dict[str, int]
 
@@ -30,10 +28,7 @@ class Log:
     """Writes events to a stream, usually standard error."""
 
     def __init__(
-        self,
-        stream: TextIO,
-        style: LogFormat = "text",
-        wall_clock: Callable[[], float] = time.time,
+        self, stream: TextIO, style: LogFormat = "text", wall_clock: Callable[[], float] = time.time
     ) -> None:
         self._stream = stream
         self.style = style

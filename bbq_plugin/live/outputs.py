@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.store import Store
 
-__all__ = ["Outputs", "Written", "limits_of", "output_key"]
-
 
 @dataclass(frozen=True)
 class Written:

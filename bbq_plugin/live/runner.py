@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Job", "Next"]
-
 # A wait that is longer is made of several: the system's own limit is below what a float can hold.
 _LONGEST_WAIT_S = 3600.0
 

@@ -16,8 +16,6 @@ from bbq_plugin.store.upsert import checked_key
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["checked_answer", "checked_vote", "key_text"]
-
 
 def checked_answer(answer: object) -> Comparison:
     """The same answer, or an error that says what cannot be stored of it."""

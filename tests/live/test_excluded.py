@@ -11,16 +11,16 @@ from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.feedback.rounds import Pusher
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.view import View
+from bbq_plugin.live.sync import Pusher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.feedback.rounds import Opened
+    from bbq_plugin.live.sync import Opened
     from bbq_plugin.store import Store
 
 # So many good answers of somebody who has guessed 40 times before.

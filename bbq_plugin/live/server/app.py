@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from bbq_plugin.live.server.project import ServedProject
 
-__all__ = ["HEAD_BYTES", "HEAD_S", "Protocol", "Service", "listening", "run", "warm_up"]
-
 # A computation that takes longer is not waited for at the end.
 _STOP_S = 5.0
 
@@ -159,7 +157,6 @@ def _static(name: str) -> Callable[[Request], Response]:
 # -- what is compiled before the port is open
 
 _ITEMS = "abcdefghij"
-
 _RATERS = "rstuvwxy"
 
 
@@ -198,9 +195,7 @@ def _answers() -> Iterator[Comparison]:
 
 #: From the first byte of a request, or from the start of a connection, to the end of the headers.
 HEAD_S = 5.0
-
 HEAD_BYTES = 1 << 16
-
 _LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 _LARGE = (
@@ -209,7 +204,6 @@ _LARGE = (
 )
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 _SWITCH_S = 0.0005
 # Each browser that shows the page holds a connection.
 _MOST_CONNECTIONS = 1000

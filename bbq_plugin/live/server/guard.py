@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = ["COOKIE", "AccessRules", "Guard"]
-
 COOKIE = "bbq_page"
-
 _PASSED_ON = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
 _POLICY = (

@@ -132,13 +132,9 @@ def _chance(theta: Mapping[str, float], left: str, right: str, outcome: str) -> 
 #: Pairs that are named as worth comparing next.
 PAIRS = 12
 ROWS = 50
-
 ANSWERS = 25
-
 NOTES = 20
-
 MOST_FORM = 1 << 14
-
 _SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
 
 #: What the table of raters can be sorted by, and whether the lowest comes first.

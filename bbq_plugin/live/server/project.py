@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bbq_plugin.errors import BBQError
-from bbq_plugin.live.feedback import (
-    OpenProject,
-    Rounds,
-    Standing,
-    act,
-    by_hand,
-    goals_of,
-    make_plan,
-    pull,
-    settle,
-    standing,
-    undo,
-)
+from bbq_plugin.live import sync
 from bbq_plugin.live.runner import Job, Next
+from bbq_plugin.live.sync import OpenProject, Rounds, goals_of
+from bbq_plugin.store.memory import Standing, standing
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
@@ -31,14 +21,12 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.actions import Action, ActionResult, FeedbackPlan, Policy
-    from bbq_plugin.live.feedback import Memory, Round
-    from bbq_plugin.live.feedback.rounds import Opened
     from bbq_plugin.live.log import Problems
     from bbq_plugin.live.server.app import Service
     from bbq_plugin.live.server.view import View
+    from bbq_plugin.live.sync import Opened, Round
     from bbq_plugin.protocols import FeedbackGoals, Project
-
-__all__ = ["Feedback", "PlanState", "ServedProject"]
+    from bbq_plugin.store.memory import Memory
 
 # After an event that tells of more than it brings, and before what it tells of is all there.
 _SOON_S = 1.0
@@ -124,7 +112,7 @@ class Feedback:
             # Not before it is our turn: a pull in progress may have brought more.
             analysis = self._view.analysis
             if analysis is not None:
-                found.append(act(project, memory, self._goals(analysis), policy, stopping))
+                found.append(sync.act(project, memory, self._goals(analysis), policy, stopping))
 
         def acted(state: PlanState) -> PlanState:
             self._use(work)
@@ -188,8 +176,8 @@ class Feedback:
         goals = self._goals(analysis)
 
         def work(project: Project, memory: Memory) -> None:
-            settle(project, memory)
-            found.append(make_plan(project, memory, goals))
+            sync.settle(project, memory)
+            found.append(sync.make_plan(project, memory, goals))
 
         self._use(work)
         return replace(self._with(state, found[0]), n_done=0, n_undone=0, left=())
@@ -203,7 +191,7 @@ class Feedback:
             return state
         goals = self._goals(analysis)
         done: list[ActionResult] = []
-        self._use(lambda project, memory: done.extend(by_hand(project, memory, goals, plan)))
+        self._use(lambda project, memory: done.extend(sync.by_hand(project, memory, goals, plan)))
         return _ended(state, n_done=sum(one.left is None for one in done), done=done)
 
     def _undone(self, state: PlanState, mark: str) -> PlanState:
@@ -212,7 +200,7 @@ class Feedback:
                 state, problem="more was written meanwhile; load the page again and check"
             )
         done: list[ActionResult] = []
-        self._use(lambda project, memory: done.extend(undo(project, memory)))
+        self._use(lambda project, memory: done.extend(sync.undo(project, memory)))
         return _ended(state, n_undone=sum(one.left is None for one in done), done=done)
 
     def _goals(self, analysis: Analysis) -> FeedbackGoals:
@@ -301,7 +289,7 @@ class ServedProject(OpenProject):
         engine, problems = self._service.engine, self._service.problems
 
         def work(project: Project, memory: Memory) -> None:
-            done = pull(project, memory, on_change=engine.apply, alone=engine.writing)
+            done = sync.pull(project, memory, on_change=engine.apply, alone=engine.writing)
             if done.n_new or done.n_changed or done.n_retracted:
                 problems.log(
                     "pulled", new=done.n_new, changed=done.n_changed, retracted=done.n_retracted

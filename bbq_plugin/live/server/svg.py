@@ -18,7 +18,6 @@ LINES = 8
 BANDS = 3
 #: Raters that are drawn one by one; of more, those to be kept are counted in cells.
 DOTS = 1500
-
 _CELLS = (36, 24)
 
 

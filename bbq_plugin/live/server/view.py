@@ -54,10 +54,7 @@ class Outlooks:
     """Makes an outlook of the newest analysis, in the background, when a page asks for it."""
 
     def __init__(
-        self,
-        newest: Callable[[], Analysis | None],
-        on_news: Callable[[], None],
-        problems: Problems,
+        self, newest: Callable[[], Analysis | None], on_news: Callable[[], None], problems: Problems
     ) -> None:
         self._newest, self._on_news, self._problems = newest, on_news, problems
         self._last: Outlook | None = None

@@ -20,18 +20,14 @@ if TYPE_CHECKING:
     from bbq_plugin.protocols import EventReader, ParsedEvent
     from bbq_plugin.store.inbox import ReceivedEvent
 
-__all__ = ["Worker"]
-
 #: Events that are worked off in one transaction, which the sender of the next ones waits for.
 _BATCH = 64
 # The fit follows no more often than this, however fast events come.
 _REFRESH_S = 0.5
-
 _LONGEST_PAUSE_S = 1.0
 # To estimate the priors takes longer than all else together, and every tenth more answers
 # asks for it; it gets this share of the time, until a quiet moment makes up for it.
 _ESTIMATING = 0.05
-
 _LONGEST_REASON = 500
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 # What programs call a file that they are still writing.
 TEMPORARY_ENDS = ("~", ".tmp", ".temp", ".part", ".partial", ".crdownload", ".download", ".swp")
-
 TEMPORARY_STARTS = ("~$", "#")
 
 # What SQLite and the writer's lock put beside a store.

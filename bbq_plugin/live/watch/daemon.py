@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.feedback.rounds import Pusher, Reach
     from bbq_plugin.live.ingest import Offer, Outcome
     from bbq_plugin.live.log import Log
+    from bbq_plugin.live.sync import Pusher, Reach
 
 
 @contextmanager
@@ -74,9 +74,7 @@ def waits_of(settings: Settings, *, once: bool = False) -> Waits:
 
 # What may be missing for a while: space, a disk, a mount.
 PASSING = (StoreError, OSError)
-
 _FIRST_RETRY_S = 1.0
-
 _LAST_RETRY_S = 60.0
 
 # Each file that one of these happened to has a line in the log; of the others there is a count.
@@ -231,7 +229,7 @@ class Daemon:
         """Begin to take verdicts back to the project, if that is wanted."""
         if not self.settings.feedback.push or self._reach is None:
             return
-        from bbq_plugin.live.feedback.rounds import Pusher  # noqa: PLC0415 (only if wanted)
+        from bbq_plugin.live.sync import Pusher  # noqa: PLC0415 (only if wanted)
 
         self._pusher = Pusher(self.settings, self._engine, self._reach, self.problems)
         if not self._once:

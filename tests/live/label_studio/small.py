@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.data.actions import FeedbackPlan
-from bbq_plugin.live import feedback as remote
+from bbq_plugin.live import sync
+from bbq_plugin.plugins import tool
 from bbq_plugin.protocols import FeedbackGoals
 from bbq_plugin.store import Store
+from bbq_plugin.store.memory import Memory
 from tests.live.label_studio.study import (
     PAIRWISE,
     answer,
@@ -45,13 +47,13 @@ class Small:
         }
         self.url = server.url
         with self.opened() as (project, memory):
-            remote.pull(project, memory)
+            sync.pull(project, memory)
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[Project, remote.Memory]]:
+    def opened(self) -> Iterator[tuple[Project, Memory]]:
         with Store(self.store) as store:
-            memory = remote.Memory(store, "label-studio", self.id, self.url, moved=True)
-            project = remote.tool().open(self.url, self.server.token, self.id, options={})
+            memory = Memory(store, "label-studio", self.id, self.url, moved=True)
+            project = tool().open(self.url, self.server.token, self.id, options={})
             try:
                 yield project, memory
             finally:
@@ -59,17 +61,17 @@ class Small:
 
     def plan(self, goals: FeedbackGoals) -> FeedbackPlan:
         with self.opened() as (project, memory):
-            remote.settle(project, memory)
-            return remote.make_plan(project, memory, goals)
+            sync.settle(project, memory)
+            return sync.make_plan(project, memory, goals)
 
     def apply(self, goals: FeedbackGoals) -> list[ActionResult]:
         with self.opened() as (project, memory):
-            remote.settle(project, memory)
-            return list(remote.apply(project, memory, remote.make_plan(project, memory, goals)))
+            sync.settle(project, memory)
+            return list(sync.apply(project, memory, sync.make_plan(project, memory, goals)))
 
     def undo(self) -> list[ActionResult]:
         with self.opened() as (project, memory):
-            return list(remote.undo(project, memory))
+            return list(sync.undo(project, memory))
 
     def now(self) -> dict[int, tuple[int, bool]]:
         """Overlap and is_labeled of every task."""

@@ -14,8 +14,10 @@ from click.testing import CliRunner
 import bbq_plugin
 from bbq_plugin.cli import main
 from bbq_plugin.data.files import records
-from bbq_plugin.live.feedback import Memory, pull, tool
+from bbq_plugin.live.sync import pull
+from bbq_plugin.plugins import tool
 from bbq_plugin.store import Store, read_store
+from bbq_plugin.store.memory import Memory
 from bbq_plugin.store.read import records_of
 from tests.live.label_studio.study import CHOICES, PAIRWISE, Bbq, chose, pair, ticked
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.data.records import Comparison
-    from bbq_plugin.live.feedback import Pulled
+    from bbq_plugin.live.sync import Pulled
     from tests.live.label_studio.server import Server, User
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin.data.actions import Policy
-from bbq_plugin.live import feedback as remote
+from bbq_plugin.live import sync
 from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, kinds, without
@@ -168,7 +168,7 @@ def test_cancelling_on_request_keeps_the_evidence_and_is_taken_back(
     assert set(small.now().values()) == {(2, False)}
     # Bob did answer: were that forgotten, he would be released, excluded, released ...
     with small.opened() as (project, memory):
-        told = remote.pull(project, memory)
+        told = sync.pull(project, memory)
     assert (told.n_new, told.n_retracted) == (0, 0)
     with Store(small.store, writable=False) as store:
         assert store.counts().n_comparisons == 2 * len(small.tasks)
@@ -276,7 +276,7 @@ def test_on_enterprise_an_excluded_rater_is_paused_and_let_go_on(
     plan = small.plan(without(small.bob))
     paused[9] = {"id": 9, "project": small.id, "user": small.bob.id, "reason": "MANUAL"}
     with small.opened() as (project, memory):
-        left = [one for one in remote.apply(project, memory, plan) if one.left]
+        left = [one for one in sync.apply(project, memory, plan) if one.left]
     assert [one.action.kind for one in left] == ["pause"]
     assert f"rater {small.bob.id} is already paused" in str(left[0].left)
     small.undo()
@@ -298,7 +298,7 @@ def test_what_may_be_done_alone_keeps_to_its_kinds_and_its_budget(small: Small) 
     assert "the limit of 3 writes a day" in allowed.notes[-1]
     assert len(policy.allowed(plan, [now - 10, now - 86_401], now).actions) == 2
     with small.opened() as (project, memory):
-        list(remote.apply(project, memory, allowed))
+        list(sync.apply(project, memory, allowed))
         assert policy.allowed(plan, memory.written_at(), memory.store.clock()).actions == ()
     assert sorted(small.now().values()) == [(2, True)] + [(3, False)] * 3
     release = small.plan(without())

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from bbq_plugin.cli import main
 from bbq_plugin.data.actions import Policy, kinds_of
-from bbq_plugin.live import feedback as remote
+from bbq_plugin.live import sync
 from bbq_plugin.store import Store
+from bbq_plugin.store.memory import Memory
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import Bbq, chose, fill
@@ -103,7 +104,7 @@ def test_serve_plans_alone_and_writes_only_what_is_allowed_within_its_budget(
     assert label_studio.token not in here.log
     # All of it is on record, for --undo.
     with Store(store, writable=False) as opened:
-        entries = remote.Memory(opened, "label-studio", crowd.project, proxy.url).entries()
+        entries = Memory(opened, "label-studio", crowd.project, proxy.url).entries()
     assert {int(one.action.ref or 0) for one in entries if one.state == "done"} == set(wanted)
 
 
@@ -111,15 +112,15 @@ def test_what_was_done_alone_is_taken_back_alone_when_a_rater_recovers(small: Sm
     before = small.now()
     policy = Policy(kinds_of(["relabel"]), a_day=8)
     with small.opened() as (project, memory):
-        done = remote.act(project, memory, without(small.bob), policy)
+        done = sync.act(project, memory, without(small.bob), policy)
         assert (done.n_done, [one.kind for one in done.plan.actions]) == (4, ["tab"])
-        again = remote.act(project, memory, without(small.bob), policy)
+        again = sync.act(project, memory, without(small.bob), policy)
         assert (again.n_done, again.short) == (0, False)
-        back = remote.act(project, memory, without(), policy)
+        back = sync.act(project, memory, without(), policy)
         assert {one.action.kind for one in back.done} == {"release"}
         assert back.plan.actions == ()
         # Four written and four taken back: that is the budget.
-        last = remote.act(project, memory, without(small.bob), policy)
+        last = sync.act(project, memory, without(small.bob), policy)
         assert (last.n_done, last.short) == (0, True)
     assert small.now() == before
 
@@ -134,10 +135,10 @@ def test_stopping_ends_after_the_action_in_hand_and_the_rest_is_not_lost(small: 
         return asked > 2
 
     with small.opened() as (project, memory):
-        cut = remote.act(project, memory, without(small.bob), policy, stopping)
+        cut = sync.act(project, memory, without(small.bob), policy, stopping)
         assert cut.n_done == 2
     with small.opened() as (project, memory):
-        assert remote.act(project, memory, without(small.bob), policy).n_done == 2
+        assert sync.act(project, memory, without(small.bob), policy).n_done == 2
     assert set(small.now().values()) == {(3, False)}
 
 

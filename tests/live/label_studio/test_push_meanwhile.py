@@ -8,7 +8,7 @@ import pytest
 
 from bbq_plugin.data.actions import Policy, kinds_of
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live import feedback as remote
+from bbq_plugin.live import sync
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, without
 from tests.live.label_studio.study import chose, pair
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def carried_out(small: Small, plan: FeedbackPlan) -> dict[str, str | None]:
     """What was left, and why, by target."""
     with small.opened() as (project, memory):
-        return {one.action.target: one.left for one in remote.apply(project, memory, plan)}
+        return {one.action.target: one.left for one in sync.apply(project, memory, plan)}
 
 
 def test_a_task_that_people_changed_since_the_plan_is_left_and_the_value_named(
@@ -117,9 +117,9 @@ def test_a_cancellation_that_people_did_themselves_is_not_ours_to_take_back(
 def test_looking_before_writing_costs_few_requests(small: Small, proxy: Proxy) -> None:
     small.url = proxy.url
     with small.opened() as (project, memory):
-        plan = remote.make_plan(project, memory, without(small.bob))
+        plan = sync.make_plan(project, memory, without(small.bob))
         asked = len(proxy.asked)
-        list(remote.apply(project, memory, plan))
+        list(sync.apply(project, memory, plan))
     reads = [one for one in proxy.asked[asked:] if one.method == "GET"]
     # One for all tasks, one for all tabs.
     assert len(reads) == 2
@@ -136,16 +136,16 @@ def test_after_a_failure_only_what_was_tried_is_in_doubt(small: Small, proxy: Pr
 
     small.url, proxy.rule = proxy.url, fail_the_second
     with small.opened() as (project, memory):
-        plan = remote.make_plan(project, memory, without(small.bob))
+        plan = sync.make_plan(project, memory, without(small.bob))
         with pytest.raises(RemoteError):
-            list(remote.apply(project, memory, plan))
+            list(sync.apply(project, memory, plan))
         assert [entry.state for entry in memory.entries()] == ["done", "begun"]
         proxy.rule = lambda _: None
-        assert remote.settle(project, memory) == 1
-        list(remote.apply(project, memory, remote.make_plan(project, memory, without(small.bob))))
+        assert sync.settle(project, memory) == 1
+        list(sync.apply(project, memory, sync.make_plan(project, memory, without(small.bob))))
         writes, proxy.rule = 0, fail_the_second
         with pytest.raises(RemoteError):
-            list(remote.undo(project, memory))
+            list(sync.undo(project, memory))
         # The tab is gone, one task is back; of the three that are left one is in doubt.
         assert [entry.state for entry in memory.entries()] == ["done", "done", "undoing"]
 
@@ -172,13 +172,13 @@ def test_a_removal_whose_answer_was_lost_is_done(
 
 def by_somebody(small: Small, goals: FeedbackGoals, shown: FeedbackPlan) -> list[ActionResult]:
     with small.opened() as (project, memory):
-        return list(remote.by_hand(project, memory, goals, shown))
+        return list(sync.by_hand(project, memory, goals, shown))
 
 
 def alone(small: Small, goals: FeedbackGoals, _: FeedbackPlan) -> list[ActionResult]:
     policy = Policy(kinds_of(["relabel", "tab", "predict"]), a_day=1000)
     with small.opened() as (project, memory):
-        return list(remote.act(project, memory, goals, policy).done)
+        return list(sync.act(project, memory, goals, policy).done)
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -242,15 +242,15 @@ def test_a_plan_of_predictions_can_be_carried_out_though_its_scores_have_moved(
 def test_after_an_undo_nothing_is_written_alone_until_somebody_does_by_hand(small: Small) -> None:
     goals, policy = without(small.bob), Policy(kinds_of(["relabel", "tab"]))
     with small.opened() as (project, memory):
-        assert remote.act(project, memory, goals, policy).n_done == 5
-        list(remote.undo(project, memory))
+        assert sync.act(project, memory, goals, policy).n_done == 5
+        list(sync.undo(project, memory))
     # A restart does not change that.
     with small.opened() as (project, memory):
-        held = remote.act(project, memory, goals, policy)
+        held = sync.act(project, memory, goals, policy)
         assert (held.n_done, held.short, len(held.plan.actions)) == (0, False, 5)
         assert "undone by hand" in str(held.fields()["note"])
-        list(remote.by_hand(project, memory, goals, held.plan))
+        list(sync.by_hand(project, memory, goals, held.plan))
         assert not memory.held
-        list(remote.act(project, memory, without(), policy).done)
+        list(sync.act(project, memory, without(), policy).done)
         assert memory.entries() == []
-        assert remote.act(project, memory, goals, policy).n_done == 5
+        assert sync.act(project, memory, goals, policy).n_done == 5

@@ -1,0 +1,476 @@
+"""A project on a labelling tool's server: answers pulled into the store, feedback pushed back."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bbq_plugin.data.actions import ACTION_KINDS, ActionResult, FeedbackPlan
+from bbq_plugin.data.records import Comparison, Skipped
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.live.runner import Job, Next
+from bbq_plugin.protocols import FeedbackGoals
+from bbq_plugin.report.tables import counts_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from bbq_plugin.analysis import Analysis, RaterRow
+    from bbq_plugin.config import Settings
+    from bbq_plugin.data.actions import Action, JournalEntry, Policy
+    from bbq_plugin.data.records import TaskRef
+    from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.log import Problems
+    from bbq_plugin.protocols import Project, TaskPage
+    from bbq_plugin.store import Change, Store
+    from bbq_plugin.store.memory import Memory
+    from bbq_plugin.store.transaction import Transaction
+
+    Opened = AbstractContextManager[tuple[Project, Memory]]
+    #: Opens the project of these settings, with what the store knows of it; hears of retries.
+    Reach = Callable[[Settings, Store, Callable[[str], None]], Opened]
+
+# Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
+# and that people have hardly changed them by the time it is their turn.
+_AT_ONCE = 25
+# What the budget had no room for is looked at again so much later, even if nothing else happens.
+_LATER_S = 900.0
+# A plan reads the whole project: a quarter of the time at most its server is asked for that.
+_REST = 3.0
+_STOP_S = 5.0
+
+HELD = (
+    "all changes were undone by hand, so nothing is written automatically until a plan is applied "
+    "by hand again"
+)
+
+
+# -- pull: each page is stored in one transaction with the place it ends at
+
+
+@dataclass
+class Pulled:
+    """What a pull has done so far."""
+
+    n_tasks: int = 0
+    n_total: int = 0
+    n_pages: int = 0
+    n_new: int = 0
+    n_changed: int = 0
+    n_retracted: int = 0
+    n_skipped: int = 0
+
+
+def pull(
+    project: Project,
+    memory: Memory,
+    *,
+    everything: bool = False,
+    progress: Callable[[Pulled], object] | None = None,
+    on_change: Callable[[Change], None] | None = None,
+    alone: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Pulled:
+    """Bring the store up to date; `on_change` gets what each page changed, once it is stored.
+
+    Both happen inside `alone()`, where others change the store as well.
+
+    Interrupted at any moment, the next pull goes on after the last page that was stored.
+    """
+    done = Pulled()
+    for page in project.pages(memory, everything=everything):
+        with alone():
+            with memory.store.transaction() as transaction:
+                _store(page, transaction, memory, done)
+            if on_change is not None:
+                on_change(transaction.change)
+        done.n_pages += 1
+        done.n_tasks, done.n_total = page.n_done, max(page.n_total, page.n_done)
+        if progress is not None:
+            progress(done)
+    return done
+
+
+def _store(page: TaskPage, transaction: Transaction, memory: Memory, done: Pulled) -> None:
+    for task in page.tasks:
+        # An event may have told of an answer that is newer than the page.
+        lost = sorted(memory.task_keys(task.task) - set(task.keys))
+        done.n_retracted += transaction.retract(lost, as_of=task.at)[0]
+    newer: dict[TaskRef, list[str]] = {}
+    for gone in page.gone:
+        # The id of an answer is not used twice: what was on a page and is deleted stays out. That
+        # of a task may be (SQLite), and events may tell of the new task before this page is stored.
+        paged = memory.page_keys(gone)
+        done.n_retracted += transaction.retract(sorted(paged), for_good=True)[0]
+        told = sorted(memory.told_keys(gone) - paged)
+        n_retracted, newer[gone] = transaction.retract_known(told, page.last_id)
+        done.n_retracted += n_retracted
+    if page.records:
+        _unbury(page, transaction)
+        tally = transaction.add(
+            page.records, "pull", memory.name, memory.store.clock(),
+            adapter=memory.tool, wholes=False,
+        )  # fmt: skip
+        done.n_new += tally.n_new
+        done.n_changed += tally.n_changed
+        done.n_retracted += tally.n_retracted
+        done.n_skipped += sum(isinstance(record, Skipped) for record in page.records)
+    memory.save_page(transaction, page.state, page.tasks, newer)
+
+
+def _unbury(page: TaskPage, transaction: Transaction) -> None:
+    """Answers that count again: the rater's later one, which stood in their place, was deleted.
+
+    The server's word is newer than what was taken back before the task last changed.
+    """
+    as_of = {key: task.at for task in page.tasks for key in task.keys}
+    again = {
+        (record.slate or record.key) for record in page.records if isinstance(record, Comparison)
+    }
+    transaction.readmit((key, as_of[key]) for key in again if key in as_of)
+
+
+# -- push
+
+
+def goals_of(
+    analysis: Analysis,
+    *,
+    kinds: frozenset[str] = frozenset(ACTION_KINDS),
+    cancel: bool = False,
+    sampling: bool = False,
+    n_informative: int = 50,
+) -> FeedbackGoals:
+    """What the verdicts on raters and the uncertainty about items ask for."""
+    raters = analysis.raters
+    return FeedbackGoals(
+        excluded={row.rater: _reason(row) for row in raters if row.verdict == "exclude"},
+        watched={row.rater: _reason(row) for row in raters if row.verdict == "watch"},
+        information_bits=analysis.information_bits,
+        kinds=kinds,
+        cancel=cancel,
+        sampling=sampling,
+        n_informative=n_informative,
+    )
+
+
+def _reason(row: RaterRow) -> str:
+    return row.reasons[0] if row.reasons else f"verdict {row.verdict}"
+
+
+def make_plan(project: Project, memory: Memory, goals: FeedbackGoals) -> FeedbackPlan:
+    """What to write now; nothing is written, not even the journal."""
+    return project.plan(goals, memory, memory)
+
+
+def settle(project: Project, memory: Memory) -> int:
+    """Find out what became of writes that were cut off; how many there were."""
+    open_ = [entry for entry in memory.entries() if entry.state == "begun"]
+    project.look([entry.action for entry in open_])
+    for entry in open_:
+        state, ref = project.settle(entry)
+        memory.mark({entry.id: ref}, state)
+    return len(open_)
+
+
+def apply(project: Project, memory: Memory, plan: FeedbackPlan) -> Generator[ActionResult]:
+    """Apply a plan, in its order; some writes at a time are put on record together."""
+    for start in range(0, len(plan.actions), _AT_ONCE):
+        some = plan.actions[start : start + _AT_ONCE]
+        yield from _written(project, memory, [one for one in some if not one.entries])
+        yield from _released(project, memory, [one for one in some if one.entries])
+
+
+def by_hand(
+    project: Project, memory: Memory, goals: FeedbackGoals, shown: FeedbackPlan
+) -> Iterator[ActionResult]:
+    """Apply a plan that a person has looked at, as far as it is planned still.
+
+    It may be of yesterday: what became of writes that were cut off since, and whom the verdicts
+    are about by now, is in a plan of this moment.
+    """
+    settle(project, memory)
+    now = {_same(action): action for action in make_plan(project, memory, goals).actions}
+    chosen = []
+    for action in shown.actions:
+        if _same(action) in now:
+            chosen.append(now[_same(action)])
+        else:
+            yield ActionResult(action, f"{action.target} is not planned any more")
+    memory.hold(on=False)
+    yield from apply(project, memory, FeedbackPlan(tuple(chosen)))
+
+
+def _same(action: Action) -> bytes:
+    """What an action does, whatever is on the server now; scores move with every answer."""
+    after = {key: value for key, value in action.after.items() if key != "score"}
+    return msgspec.json.encode((action.kind, action.target, after), order="sorted")
+
+
+def undo(project: Project, memory: Memory) -> Iterator[ActionResult]:
+    """Undo all changes, the newest first; nothing is written automatically after that."""
+    settle(project, memory)
+    entries = memory.entries()[::-1]
+    if entries:
+        memory.hold(on=True)
+    for start in range(0, len(entries), _AT_ONCE):
+        some = entries[start : start + _AT_ONCE]
+        left = _reverted(project, memory, some)
+        yield from (ActionResult(entry.action, left.get(entry.id)) for entry in some)
+
+
+def _written(project: Project, memory: Memory, actions: Sequence[Action]) -> Iterator[ActionResult]:
+    """Write what is still as it was planned, so that the values before on record are the truth."""
+    if not actions:
+        return
+    project.look(actions)
+    chosen = []
+    for action in actions:
+        left = project.changed(action)
+        if left is None:
+            chosen.append(action)
+        else:
+            yield ActionResult(action, left)
+    untried = dict(zip(memory.begin(chosen), chosen, strict=True))
+    done: dict[int, int | None] = {}
+    try:
+        for entry in list(untried):
+            action = untried.pop(entry)
+            done[entry] = project.perform(action)
+            yield ActionResult(action)
+    finally:
+        memory.mark(done, "done")
+        memory.mark(dict.fromkeys(untried), "void")
+
+
+def _released(
+    project: Project, memory: Memory, actions: Sequence[Action]
+) -> Iterator[ActionResult]:
+    ids = {entry for action in actions for entry in action.entries}
+    left = _reverted(project, memory, [e for e in memory.entries()[::-1] if e.id in ids])
+    for action in actions:
+        yield ActionResult(
+            action, next((left[entry] for entry in action.entries if entry in left), None)
+        )
+
+
+def _reverted(project: Project, memory: Memory, entries: Sequence[JournalEntry]) -> dict[int, str]:
+    """Take these back, newest first; the reasons for what was left, by entry."""
+    project.look([entry.action for entry in entries])
+    memory.mark(dict.fromkeys(entry.id for entry in entries), "undoing")
+    untried = {entry.id: entry for entry in entries}
+    left: dict[int, str] = {}
+    done: dict[int, int | None] = {}
+    try:
+        for entry in entries:
+            del untried[entry.id]
+            reason = project.revert(entry)
+            # What others have changed since is theirs now.
+            done[entry.id] = None
+            if reason is not None:
+                left[entry.id] = reason
+    finally:
+        memory.mark(done, "undone")
+        for state in ("done", "undoing"):
+            again = [one.id for one in untried.values() if one.state == state]
+            memory.mark(dict.fromkeys(again), state)
+    return left
+
+
+# -- in the background: a plan after each refresh, and of it what a policy allows
+
+
+class OpenProject:
+    """A project that stays open while a program runs; opened when it is first needed.
+
+    `open_` gets whom to tell of requests that are tried again. An outage of the server is one
+    problem, for any number of uses.
+    """
+
+    def __init__(
+        self, open_: Callable[[Callable[[str], None]], Opened], problems: Problems
+    ) -> None:
+        self._open, self._problems = open_, problems
+        self._stack = ExitStack()
+        self._opened: tuple[Project, Memory] | None = None
+        # One request at a time: a pull and a plan would see each other's half.
+        self._lock = threading.RLock()
+        self._purpose = ""
+        #: The purposes that failed the last time: reading may work when writing does not.
+        self._failing: set[str] = set()
+
+    def use(self, work: Callable[[Project, Memory], None], purpose: str = "feedback") -> None:
+        """Do something with the project."""
+        with self._lock:
+            self._purpose = purpose
+            try:
+                if self._opened is None:
+                    self._opened = self._stack.enter_context(self._open(self._retried))
+                work(*self._opened)
+            except RemoteError as error:
+                self._retried(str(error))
+                raise
+            if purpose in self._failing:
+                self._failing.remove(purpose)
+                self._problems.over("server")
+
+    def _retried(self, reason: str) -> None:
+        if "server" not in self._problems and self._purpose not in self._failing:
+            self._problems.report("server", reason)
+        self._failing.add(self._purpose)
+
+    def close(self) -> None:
+        """Let the project go."""
+        self._stack.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was applied, and the plan that is left for a person to look at."""
+
+    plan: FeedbackPlan
+    done: tuple[ActionResult, ...] = ()
+    #: Some of what is left is allowed, but not today.
+    short: bool = False
+
+    @property
+    def n_done(self) -> int:
+        """How many actions were applied."""
+        return sum(one.left is None for one in self.done)
+
+    def fields(self) -> dict[str, str | None]:
+        """The fields of its event in the log."""
+        applied = [one.action for one in self.done if one.left is None]
+        return {
+            "done": counts_line(applied) if applied else None,
+            "planned": counts_line(self.plan.actions),
+            "note": "; ".join(self.plan.notes) or None,
+        }
+
+
+def act(
+    project: Project,
+    memory: Memory,
+    goals: FeedbackGoals,
+    policy: Policy,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Round:
+    """Plan, and apply what the policy allows, each write on record before it is done."""
+    settle(project, memory)
+    plan = make_plan(project, memory, goals)
+    if policy.kinds and memory.held:
+        plan, policy = (
+            FeedbackPlan(plan.actions, (*plan.notes, HELD)),
+            replace(policy, kinds=frozenset()),
+        )
+    may = policy.allowed(plan, memory.written_at(), memory.store.clock())
+    chosen = {id(action) for action in may.actions}
+    left = tuple(action for action in plan.actions if id(action) not in chosen)
+    done: list[ActionResult] = []
+    if not stopping():
+        with closing(apply(project, memory, may)) as written:
+            for one in written:
+                done.append(one)
+                if stopping():
+                    break
+    short = any(action.is_of(policy.kinds) for action in left)
+    return Round(FeedbackPlan(left, may.notes), tuple(done), short)
+
+
+class Rounds:
+    """Acts in the background soon after it is asked to, at most every so often.
+
+    `act` gets what says whether to stop after the action in hand, and returns None if it could not
+    act now and is to be called again. What it raises is a problem, and is tried again.
+    """
+
+    def __init__(
+        self, act: Callable[[Callable[[], bool]], Round | None], every_s: float, problems: Problems
+    ) -> None:
+        self._act, self._every_s, self._problems = act, every_s, problems
+        self._job = Job("push", self._work, self._failed)
+        self._last: dict[str, str | None] = {}
+
+    def start(self) -> None:
+        """Begin to wait."""
+        self._job.start()
+
+    def soon(self) -> None:
+        """Say that there are new verdicts."""
+        self._job.wake()
+
+    def stop(self) -> None:
+        """End after the action in hand; a request that hangs is not waited for."""
+        self._job.stop(_STOP_S)
+
+    def now(self) -> Round | None:
+        """Act at once, in the caller's thread."""
+        done = self._act(self._job.stopping)
+        if done is not None and (done.fields() != self._last or done.done):
+            self._last = done.fields()
+            self._problems.log("feedback", **self._last)
+        return done
+
+    def _work(self) -> Next:
+        done = self.now()
+        self._problems.over("feedback")
+        if done is None:
+            return self._rest(again_s=0.0)
+        return self._rest(again_s=max(_LATER_S, self._every_s) if done.short else None)
+
+    def _failed(self, error: Exception) -> Next:
+        if not self._job.stopping():
+            self._problems.report("feedback", error, retry_s=self._every_s)
+        return self._rest(again_s=0.0)
+
+    def _rest(self, again_s: float | None) -> Next:
+        return Next(max(self._every_s, _REST * self._job.spent_s), again_s)
+
+
+class Pusher:
+    """The daemon's feedback: the verdicts of the newest analysis, on their way to the project."""
+
+    def __init__(
+        self, settings: Settings, engine: Engine, reach: Reach, problems: Problems
+    ) -> None:
+        self._engine = engine
+        self._policy = settings.feedback.policy()
+        self._project = OpenProject(lambda notice: reach(settings, engine.store, notice), problems)
+        self._rounds = Rounds(self._act, settings.feedback.push_every_s, problems)
+        self._analysis: Analysis | None = None
+
+    def start(self) -> None:
+        """Begin to wait for an analysis."""
+        self._rounds.start()
+
+    def offer(self, analysis: Analysis) -> None:
+        """Take over an analysis, under the names that the labelling project knows."""
+        self._analysis = analysis
+        self._rounds.soon()
+
+    def now(self) -> None:
+        """Act at once, for a daemon that is about to leave."""
+        self._rounds.now()
+
+    def stop(self) -> None:
+        """End after the action in hand."""
+        self._rounds.stop()
+        self._project.close()
+
+    def _act(self, stopping: Callable[[], bool]) -> Round | None:
+        analysis = self._analysis
+        if analysis is None:
+            return None
+        goals = goals_of(analysis)
+        self._engine.keep_verdicts(analysis)
+        found: list[Round] = []
+        self._project.use(
+            lambda project, memory: found.append(
+                act(project, memory, goals, self._policy, stopping)
+            )
+        )
+        return found[0]
