@@ -30,7 +30,6 @@ from bbq_plugin.config import (
 )
 from bbq_plugin.data.actions import ASKABLE
 from bbq_plugin.errors import SettingsError, UsageError
-from bbq_plugin.live.ingest import Exports
 from bbq_plugin.live.log import LogFormat
 from bbq_plugin.live.watch.arrivals import NotifierChoice
 from bbq_plugin.model import Priors, SignedPriors
@@ -284,7 +283,7 @@ def test_the_choices_of_the_settings_are_those_of_what_they_are_for() -> None:
     words = {key.name: key.words for key in KEYS_BY_NAME.values()}
     for name, kind in {
         "model": Model, "solver": Solver, "intervals": Intervals, "scale": Scale,
-        "exports": Exports, "log_format": LogFormat, "observer": NotifierChoice,
+        "log_format": LogFormat, "observer": NotifierChoice,
     }.items():  # fmt: skip
         assert words[name] == get_args(kind)
     assert words["auto_apply"] == ASKABLE

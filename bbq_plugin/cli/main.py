@@ -24,7 +24,7 @@ ARGUMENTS = "bbq_plugin.arguments"
 #: The module of `bbq_plugin.cli` that has a command, in the order of use.
 HOMES = {
     "fit": "fit",
-    "raters": "raters",
+    "raters": "fit",
     "pairs": "pairs",
     "evaluate": "evaluate",
     "convert": "formats",

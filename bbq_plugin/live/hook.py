@@ -21,10 +21,9 @@ from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
-from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.engine import Engine, checked_vote, key_text
 from bbq_plugin.live.events import cancelled_by_push, reader_of, take
 from bbq_plugin.live.runner import Job, Next
-from bbq_plugin.live.votes import checked_vote, key_text
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.columns import merged
 from bbq_plugin.store.transaction import GroupCommit, Request

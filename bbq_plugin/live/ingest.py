@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import msgspec
 import numpy as np
 
+from bbq_plugin.config import ReadSettings
 from bbq_plugin.data.files import HEAD_BYTES, Opened, found_in
 from bbq_plugin.data.records import Batch, Comparison, Skipped
 from bbq_plugin.errors import BBQError, FormatError
@@ -316,7 +317,6 @@ class RowKeys:
 
 
 Status = Literal["read", "unchanged", "copy", "waiting", "refused"]
-Exports = Literal["full", "increment"]
 
 # Logs that grow at the same time; a file that is not among them is hashed from its start.
 _MOST_DIGESTS = 1000
@@ -348,34 +348,10 @@ class Outcome:
     n_skipped: int = 0
 
 
-@dataclass(frozen=True)
-class ReadingOptions:
-    """How files are read; the same words as in `bbq.read`."""
-
-    adapter: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    strict: bool = False
-    max_skipped: float = 0.01
-    #: Whether a Label Studio export holds all of its project, or is one of several parts.
-    exports: Exports = "full"
-    #: Keep the tags of large Arena files too, which are read faster without.
-    keep_tags: bool = False
-
-    @property
-    def digest(self) -> str:
-        """Of all of it: a file is looked at again when it is to be read in another way."""
-        said = msgspec.json.encode(asdict(self), order="sorted", enc_hook=str)
-        return hashlib.sha256(said).hexdigest()[:16]
-
-    def is_that_of(self, entry: SourceEntry) -> bool:
-        """Whether a file was read in this way."""
-        return self.adapter in (None, entry.adapter) and dict(self.options) == dict(entry.options)
-
-
 class Ingest:
     """Reads files into a store; remembers between calls how far each was hashed."""
 
-    def __init__(self, store: Store, reading: ReadingOptions = ReadingOptions()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, store: Store, reading: ReadSettings = ReadSettings()) -> None:  # noqa: B008 (frozen)
         self.store = store
         self.reading = reading
         self._digests: dict[int, Digest] = {}
@@ -393,7 +369,9 @@ class Ingest:
         stamp = None
         try:
             with transaction.attempt(), OpenFile(offer.path, name) as file:
-                stamp = f"{file.stamp}:{self.reading.digest}"
+                # A file is looked at again when it is to be read in another way.
+                said = msgspec.json.encode(self.reading, order="sorted", enc_hook=str)
+                stamp = f"{file.stamp}:{hashlib.sha256(said).hexdigest()[:16]}"
                 file.stamp = stamp
                 if before and before.stamp == stamp and before.status != "waiting":
                     return Outcome(name, "unchanged", before.reason, before.adapter)
@@ -471,7 +449,9 @@ class _Visit:
         known = self.ingest.known_digest(before, self.file)
         if known is None:
             return self._whole(self._moved_away(before))
-        if before.status != "copy" and not self.reading.is_that_of(before):
+        reading = self.reading
+        same = reading.adapter in (None, before.adapter) and reading.options == dict(before.options)
+        if before.status != "copy" and not same:
             return self._whole(before)
         if self.file.size == before.offset:
             return self._same(before)

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from bbq_plugin.live.ingest import Offer, ReadingOptions
+from bbq_plugin.config import ReadSettings
+from bbq_plugin.live.ingest import Offer
 from tests.live.folders import KINDS, Folder, begun, line, said
 
 
@@ -67,7 +68,7 @@ def test_too_many_rows_that_cannot_be_used_refuse_the_file_as_a_whole(folder: Fo
     assert outcome.status == "refused"
     assert "50.00%" in (outcome.reason or "")
     assert folder.answers == []
-    folder.ingest.reading = ReadingOptions(max_skipped=0.6)
+    folder.ingest.reading = ReadSettings(max_skipped=0.6)
     folder.append("v", line("g"))
     assert folder.take("v").n_skipped == 6
     assert folder.store.ledger()[0].skipped == {"an item against itself": 6}
@@ -78,14 +79,14 @@ def test_a_refused_file_is_tried_again_when_it_is_to_be_read_in_another_way(fold
     assert folder.take("v.csv").status == "refused"
     assert folder.take("v.csv").status == "unchanged"
     columns = {"rater": "who", "left": "one", "right": "two", "winner": "best"}
-    folder.ingest.reading = ReadingOptions(adapter="table", options=columns)
+    folder.ingest.reading = ReadSettings(adapter="table", options=columns)
     assert folder.take("v.csv").n_new == 1
 
 
 def test_a_file_says_something_else_when_it_is_read_in_another_way(folder: Folder) -> None:
     folder.write("v", line("ann", "both_bad") + line("bob"))
     folder.take("v")
-    folder.ingest.reading = ReadingOptions(adapter="arena", options={"both_bad": "drop"})
+    folder.ingest.reading = ReadSettings(adapter="arena", options={"both_bad": "drop"})
     assert folder.take("v").n_retracted == 1
     assert folder.answers == [said("bob")]
 
@@ -142,7 +143,7 @@ def test_an_id_may_hold_any_character(folder: Folder) -> None:
 
 
 def test_options_that_do_not_fit_a_file_refuse_it_and_no_other(folder: Folder) -> None:
-    folder.ingest.reading = ReadingOptions(options={"both_bad": "drop"})
+    folder.ingest.reading = ReadSettings(options={"both_bad": "drop"})
     folder.write("table.csv", "rater,winner,loser\nann,x,y\n")
     folder.write("v", line("bob"))
     table, votes = folder.offer("table.csv", "v")

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from bbq_plugin.live.ingest import GROWING, Outcome, ReadingOptions
+from bbq_plugin.config import ReadSettings
+from bbq_plugin.live.ingest import GROWING, Outcome
 from bbq_plugin.store.read import records_of
 from tests.live.folders import Folder, begun, line
 
@@ -52,7 +53,7 @@ def test_a_newer_export_changes_and_omits_annotations(folder: Folder) -> None:
 
 
 def test_an_increment_takes_nothing_back(folder: Folder) -> None:
-    folder.ingest.reading = ReadingOptions(exports="increment")
+    folder.ingest.reading = ReadSettings(exports="increment")
     folder.write("a.json", exported(*(task(i, annotation(i, "left", "02")) for i in range(1, 4))))
     folder.write("b.json", exported(task(9, annotation(9, "right", "03"))))
     folder.offer("a.json", "b.json")
@@ -94,7 +95,7 @@ def test_a_name_that_is_no_text_can_be_put_on_record(folder: Folder) -> None:
 
 
 def test_tags_are_kept_when_asked_for(folder: Folder) -> None:
-    folder.ingest.reading = ReadingOptions(keep_tags=True)
+    folder.ingest.reading = ReadSettings(keep_tags=True)
     folder.write("v", line("ann", language="de"))
     folder.take("v")
     (record,) = records_of(folder.store)

@@ -22,9 +22,10 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
+from bbq_plugin.config import ReadSettings
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.live.ingest import Offer, ReadingOptions
+from bbq_plugin.live.ingest import Offer
 from bbq_plugin.store import Store
 from bbq_plugin.store.read import records_of
 from tests.store.stores import report, run
@@ -33,7 +34,7 @@ from tests.waiting import HANG_S
 LEAD, TIRED, CARELESS = 100, 7, 8
 N_TASKS, N_RATERS, ITEMS = 120, 8, 6
 START = 1_790_000_000.0
-PARTS = ReadingOptions(exports="increment")
+PARTS = ReadSettings(exports="increment")
 
 Task = dict[str, Any]
 
@@ -124,9 +125,7 @@ def test_the_study_is_one_in_which_time_and_known_questions_decide(
     assert from_file[str(CARELESS)]["tempo"] < 1
 
 
-def ingested(
-    store: Path, folder: Path, *parts: list[Task], reading: ReadingOptions = PARTS
-) -> None:
+def ingested(store: Path, folder: Path, *parts: list[Task], reading: ReadSettings = PARTS) -> None:
     folder.mkdir(exist_ok=True)
     with Engine(store, reading=reading) as engine:
         for part in parts:
@@ -199,7 +198,7 @@ def test_edits_and_retractions_give_the_verdicts_of_the_newer_export(
     newer[2]["annotations"][1]["updated_at"] = stamp(20_000.0)
     expected = verdicts(written(tmp_path / "newer.json", newer))
     store = tmp_path / "s.db"
-    ingested(store, tmp_path / "in", tasks, newer, reading=ReadingOptions())
+    ingested(store, tmp_path / "in", tasks, newer, reading=ReadSettings())
     agree(verdicts("--store", store), expected)
     with Store(store) as found:
         assert found.check() == []
@@ -209,8 +208,9 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer, ReadingOptions
-engine = Engine(sys.argv[1], reading=ReadingOptions(exports="increment"))
+from bbq_plugin.live.ingest import Offer
+from bbq_plugin.config import ReadSettings
+engine = Engine(sys.argv[1], reading=ReadSettings(exports="increment"))
 engine.ingest([Offer(Path(sys.argv[2]), "first.json")])
 engine.refresh()
 with engine.store.transaction() as transaction:

@@ -14,7 +14,6 @@ import msgspec
 from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import ReadingOptions
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.outputs import Outputs, limits_of, output_key
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
@@ -46,19 +45,6 @@ def handled(stop: Callable[[], None], reread: Callable[[], None]) -> Iterator[No
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def reading_of(settings: Settings) -> ReadingOptions:
-    """How files are read."""
-    read = settings.read
-    return ReadingOptions(
-        adapter=read.adapter,
-        options=read.options,
-        strict=read.strict,
-        max_skipped=read.max_skipped,
-        exports=read.exports,
-        keep_tags=read.keep_tags,
-    )
 
 
 def waits_of(settings: Settings, *, once: bool = False) -> Waits:
@@ -199,7 +185,7 @@ class Daemon:
             settings.path("store"),
             model=settings.model.model,
             priors=settings.model.fit_priors(),
-            reading=reading_of(settings),
+            reading=settings.read,
             clock=self._wall_clock,
         )
 
@@ -407,7 +393,7 @@ class Daemon:
                 self._engine = self._opened_engine(old)
                 self._push()
                 return
-        self._engine.reading = reading_of(new)
+        self._engine.reading = new.read
         self.settings = new
         self._push()
         self._log.style = new.log_format
