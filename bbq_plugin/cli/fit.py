@@ -15,6 +15,7 @@ from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import chosen_format, emit, framed, show, tell, width_of, working
 from bbq_plugin.config import JUDGED_MODEL
 from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,7 +167,6 @@ def _tables(
     from bbq_plugin.report.documents import all_warnings
     from bbq_plugin.report.summary import stopping_lines
     from bbq_plugin.report.tables import MOST_ROWS, leaderboard_table, raters_table, reason_lines
-    from bbq_plugin.text import plain
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")

@@ -11,9 +11,10 @@ import click
 
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import Choice, together
+from bbq_plugin.cli.options import FILE, Choice, together
 from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
 from bbq_plugin.errors import UsageError
+from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,8 +49,6 @@ def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click 
 def _format_tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from bbq_plugin.text import plain
-
     for one in found:
         yield Text.assemble((plain(one.name), "bold"), f"  {plain(one.summary)}")
         yield Text(f"  {plain(one.recognised)}")
@@ -78,12 +77,7 @@ convert_options = together(
         type=Choice(["csv", "jsonl", "parquet"]),
         help="Default: by the suffix of OUTPUT, else csv.",
     ),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(path_type=Path),
-        help="File to write. Default: standard output.",
-    ),
+    click.option("-o", "--output", type=FILE, help="File to write. Default: standard output."),
 )
 
 
@@ -110,7 +104,6 @@ def write_converted(
     data = read()
     from bbq_plugin.data.export import write_comparisons
     from bbq_plugin.report.documents import open_atomically
-    from bbq_plugin.text import plain
 
     with working("Writing"):
         if output is not None:

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from glob import glob, has_magic
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bbq_plugin.cli.main import ARGUMENTS
-from bbq_plugin.cli.options import Choice, KeyValue, given_once, merged, option_of, together
+from bbq_plugin.cli.options import FILE, Choice, KeyValue, given_once, merged, option_of, together
 from bbq_plugin.cli.output import tell, working
 from bbq_plugin.errors import FormatError, UsageError
 
@@ -192,11 +192,7 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 _OPTIONS = [
     click.argument("files", nargs=-1),
-    click.option(
-        "--store",
-        type=click.Path(path_type=Path),
-        help="Read the comparisons of this store instead of FILES.",
-    ),
+    click.option("--store", type=FILE, help="Read the comparisons of this store instead of FILES."),
     option_of("adapter"),
     option_of("options"),
     click.option("--task", help="The question of a forced-choice log; the same as -O task=…."),
@@ -222,7 +218,7 @@ _OPTIONS = [
     ),
     click.option(
         "--rename",
-        type=click.Path(path_type=Path),
+        type=FILE,
         help="File with old and new item names (CSV, TOML or JSON); items with the same new name "
         "are merged.",
     ),
@@ -295,20 +291,13 @@ class Input:
 
     def known_as(self, names: Iterable[str]) -> set[str]:
         """These raters under the names that they have here, pseudonyms or not."""
-        known = set(names)
-        known |= {self.rater_name(name) for name in known}
-        return known
+        return {known for name in names for known in (name, self.rater_name(name))}
 
     def _keywords(self) -> dict[str, Any]:
-        return {
-            "strict": self.strict,
-            "max_skipped": self.max_skipped,
-            **self._filters(),
-            **self.options,
-        }
+        refusals = {"strict": self.strict, "max_skipped": self.max_skipped}
+        return {**refusals, **self._filters(), **self.options}
 
     def _filters(self) -> dict[str, Any]:
-
         return {
             "where": self.where,
             "rename": None if self.rename is None else read_renames(self.rename),
@@ -327,41 +316,14 @@ def reading_options(command: _Command) -> _Command:
     """Add files and reading options to a command, which gets them as one ``source``."""
 
     @wraps(command)
-    def wrapped(
-        files: tuple[str, ...],
-        store: Path | None,
-        adapter: str | None,
-        options: dict[str, Any],
-        task: str | None,
-        items: str | None,
-        labels: str | None,
-        both_bad: str | None,
-        pseudonymise: bool,  # noqa: FBT001 (click passes by keyword)
-        pseudonym_key_file: Path | None,
-        strict: bool,  # noqa: FBT001
-        max_skipped: float,
-        where: tuple[tuple[str, str], ...],
-        rename: Path | None,
-        drop_rater: tuple[str, ...],
-        seed: int,
-        **rest: Any,
-    ) -> Any:
-        _check_source(files, store)
-        short = {"task": task, "items": items, "labels": labels, "both_bad": both_bad}
-        source = Input(
-            files=files,
-            store=store,
-            adapter=adapter,
-            options=merged(options, short),
-            strict=strict,
-            max_skipped=max_skipped,
-            where=given_once("--where", where),
-            rename=rename,
-            drop_rater=drop_rater,
-            key=_key(pseudonym_key_file, wanted=pseudonymise),
-            seed=seed,
-        )
-        return command(source, **rest)
+    def wrapped(**typed: Any) -> Any:
+        _check_source(typed["files"], typed["store"])
+        short = {name: typed.pop(name) for name in ("task", "items", "labels", "both_bad")}
+        typed["options"] = merged(typed["options"], short)
+        typed["where"] = given_once("--where", typed["where"])
+        typed["key"] = _key(typed.pop("pseudonym_key_file"), wanted=typed.pop("pseudonymise"))
+        source = Input(**{field.name: typed.pop(field.name) for field in fields(Input)})
+        return command(source, **typed)
 
     return together(*_OPTIONS)(wrapped)  # type: ignore[return-value] # click calls it by keyword
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import JUDGING, check_judged, configured_by
+from bbq_plugin.cli.options import FILE, JUDGING, check_judged, configured_by
 from bbq_plugin.cli.output import tell
 from bbq_plugin.cli.projects import (
     Server,
@@ -116,7 +116,7 @@ _KEYS = [key for key in KEYS if key in JUDGING or key.section == "feedback" or k
 @click.option("--insecure-webhook", is_flag=True, help="Accept events without a secret.")
 @click.option(
     "--page-token-file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="File with a token; with it the page can be opened from other machines, and can apply "
     "feedback. Default: BBQ_PAGE_TOKEN.",
 )

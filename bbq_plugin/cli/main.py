@@ -9,7 +9,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from click.shell_completion import get_completion_class
@@ -17,6 +17,7 @@ from click.shell_completion import get_completion_class
 from bbq_plugin import __version__
 from bbq_plugin.cli.output import leave_pipe
 from bbq_plugin.errors import BBQError, UsageError, did_you_mean
+from bbq_plugin.text import plain
 
 #: Where the context keeps what was typed.
 ARGUMENTS = "bbq_plugin.arguments"
@@ -81,10 +82,8 @@ class Commands(Group):
         """Load the module of a command."""
         if cmd_name not in HOMES:
             return None
-        command: click.Command = getattr(
-            import_module(f"bbq_plugin.cli.{HOMES[cmd_name]}"), cmd_name
-        )
-        return command
+        module = import_module(f"bbq_plugin.cli.{HOMES[cmd_name]}")
+        return cast("click.Command", getattr(module, cmd_name))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program, also for a caller who closed standard input or output."""
@@ -120,8 +119,6 @@ class Commands(Group):
 
 
 def _printable(error: Exception) -> str:
-    from bbq_plugin.text import plain
-
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return plain(f"{where}{error.strerror}")

@@ -39,6 +39,8 @@ else:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 CONFIG_VARIABLE = "BBQ_CONFIG"
 CONFIG_FILE = Path("bbq.toml")
+#: The type of an option that names a file.
+FILE = click.Path(path_type=Path)
 
 #: What a verdict on raters depends on: the same for every command that plans feedback.
 JUDGING = tuple(
@@ -201,7 +203,7 @@ def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
         click.option(
             "-o",
             "--output",
-            type=click.Path(path_type=Path),
+            type=FILE,
             help="File to write, in the format of its suffix. Default: standard output.",
         ),
     )
@@ -257,7 +259,7 @@ def configured_by(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
             wrapped = _configured_option(key)(wrapped)
         return click.option(  # type: ignore[return-value] # click calls it by keyword
             "--config",
-            type=click.Path(path_type=Path),
+            type=FILE,
             envvar=CONFIG_VARIABLE,
             help="File with the configuration. Default: bbq.toml in the current folder, if there "
             "is one.",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.errors import UsageError
+from bbq_plugin.errors import BBQError, UsageError
+from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -54,15 +56,9 @@ def check_writable(output: Path | None) -> None:
     if output is None:
         return
     if output.is_dir():
-        _refuse(output, "is a folder; name a file in it")
+        raise BBQError(f"{output}: is a folder; name a file in it")
     if not output.parent.is_dir():
-        _refuse(output, f"there is no folder {str(output.parent)!r}; create it first")
-
-
-def _refuse(path: Path, why: str) -> NoReturn:
-    from bbq_plugin.errors import BBQError
-
-    raise BBQError(f"{path}: {why}")
+        raise BBQError(f"{output}: there is no folder {str(output.parent)!r}; create it first")
 
 
 def emit(text: str, output: Path | None) -> None:
@@ -77,24 +73,17 @@ def emit(text: str, output: Path | None) -> None:
 
 def show(parts: Iterable[RenderableType], output: Path | None) -> None:
     """Print tables and lines for people, or write them into a file without colours."""
-    if output is None:
-        _print_all(console(), parts)
-        return
-    import io
-
-    buffer = io.StringIO()
-    _print_all(console(buffer, force_terminal=False, color_system=None), parts)
-    emit(buffer.getvalue(), output)
+    text = io.StringIO()
+    screen = console() if output is None else console(text, force_terminal=False, color_system=None)
+    for part in parts:
+        screen.print(part)
+    if output is not None:
+        emit(text.getvalue(), output)
 
 
 def width_of(output: Path | None) -> int:
     """How many columns there are for tables."""
     return PIPE_WIDTH if output is not None else console().width
-
-
-def _print_all(screen: Console, parts: Iterable[RenderableType]) -> None:
-    for part in parts:
-        screen.print(part)
 
 
 def console(file: Any = None, **options: Any) -> Console:
@@ -125,8 +114,6 @@ def leave_pipe() -> None:
 
 def tell(*notes: str, what: str = "Note") -> None:
     """Print a note beside the result, on standard error."""
-    from bbq_plugin.text import plain
-
     for note in notes:
         click.echo(f"{what}: {plain(note)}", err=True)
 
@@ -165,8 +152,6 @@ def plain_table(
     from rich.table import Table
     from rich.text import Text
 
-    from bbq_plugin.text import plain
-
     table = Table(box=None, padding=(0, 2), pad_edge=indented)
     for head in heads:
         table.add_column(head, overflow="fold", justify="right" if head in numbers else "left")
@@ -182,7 +167,6 @@ def framed(
     from rich.text import Text
 
     from bbq_plugin.report.tables import origin_lines, summary_lines
-    from bbq_plugin.text import plain
 
     for line in summary_lines(fit.data, fit):
         yield Text(line)

@@ -15,6 +15,7 @@ from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import (
     CONFIG_FILE,
+    FILE,
     Choice,
     all_option,
     check_judged,
@@ -48,7 +49,7 @@ place_options = together(
     ),
     click.option(
         "--token-file",
-        type=click.Path(path_type=Path),
+        type=FILE,
         help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
     ),
 )
@@ -57,7 +58,7 @@ address_options = together(
     place_options,
     click.option(
         "--config",
-        type=click.Path(path_type=Path),
+        type=FILE,
         help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
     ),
 )
@@ -66,18 +67,13 @@ project_option = click.option(
 )
 webhook_secret_option = click.option(
     "--webhook-secret-file",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="File with the webhook's secret, the same for bbq serve and bbq connect. "
     "Default: BBQ_WEBHOOK_SECRET.",
 )
 _project_options = together(
     project_option,
-    click.option(
-        "--store",
-        type=click.Path(path_type=Path),
-        required=True,
-        help="The store to keep the answers in.",
-    ),
+    click.option("--store", type=FILE, required=True, help="The store to keep the answers in."),
 )
 _request_options = together(
     click.option(
@@ -189,7 +185,7 @@ def server_options(command: _Command) -> _Command:
 
     @wraps(command)
     def wrapped(config: Path | None, **rest: Any) -> Any:
-        server, rest = _taken(config, **rest)
+        server = _server(config, rest)
         return command(server=server, **rest)
 
     return together(_project_options, address_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
@@ -200,25 +196,16 @@ def configured_server_options(command: _Command) -> _Command:
 
     @wraps(command)
     def wrapped(configured: Configured, **rest: Any) -> Any:
-        server, rest = _taken(configured.file, **rest)
+        server = _server(configured.file, rest)
         return command(server=server, configured=configured, **rest)
 
     return together(_project_options, place_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
 
 
-def _taken(
-    config: Path | None,
-    *,
-    project: int,
-    store: Path,
-    url: str | None,
-    token_file: Path | None,
-    timeout_s: float,
-    moved: bool,
-    **rest: Any,
-) -> tuple[Server, dict[str, Any]]:
-    """The server of what was typed, and the options that are not about it."""
-    return Server(project, store, url, token_file, config, timeout_s, moved), rest
+def _server(config: Path | None, typed: dict[str, Any]) -> Server:
+    """Take the options of a server out of what was typed."""
+    names = ("project", "store", "url", "token_file", "timeout_s", "moved")
+    return Server(config=config, **{name: typed.pop(name) for name in names})
 
 
 PULL_SCHEMA = "bbq.pull/1"

@@ -10,9 +10,10 @@ import click
 
 from bbq_plugin.cli.formats import convert_options, write_converted
 from bbq_plugin.cli.main import Command, Group
-from bbq_plugin.cli.options import table_or_json_option
+from bbq_plugin.cli.options import FILE, table_or_json_option
 from bbq_plugin.cli.output import emit, plain_table, show, tell, working
 from bbq_plugin.errors import StoreError
+from bbq_plugin.text import counted, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ NEWEST = 10
 
 store_option = click.option(
     "--store",
-    type=click.Path(path_type=Path),
+    type=FILE,
     required=True,
     envvar="BBQ_STORE",
     help="The store of `bbq watch` or of a program. Default: BBQ_STORE in the environment.",
@@ -58,8 +59,6 @@ def status(store: Path, output_format: str) -> None:
 
 def _status_parts(found: Status) -> Iterator[RenderableType]:
     from rich.text import Text
-
-    from bbq_plugin.text import counted, plain
 
     counts = found.counts
     yield Text(
@@ -151,7 +150,6 @@ def check(store: Path) -> None:
     works while another process writes.
     """
     from bbq_plugin.store import Store
-    from bbq_plugin.text import counted, plain
 
     with working("Checking"), Store(store, writable=False) as opened:
         problems = opened.check()
@@ -175,7 +173,6 @@ def vacuum(store: Path) -> None:
     itself.
     """
     from bbq_plugin.store import Store
-    from bbq_plugin.text import plain
 
     before = _size(store)
     with working("Rewriting"), Store(store) as opened:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import Choice, option_of, together
+from bbq_plugin.cli.options import FILE, Choice, option_of, together
 from bbq_plugin.cli.output import check_writable, console, emit, tell, working
 from bbq_plugin.errors import UsageError
 
@@ -76,10 +76,10 @@ _study_options = together(
     show_default=True,
     help="arena: JSON lines. afc: a forced-choice log (CSV). comparisons: weighted wins (CSV).",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for the answers.")
+@click.option("-o", "--output", type=FILE, help="File for the answers.")
 @click.option(
     "--truth",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="File for the truth. Default: beside OUTPUT, with the suffix .truth.json.",
 )
 def simulate(file_format: Any, output: Path | None, truth: Path | None, **design: Any) -> None:
@@ -107,9 +107,7 @@ def simulate(file_format: Any, output: Path | None, truth: Path | None, **design
 @click.command(cls=Command)
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
 @option_of("seed", help="Seed of the study.")
-@click.option(
-    "--svg", type=click.Path(path_type=Path), help="Also write the screen as SVG into this file."
-)
+@click.option("--svg", type=FILE, help="Also write the screen as SVG into this file.")
 def demo(folder: Path | None, seed: int, svg: Path | None) -> None:
     """Show bbq at work on a simulated study.
 

@@ -46,10 +46,7 @@ def address(
     config: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Address:
-    """Where the server is: what was typed, else the environment, else the tool's section of a file.
-
-    A token is never typed: all users of the machine see it in the list of processes.
-    """
+    """Where the server is: typed, or in the environment, or in the tool's section of a file."""
     environment = os.environ if environment is None else environment
     section = tool.name.replace("-", "_")
     settings = ServerSettings() if config is None else load_server(config, section)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bbq_plugin.analysis import Leaderboard, RaterReport
+    from bbq_plugin.analysis.raters import Verdict
     from bbq_plugin.simulation import Study, Truth
 
 
@@ -43,21 +44,20 @@ class TruthCheck:
     held: int
     n_bad: int
     n_honest: int
-    bad_excluded: tuple[str, ...]
-    bad_watched: tuple[str, ...]
-    bad_kept: tuple[str, ...]
-    honest_excluded: tuple[str, ...]
-    honest_watched: tuple[str, ...]
+    #: The names of the bad raters, and of the honest ones, by verdict.
+    bad: Mapping[Verdict, list[str]]
+    honest: Mapping[Verdict, list[str]]
 
     def lines(self) -> list[str]:
         """Say it in words."""
         bad = (
-            f"{self.n_bad} raters guess or give inverted answers: {len(self.bad_excluded)} of them "
-            f"to exclude, {len(self.bad_watched)} to watch, {_counted(self.bad_kept)} missed."
+            f"{self.n_bad} raters guess or give inverted answers: {len(self.bad['exclude'])} of "
+            f"them to exclude, {len(self.bad['watch'])} to watch, "
+            f"{_counted(self.bad['keep'])} missed."
         )
         honest = (
-            f"{self.n_honest} raters are honest: {_counted(self.honest_excluded)} of them "
-            f"excluded wrongly, {_counted(self.honest_watched)} to watch."
+            f"{self.n_honest} raters are honest: {_counted(self.honest['exclude'])} of them "
+            f"excluded wrongly, {_counted(self.honest['watch'])} to watch."
         )
         return [f"{self.held} of {len(self.rating)} intervals hold the true rating.", bad, honest]
 
@@ -66,27 +66,13 @@ def check_against_truth(board: Leaderboard, raters: RaterReport, truth: Truth) -
     """Compare a leaderboard and a rater report with what the study was drawn from."""
     true_rating = _true_rating(board, truth)
     kind = dict(zip(truth.raters, truth.kind, strict=True))
-    by_verdict: dict[tuple[bool, str], list[str]] = {}
+    bad: dict[Verdict, list[str]] = {"exclude": [], "watch": [], "keep": []}
+    honest: dict[Verdict, list[str]] = {"exclude": [], "watch": [], "keep": []}
     for row in raters:
-        by_verdict.setdefault((kind[row.rater] != "honest", row.verdict), []).append(row.rater)
-
-    def who(*, bad: bool, verdict: str) -> tuple[str, ...]:
-        return tuple(by_verdict.get((bad, verdict), ()))
-
+        (honest if kind[row.rater] == "honest" else bad)[row.verdict].append(row.rater)
     held = sum(r.rating_lower <= true_rating[r.item] <= r.rating_upper for r in board)
     n_bad = sum(k != "honest" for k in kind.values())
-    return TruthCheck(
-        rating=true_rating,
-        kind=kind,
-        held=held,
-        n_bad=n_bad,
-        n_honest=len(kind) - n_bad,
-        bad_excluded=who(bad=True, verdict="exclude"),
-        bad_watched=who(bad=True, verdict="watch"),
-        bad_kept=who(bad=True, verdict="keep"),
-        honest_excluded=who(bad=False, verdict="exclude"),
-        honest_watched=who(bad=False, verdict="watch"),
-    )
+    return TruthCheck(true_rating, kind, held, n_bad, len(kind) - n_bad, bad, honest)
 
 
 def _true_rating(board: Leaderboard, truth: Truth) -> dict[str, float]:
@@ -97,7 +83,7 @@ def _true_rating(board: Leaderboard, truth: Truth) -> dict[str, float]:
     return dict(zip((row.item for row in board), rating.tolist(), strict=True))
 
 
-def _counted(names: tuple[str, ...]) -> str:
+def _counted(names: list[str]) -> str:
     return f"{len(names)} ({', '.join(names)})" if names else "none"
 
 

@@ -236,10 +236,11 @@ class Engine:
             # Whatever ends this early: what was handed over once is not handed over again.
             pending, self._pending = self._pending, []
             streaming, self._streaming = self._streaming, None
+            how: Refresh = "full"
             if not self._follows:
-                how = self._cold()
+                self._fit = fit(self.data, model=self.model, priors=self.priors, tol=self.tol)
             elif streaming is None or self._estimates(full=full, hold=hold_priors):
-                how = self._start(cold=full)
+                self._start(cold=full)
             else:
                 how = self._follow(streaming, pending, full=full)
             self._dirty = False
@@ -255,10 +256,6 @@ class Engine:
         n, then = self._counts.n, self._estimated_at
         return self.priors == "auto" and not then / _GROWTH <= n <= then * _GROWTH
 
-    def _cold(self) -> Refresh:
-        self._fit = fit(self.data, model=self.model, priors=self.priors, tol=self.tol)
-        return "full"
-
     def _follow(
         self, streaming: Streaming, pending: list[tuple[ColumnArrays, float]], *, full: bool
     ) -> Refresh:
@@ -272,13 +269,14 @@ class Engine:
         self._streaming = streaming
         return found.how
 
-    def _start(self, *, cold: bool) -> Refresh:
+    def _start(self, *, cold: bool) -> None:
         """Build the state that later changes are followed from."""
         last = None if self._saved is None or cold else self._saved
         if self.priors == "auto":
             then = 0 if last is None else last.estimated_at
             if last is None or not then / _GROWTH <= self._counts.n <= then * _GROWTH:
-                return self._start_estimated()
+                self._start_estimated()
+                return
             self._estimated_at, priors = then, last.given()
             self._population = last.estimate(), tuple(last.theta)
         else:
@@ -289,22 +287,19 @@ class Engine:
             level = np.log((priors.a - 1) / priors.b) if priors.a > 1 else 0.0
             theta = last.theta_of(names, float(level))
         self._certify(self._streaming_from(priors, theta))
-        return "full"
 
-    def _start_estimated(self) -> Refresh:
+    def _start_estimated(self) -> None:
         """Priors and all from the answers alone, as in a cold fit."""
         found = fit(self.data, model=self.model, priors="auto", tol=self.tol)
         self._fit, self._estimated_at = found, self._counts.n
         self._population = found.population, found.items
         if not isinstance(found.priors, Priors) or not found.priors.estimated:
             # Too many items for an estimate: nothing to follow it from.
-            self._streaming = None
-            return "full"
+            return
         names = self.store.names.items.names
         theta = np.full(len(names), float(np.mean(found.theta)))
         theta[self._counts.items()] = found.theta
         self._streaming = self._streaming_from(found.priors, theta)
-        return "full"
 
     def _streaming_from(self, priors: Priors, theta: Floats | None) -> Streaming:
         names = self.store.names
@@ -321,10 +316,8 @@ class Engine:
         self._streaming = streaming
 
     def _live_fit(self, streaming: Streaming, error: float, *, certified: bool = False) -> Fit:
-        names = self.store.names
-        used = self._counts.items()
-        all_items = names.items.names
-        items = tuple(all_items[i] for i in used.tolist())
+        used, names = self._counts.items(), self.store.names.items.names
+        items = tuple(names[i] for i in used.tolist())
         return LiveFit(
             self._snapshot(),
             items,
@@ -512,17 +505,13 @@ class LastFit(msgspec.Struct, frozen=True):
 
 def packed(fit: Fit, how: str, n_comparisons: int, n_raters: int, estimated_at: int) -> bytes:
     """A fit as the store keeps it."""
-    population = None
-    if fit.population is not None:
-        estimate = fit.population
-        population = (
-            estimate.eta.tolist(), estimate.covariance.tolist(), estimate.slope.tolist(),
-        )  # fmt: skip
+    population, estimate = None, fit.population
+    if estimate is not None:
+        population = estimate.eta.tolist(), estimate.covariance.tolist(), estimate.slope.tolist()
     priors = {field: getattr(fit.priors, field) for field in Priors.__dataclass_fields__}
     theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
-    return msgspec.json.encode(
-        LastFit(fit.model, how, n_comparisons, n_raters, priors, theta, population, estimated_at)
-    )
+    last = LastFit(fit.model, how, n_comparisons, n_raters, priors, theta, population, estimated_at)
+    return msgspec.json.encode(last)
 
 
 def last_fit(data: bytes) -> LastFit:

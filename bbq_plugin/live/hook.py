@@ -101,11 +101,9 @@ class Hook:
             raise UsageError(f"level={level!r}: expected a probability such as 0.95")
         self._adapter = None if adapter is None else chosen_adapter(adapter, b"", "")[0]
         self._reader = None if self._adapter is None else reader_of(self._adapter, options)
-        self._refresh_every_s = refresh_every_s
+        self._refresh_every_s, self._rating_change = refresh_every_s, rating_change
         self._limits = Limits(level, false_rate, least)
-        self._rating_change = rating_change
-        self._clock = clock
-        self._pid = os.getpid()
+        self._clock, self._pid = clock, os.getpid()
         self._engine = Engine(store, model=model, priors=priors, clock=clock)
         # More of them need a writer of this store, and while it is open here there is no other.
         self._given = cancelled_by_push(self._engine.store)
@@ -444,8 +442,7 @@ class AsyncHook:
         What this returns ends it. An exception in the callback is logged and stops nothing; the
         next update waits until the callback is done with the last.
         """
-        loop = self._loop
-        hook = self._hook
+        loop, hook = self._loop, self._hook
 
         def tell(update: Update) -> None:
             assert loop is not None  # noqa: S101 (an open hook has one)
@@ -554,17 +551,15 @@ def _runs(requests: Iterable[AnyRequest]) -> Iterator[list[AnyRequest]]:
     run: list[AnyRequest] = []
     keys: set[str] = set()
     for request in requests:
-        if isinstance(request, Vote) and request.record.key not in keys:
-            run.append(request)
-            keys.add(request.record.key)
-            continue
-        if run:
+        key = request.record.key if isinstance(request, Vote) else None
+        if run and (key is None or key in keys):
             yield run
-        run, keys = [], set()
-        if isinstance(request, Vote):
-            run, keys = [request], {request.record.key}
-        else:
+            run, keys = [], set()
+        if key is None:
             yield [request]
+        else:
+            run.append(request)
+            keys.add(key)
     if run:
         yield run
 

@@ -94,30 +94,25 @@ class OpenFile:
 
     def piece(self, start: int, end: int) -> bytes:
         """These bytes, or those of them that are still there."""
-        pieces = []
-        while start < end and (piece := os.pread(self.fd, min(_BLOCK, end - start), start)):
-            pieces.append(piece)
-            start += len(piece)
-        return b"".join(pieces)
+        return b"".join(self._blocks(start, end))
+
+    def _blocks(self, start: int, end: int) -> Iterator[bytes]:
+        while start < end and (block := os.pread(self.fd, min(_BLOCK, end - start), start)):
+            yield block
+            start += len(block)
 
     def digest(self, end: int, known: Digest | None = None) -> Digest:
         """The hash of the first `end` bytes, going on from what is known of them."""
         state = hashlib.sha256() if known is None else known.state.copy()
         at, lines = (0, 0) if known is None else (known.size, known.lines)
-        while at < end and (piece := os.pread(self.fd, min(_BLOCK, end - at), at)):
-            state.update(piece)
-            lines += piece.count(b"\n")
-            at += len(piece)
+        for block in self._blocks(at, end):
+            state.update(block)
+            lines += block.count(b"\n")
+            at += len(block)
         if at < end:
             raise FormatError("the file became shorter while it was read", self.name)
-        return Digest(
-            state,
-            self.identity,
-            end,
-            lines,
-            self.piece(0, min(end, _EDGE)),
-            self.piece(max(0, end - _EDGE), end),
-        )
+        edges = self.piece(0, min(end, _EDGE)), self.piece(max(0, end - _EDGE), end)
+        return Digest(state, self.identity, end, lines, *edges)
 
     def still_begins_with(self, known: Digest) -> bool:
         """Whether a log has grown: the same file, longer, and both ends of what was read stand.
@@ -148,9 +143,7 @@ class OpenFile:
         if head.startswith((b"\x1f\x8b", b"PAR1")):
             return False
         line = head.removeprefix(_BOM).lstrip().split(b"\n", 1)[0]
-        if not line.startswith((b"{", b"[")):
-            return True
-        return line.startswith(b"{") and is_json(line)
+        return is_json(line) if line.startswith(b"{") else not line.startswith(b"[")
 
     def is_table(self) -> bool:
         """Whether its first line is a header."""
@@ -180,14 +173,14 @@ class OpenFile:
     def _last_row_end(self, start: int) -> int:
         """The same for a table, where a line feed inside a quoted field ends no row."""
         at, end, quotes = start, start, 0
-        while at < self.size and (piece := self.piece(at, min(self.size, at + _BLOCK))):
-            data = np.frombuffer(piece, dtype=np.uint8)
+        for block in self._blocks(start, self.size):
+            data = np.frombuffer(block, dtype=np.uint8)
             before = quotes + np.cumsum(data == _QUOTE)
             ends = np.flatnonzero((data == _LINE_FEED) & (before % 2 == 0))
             if ends.size:
                 end = at + int(ends[-1]) + 1
             quotes = int(before[-1])
-            at += len(piece)
+            at += len(block)
         return end
 
     def part(self, start: int, end: int) -> Opened:
@@ -226,32 +219,27 @@ def is_json(line: bytes) -> bool:
     return True
 
 
+_KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
 def _check_is_file(found: os.stat_result, name: str) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise FormatError(
-            f"this is {_kind(found.st_mode)}, not a file", name, remedy="put files here"
-        )
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFLNK: "a link",
-        stat.S_IFIFO: "a named pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return kinds.get(stat.S_IFMT(mode), "something else")
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise FormatError(f"this is {kind}, not a file", name, remedy="put files here")
 
 
 class RowKeys:
     """Rows that have no key of their own are named by their source and line."""
 
     def __init__(self, name: str, source: int, shift: int) -> None:
-        self._name = name
-        self._source = source
-        self._shift = shift
+        self._name, self._source, self._shift = name, source, shift
 
     @cached_property
     def _place(self) -> re.Pattern[str]:
@@ -302,11 +290,7 @@ class RowKeys:
         line = record.where.removeprefix(f"{self._name}:")
         if not line.isdigit():
             return record
-        where = f"{self._name}:{int(line) + self._shift}"
-        return Skipped(
-            where, record.reason, record.value, record.expected, record.key, record.version,
-            record.at,
-        )  # fmt: skip
+        return msgspec.structs.replace(record, where=f"{self._name}:{int(line) + self._shift}")
 
     def moved_error(self, error: FormatError) -> FormatError:
         """The error with the line that the whole file has it at."""
@@ -352,8 +336,7 @@ class Ingest:
     """Reads files into a store; remembers between calls how far each was hashed."""
 
     def __init__(self, store: Store, reading: ReadSettings = ReadSettings()) -> None:  # noqa: B008 (frozen)
-        self.store = store
-        self.reading = reading
+        self.store, self.reading = store, reading
         self._digests: dict[int, Digest] = {}
 
     @cached_property
@@ -434,13 +417,9 @@ class _Visit:
         *,
         settled: bool,
     ) -> None:
-        self.ingest = ingest
-        self.transaction = transaction
-        self.file = file
-        self.before = before
-        self.settled = settled
-        self.reading = ingest.reading
-        self.now = ingest.store.clock()
+        self.ingest, self.transaction, self.file = ingest, transaction, file
+        self.before, self.settled = before, settled
+        self.reading, self.now = ingest.reading, ingest.store.clock()
 
     def outcome(self) -> Outcome:
         before = self.before
@@ -448,7 +427,8 @@ class _Visit:
             return self._whole(None)
         known = self.ingest.known_digest(before, self.file)
         if known is None:
-            return self._whole(self._moved_away(before))
+            # Where the old content lives on under another name, that name has its answers.
+            return self._whole(None if self.transaction.give_to_copy(before) else before)
         reading = self.reading
         same = reading.adapter in (None, before.adapter) and reading.options == dict(before.options)
         if before.status != "copy" and not same:
@@ -464,17 +444,12 @@ class _Visit:
         return chosen_adapter(adapter, head, self.file.name, self.ingest.adapters)
 
     def _grows(self, adapter: str | None) -> bool:
-        return adapter is not None and bool(
-            getattr(self._adapter(adapter)[0], "lines_stand_alone", False)
-        )
+        known = None if adapter is None else self._adapter(adapter)[0]
+        return getattr(known, "lines_stand_alone", False)
 
     def _same(self, before: SourceEntry) -> Outcome:
         self.transaction.save(replace(before, status="read", reason=None, stamp=self.file.stamp))
         return Outcome(self.file.name, "unchanged", None, before.adapter)
-
-    def _moved_away(self, before: SourceEntry) -> SourceEntry | None:
-        """Where the old content lives on under another name, that name has its answers."""
-        return None if self.transaction.give_to_copy(before) else before
 
     # -- reading
 
@@ -496,7 +471,7 @@ class _Visit:
             return self._waits(before, HALF_LINE)
         digest = file.digest(end)
         if before is None or not before.n_rows:
-            twin = self._twin(digest)
+            twin = self.transaction.same_content(file.name, digest.sha256, digest.size)
             if twin is not None:
                 return self._copy(before, twin, digest)
         entry = replace(
@@ -558,10 +533,6 @@ class _Visit:
         )  # fmt: skip
 
     # -- not reading
-
-    def _twin(self, digest: Digest) -> SourceEntry | None:
-        """Another file that has been read with the same content."""
-        return self.transaction.same_content(self.file.name, digest.sha256, digest.size)
 
     def _copy(self, before: SourceEntry | None, twin: SourceEntry, digest: Digest) -> Outcome:
         reason = f"the same content as {twin.name}"

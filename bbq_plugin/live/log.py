@@ -37,10 +37,14 @@ class Log:
     def __call__(self, event: str, **fields: Field) -> None:
         """Write one event; fields that are None are left out."""
         at = datetime.fromtimestamp(self._wall_clock(), UTC).isoformat(timespec="milliseconds")
-        known: dict[str, Field] = {
-            name: value for name, value in fields.items() if value is not None
-        }
-        line = _json(at, event, known) if self.style == "json" else _text(at, event, known)
+        known = {name: value for name, value in fields.items() if value is not None}
+        if self.style == "json":
+            whole = {name: _whole(value) for name, value in known.items()}
+            line = json.dumps({"at": at, "event": event, **whole}, allow_nan=False, default=str)
+        else:
+            line = " ".join(
+                [at, event, *(f"{name}={_word(value)}" for name, value in known.items())]
+            )
         # A log that cannot be written is no reason to stop reading files.
         with suppress(OSError, ValueError):
             self._stream.write(line + "\n")
@@ -117,15 +121,6 @@ def reason_of(error: Exception) -> str:
     """An error in one line: messages meant for people as they are, others with their kind."""
     said = plain(str(error))
     return said if isinstance(error, (BBQError, OSError)) else f"{type(error).__name__}: {said}"
-
-
-def _json(at: str, event: str, fields: dict[str, Field]) -> str:
-    whole = {name: _whole(value) for name, value in fields.items()}
-    return json.dumps({"at": at, "event": event, **whole}, allow_nan=False, default=str)
-
-
-def _text(at: str, event: str, fields: dict[str, Field]) -> str:
-    return " ".join([at, event, *(f"{name}={_word(value)}" for name, value in fields.items())])
 
 
 def _whole(value: Field) -> Field:

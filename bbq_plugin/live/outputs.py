@@ -25,10 +25,10 @@ from bbq_plugin.report.history import history_rows, most_points
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from bbq_plugin.config import OutputSettings, Settings
+    from bbq_plugin.config import OutputName, Settings
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.store import Store
 
@@ -59,7 +59,7 @@ def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:
 
     A missing key is refused; a daemon asks at its start, and not after the first votes.
     """
-    wanted: OutputSettings = settings.outputs
+    wanted = settings.outputs
     if not wanted.pseudonymise and wanted.pseudonym_key_file is None:
         return None, []
     return pseudonym_key(wanted.pseudonym_key_file, lasting=True)
@@ -90,7 +90,7 @@ class Outputs:
         files, notes = [], []
         for name in wanted:
             try:
-                text = _MAKERS[name](self._shown, history, origin)
+                text = _content(name, self._shown, history, origin)
             except (ImportError, UnsupportedError) as missing:
                 notes.append(f"{name} is left out: {missing}")
                 continue
@@ -107,27 +107,13 @@ def _pseudonymous(analysis: Analysis, key: bytes) -> Analysis:
     return Analysis(fit, analysis.limits, before, at=analysis.at)
 
 
-def _document(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:
-    return report_json(report_dict(found, origin, history))
+def _content(
+    name: OutputName, found: Analysis, history: Sequence[HistoryPoint], origin: Origin
+) -> str:
+    if name == "report.json":
+        return report_json(report_dict(found, origin, history))
+    if name == "report.html":
+        from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
 
-
-def _page(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:
-    from bbq_plugin.report.html import report_html  # noqa: PLC0415 (an extra)
-
-    return report_html(found, command=origin.command, history=history)
-
-
-def _leaderboard(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
-    return rows_csv(found.leaderboard)
-
-
-def _raters(found: Analysis, history: Sequence[HistoryPoint], origin: Origin) -> str:  # noqa: ARG001
-    return rows_csv(found.raters)
-
-
-_MAKERS: dict[str, Callable[[Analysis, Sequence[HistoryPoint], Origin], str]] = {
-    "report.json": _document,
-    "leaderboard.csv": _leaderboard,
-    "raters.csv": _raters,
-    "report.html": _page,
-}
+        return report_html(found, command=origin.command, history=history)
+    return rows_csv(found.leaderboard if name == "leaderboard.csv" else found.raters)

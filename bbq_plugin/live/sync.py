@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Opened = AbstractContextManager[tuple[Project, Memory]]
     #: Opens the project of these settings, with what the store knows of it; hears of retries.
     Reach = Callable[[Settings, Store, Callable[[str], None]], Opened]
+
+T = TypeVar("T")
 
 # Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
 # and that people have hardly changed them by the time it is their turn.
@@ -77,9 +79,8 @@ def pull(
 ) -> Pulled:
     """Bring the store up to date; `on_change` gets what each page changed, once it is stored.
 
-    Both happen inside `alone()`, where others change the store as well.
-
-    Interrupted at any moment, the next pull goes on after the last page that was stored.
+    Both happen inside `alone()`, where others change the store as well. Interrupted at any moment,
+    the next pull goes on after the last page that was stored.
     """
     done = Pulled()
     for page in project.pages(memory, everything=everything):
@@ -303,20 +304,21 @@ class OpenProject:
         #: The purposes that failed the last time: reading may work when writing does not.
         self._failing: set[str] = set()
 
-    def use(self, work: Callable[[Project, Memory], None], purpose: str = "feedback") -> None:
-        """Do something with the project."""
+    def use(self, work: Callable[[Project, Memory], T], purpose: str = "feedback") -> T:
+        """Do something with the project; what that gives."""
         with self._lock:
             self._purpose = purpose
             try:
                 if self._opened is None:
                     self._opened = self._stack.enter_context(self._open(self._retried))
-                work(*self._opened)
+                done = work(*self._opened)
             except RemoteError as error:
                 self._retried(str(error))
                 raise
             if purpose in self._failing:
                 self._failing.remove(purpose)
                 self._problems.over("server")
+            return done
 
     def _retried(self, reason: str) -> None:
         if "server" not in self._problems and self._purpose not in self._failing:
@@ -363,10 +365,8 @@ def act(
     settle(project, memory)
     plan = make_plan(project, memory, goals)
     if policy.kinds and memory.held:
-        plan, policy = (
-            FeedbackPlan(plan.actions, (*plan.notes, HELD)),
-            replace(policy, kinds=frozenset()),
-        )
+        plan = FeedbackPlan(plan.actions, (*plan.notes, HELD))
+        policy = replace(policy, kinds=frozenset())
     may = policy.allowed(plan, memory.written_at(), memory.store.clock())
     chosen = {id(action) for action in may.actions}
     left = tuple(action for action in plan.actions if id(action) not in chosen)
@@ -467,10 +467,6 @@ class Pusher:
             return None
         goals = goals_of(analysis)
         self._engine.keep_verdicts(analysis)
-        found: list[Round] = []
-        self._project.use(
-            lambda project, memory: found.append(
-                act(project, memory, goals, self._policy, stopping)
-            )
+        return self._project.use(
+            lambda project, memory: act(project, memory, goals, self._policy, stopping)
         )
-        return found[0]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from bbq_plugin.analysis import Analysis, RaterRow
+    from bbq_plugin.data.records import Comparison
     from bbq_plugin.live.server.guard import AccessRules
     from bbq_plugin.live.server.project import Feedback
     from bbq_plugin.live.server.view import View
@@ -99,31 +100,28 @@ def answers_of(
     """
     theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
     found = sorted(
-        records_of_rater(path, rater),
-        key=lambda said: (_chance(theta, said.left, said.right, said.outcome), said.key),
+        ((_chance(theta, said), said) for said in records_of_rater(path, rater)),
+        key=lambda pair: (pair[0], pair[1].key),
     )
-    shown = found[first : first + most]
-    keys = [said.slate or said.key for said in shown]
-    tasks = task_by_answer(path, keys) if link else {}
+    shown = [(chance, said, said.slate or said.key) for chance, said in found[first : first + most]]
+    tasks = task_by_answer(path, [key for _, _, key in shown]) if link else {}
     links = {key: link(key, task) for key, task in tasks.items()} if link else {}
     answers = [
         RaterAnswer(
-            said.left, said.right, said.outcome,
-            _chance(theta, said.left, said.right, said.outcome),
-            said.at, said.time_s, links.get(key),
+            said.left, said.right, said.outcome, chance, said.at, said.time_s, links.get(key)
         )
-        for said, key in zip(shown, keys, strict=True)
-    ]  # fmt: skip
+        for chance, said, key in shown
+    ]
     return answers, len(found)
 
 
-def _chance(theta: Mapping[str, float], left: str, right: str, outcome: str) -> float:
+def _chance(theta: Mapping[str, float], said: Comparison) -> float:
     """P(this answer) if a careful rater has to choose; of a tie, what it leaves to be expected."""
-    gap = theta.get(left, 0.0) - theta.get(right, 0.0)
+    gap = theta.get(said.left, 0.0) - theta.get(said.right, 0.0)
     p_left = 1 / (1 + exp(-max(-700.0, min(700.0, gap))))
-    if outcome == "left":
+    if said.outcome == "left":
         return p_left
-    if outcome == "right":
+    if said.outcome == "right":
         return 1 - p_left
     # A tie is half an answer to either side: the geometric mean of both, 1/2 where none is ahead.
     return float((p_left * (1 - p_left)) ** 0.5)
@@ -164,10 +162,9 @@ class Pages:
         feedback: Feedback | None = None,
         *,
         base_url: str | None = None,
-        title: str = "Live leaderboard",
     ) -> None:
         self.view, self.webhook, self.rules = view, webhook, rules
-        self.feedback, self.base_url, self.title = feedback, base_url, title
+        self.feedback, self.base_url = feedback, base_url
         self._env = environment("bbq_plugin.live.server", "bbq_plugin.report")
 
     def routes(self) -> list[Route]:
@@ -190,7 +187,7 @@ class Pages:
 
     def _page(self, request: Request, template: str, status: int = 200, **shown: Any) -> Response:
         html = self._env.get_template(template).render(
-            title=self.title,
+            title="Live leaderboard",
             path=request.url.path,
             number=self.view.number,
             can_write=self._can_write(request),
@@ -279,9 +276,7 @@ class Pages:
             down=down,
             wanted=wanted,
             verdict=verdict if verdict in _SEVERITY else "",
-            n_verdicts={
-                v: sum(r.verdict == v for r in report) for v in ("exclude", "watch", "keep")
-            },
+            n_verdicts={v: sum(r.verdict == v for r in report) for v in _SEVERITY},
             dots=svg.scatter(report),
             narrow_dots=svg.scatter(report, narrow=True),
             level=level_text(analysis.limits.level),
@@ -291,7 +286,8 @@ class Pages:
         """One rater: the verdict, and their answers."""
         analysis = self._analysis()
         name = request.query_params.get("name", "")
-        row = None if analysis is None else _row(analysis, name)
+        rows = () if analysis is None else analysis.raters
+        row = next((row for row in rows if row.rater == name), None)
         if analysis is None or row is None:
             return self._page(request, "rater.html.j2", 404, row=None, name=name)
         given = self._paging(request, 10**9, ANSWERS, "name")
@@ -378,24 +374,22 @@ class Pages:
 
     async def apply(self, request: Request) -> Response:
         """Apply the plan that was shown; needs the token."""
-        if not self._can_write(request):
-            return Response(
-                "writing needs a login; open /login and give the token of this page\n", 403
-            )
-        plan = await _field(request, "plan")
-        if self.feedback is not None:
-            self.feedback.apply(plan)
-        return RedirectResponse("/feedback", 303)
+        return await self._written(request, "plan", lambda feedback, plan: feedback.apply(plan))
 
     async def undo(self, request: Request) -> Response:
         """Undo the changes that were shown; needs the token."""
+        return await self._written(request, "standing", lambda feedback, mark: feedback.undo(mark))
+
+    async def _written(
+        self, request: Request, field: str, write: Callable[[Feedback, str], object]
+    ) -> Response:
         if not self._can_write(request):
             return Response(
                 "writing needs a login; open /login and give the token of this page\n", 403
             )
-        standing = await _field(request, "standing")
+        mark = await _field(request, field)
         if self.feedback is not None:
-            self.feedback.undo(standing)
+            write(self.feedback, mark)
         return RedirectResponse("/feedback", 303)
 
     async def login(self, request: Request) -> Response:
@@ -428,10 +422,6 @@ async def _field(request: Request, name: str) -> str:
         if len(body) > MOST_FORM:
             return ""
     return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0]
-
-
-def _row(analysis: Analysis, name: str) -> RaterRow | None:
-    return next((row for row in analysis.raters if row.rater == name), None)
 
 
 @dataclass(frozen=True)

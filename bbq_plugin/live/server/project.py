@@ -66,13 +66,18 @@ class Feedback:
     def __init__(
         self,
         view: View,
-        use: Callable[[Callable[[Project, Memory], None]], None],
+        project: OpenProject,
         what: str,
         standing: Callable[[], Standing],
         problems: Problems,
     ) -> None:
-        """`use` does something with the project; `standing` asks no server."""
-        self._view, self._use, self._standing, self._problems = view, use, standing, problems
+        """`standing` asks no server."""
+        self._view, self._use, self._standing, self._problems = (
+            view,
+            project.use,
+            standing,
+            problems,
+        )
         self._state = PlanState(what)
         #: Called after something was written by hand: the automatic rounds have to look again.
         self.on_written: Callable[[], None] = lambda: None
@@ -106,19 +111,20 @@ class Feedback:
 
     def act(self, policy: Policy, stopping: Callable[[], bool]) -> Round | None:
         """Plan, and apply what the policy allows, now; None if something else is in progress."""
-        found: list[Round] = []
+        done: Round | None = None
 
-        def work(project: Project, memory: Memory) -> None:
+        def work(project: Project, memory: Memory) -> Round | None:
             # Not before it is our turn: a pull in progress may have brought more.
             analysis = self._view.analysis
-            if analysis is not None:
-                found.append(sync.act(project, memory, self._goals(analysis), policy, stopping))
+            if analysis is None:
+                return None
+            return sync.act(project, memory, self._goals(analysis), policy, stopping)
 
         def acted(state: PlanState) -> PlanState:
-            self._use(work)
-            if not found:
+            nonlocal done
+            done = self._use(work)
+            if done is None:
                 return state
-            (done,) = found
             state = self._with(state, done.plan)
             left = tuple(one.left for one in done.done if one.left)
             return replace(state, n_done=state.n_done + done.n_done, left=left or state.left)
@@ -126,7 +132,7 @@ class Feedback:
         if not self._claim():
             return None
         self._work(acted)
-        return found[0] if found else None
+        return done
 
     def _claim(self) -> bool:
         with self._lock:
@@ -172,15 +178,13 @@ class Feedback:
         analysis = self._view.analysis
         if analysis is None:
             return replace(state, problem="there are no answers yet")
-        found: list[FeedbackPlan] = []
         goals = self._goals(analysis)
 
-        def work(project: Project, memory: Memory) -> None:
+        def work(project: Project, memory: Memory) -> FeedbackPlan:
             sync.settle(project, memory)
-            found.append(sync.make_plan(project, memory, goals))
+            return sync.make_plan(project, memory, goals)
 
-        self._use(work)
-        return replace(self._with(state, found[0]), n_done=0, n_undone=0, left=())
+        return replace(self._with(state, self._use(work)), n_done=0, n_undone=0, left=())
 
     def _with(self, state: PlanState, plan: FeedbackPlan) -> PlanState:
         return replace(state, plan=plan, mark=_mark(plan), at=self._view.engine.store.clock())
@@ -190,8 +194,7 @@ class Feedback:
         if plan is None or analysis is None:
             return state
         goals = self._goals(analysis)
-        done: list[ActionResult] = []
-        self._use(lambda project, memory: done.extend(sync.by_hand(project, memory, goals, plan)))
+        done = self._use(lambda project, memory: list(sync.by_hand(project, memory, goals, plan)))
         return _ended(state, n_done=sum(one.left is None for one in done), done=done)
 
     def _undone(self, state: PlanState, mark: str) -> PlanState:
@@ -199,8 +202,7 @@ class Feedback:
             return replace(
                 state, problem="more was written meanwhile; load the page again and check"
             )
-        done: list[ActionResult] = []
-        self._use(lambda project, memory: done.extend(sync.undo(project, memory)))
+        done = self._use(lambda project, memory: list(sync.undo(project, memory)))
         return _ended(state, n_undone=sum(one.left is None for one in done), done=done)
 
     def _goals(self, analysis: Analysis) -> FeedbackGoals:
@@ -245,7 +247,7 @@ class ServedProject(OpenProject):
         service.worker.project = str(project)
         self.feedback = Feedback(
             service.view,
-            self.use,
+            self,
             f"Project {project}",
             lambda: standing(store, tool, project),
             service.problems,

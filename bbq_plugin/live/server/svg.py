@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import ceil, floor, isnan, log10
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bbq_plugin.analysis import Leaderboard, RaterReport
     from bbq_plugin.data.records import HistoryPoint
@@ -105,24 +106,21 @@ def history(
         share = min(1.0, max(0.0, (rating - low) / max(1e-9, high - low)))
         return round(bottom - (bottom - top) * share, 1)
 
+    placed = {
+        name: [(m.n_comparisons, m.items[name]) for m in points if name in m.items]
+        for name in names
+    }
+    ends = [y(here[-1][1].rating) for here in placed.values()]
+    labels = _apart(ends, 15.0, top + 4, bottom)
     lines = []
-    for place, name in enumerate(names):
-        here = [(m.n_comparisons, m.items[name]) for m in points if name in m.items]
+    for place, (name, here) in enumerate(placed.items()):
         upper = [f"{x(n)},{y(p.rating if p.upper is None else p.upper)}" for n, p in here]
         lower = [f"{x(n)},{y(p.rating if p.lower is None else p.lower)}" for n, p in here]
-        lines.append(
-            Stroke(
-                name,
-                " ".join(f"{x(n)},{y(p.rating)}" for n, p in here),
-                " ".join([*upper, *reversed(lower)]) if place < BANDS else "",
-                y(here[-1][1].rating),
-                0.0,
-            )
-        )
-    placed = _apart([line.end for line in lines], 15.0, top + 4, bottom)
+        line = " ".join(f"{x(n)},{y(p.rating)}" for n, p in here)
+        band = " ".join([*upper, *reversed(lower)]) if place < BANDS else ""
+        lines.append(Stroke(name, line, band, ends[place], labels[place]))
     return Lines(
-        width, height, left, width - right, bottom,
-        [Stroke(o.name, o.points, o.band, o.end, at) for o, at in zip(lines, placed, strict=True)],
+        width, height, left, width - right, bottom, lines,
         [Tick(x(n), f"{n:,.0f}") for n in ticks(first, last, 3 if narrow else 5)],
         [Tick(y(r), f"{r:,.0f}") for r in ticks(low, high, 5)],
     )  # fmt: skip
@@ -220,7 +218,8 @@ def scatter(raters: RaterReport, *, narrow: bool = False) -> Points | None:
         Dot(x(r.agreement), y(r.quality), 4.0, r.verdict, f"{r.rater}: {r.verdict}") for r in shown
     ]
     if counted:
-        dots = _cells([r for r in known if r.verdict == "keep"], x, y, width, height) + dots
+        kept = ((x(r.agreement), y(r.quality)) for r in known if r.verdict == "keep")
+        dots = _cells(kept, width, height) + dots
     shares = [t / 10 for t in range(ceil(lowest * 10), 11)]
     return Points(
         width, height, left, bottom, dots,
@@ -231,13 +230,10 @@ def scatter(raters: RaterReport, *, narrow: bool = False) -> Points | None:
     )  # fmt: skip
 
 
-def _cells(raters: Sequence[object], x: object, y: object, width: int, height: int) -> list[Dot]:
+def _cells(places: Iterable[tuple[float, float]], width: int, height: int) -> list[Dot]:
     """How many raters there are in each cell of a grid."""
-    counts: dict[tuple[int, int], int] = {}
     wide, high = width / _CELLS[0], height / _CELLS[1]
-    for r in raters:
-        cell = int(x(r.agreement) / wide), int(y(r.quality) / high)  # type: ignore[operator, attr-defined]
-        counts[cell] = counts.get(cell, 0) + 1
+    counts = Counter((int(x / wide), int(y / high)) for x, y in places)
     most = max(counts.values(), default=1)
     return [
         Dot(

@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
@@ -114,17 +114,15 @@ def _relative(path: Path, folder: Path) -> str | None:
     return None if inside == os.pardir or inside.startswith(os.pardir + os.sep) else inside
 
 
-@dataclass
-class Found:
-    """What a walk through a folder saw: the state of each file, and what it could not look into."""
+def walk(
+    folder: Path, left_out: NotWatched, *, recursive: bool
+) -> tuple[dict[str, Stamp], dict[str, str]]:
+    """The state of each file in a folder, and why some folders could not be looked into.
 
-    files: dict[str, Stamp] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
-
-
-def walk(folder: Path, left_out: NotWatched, *, recursive: bool = True) -> Found:
-    """Find everything but folders, links and pipes included: they are refused on the record."""
-    found = Found()
+    Links and pipes are files here: they are refused on the record.
+    """
+    files: dict[str, Stamp] = {}
+    faults: dict[str, str] = {}
     waiting = [""]
     while waiting:
         inside = waiting.pop()
@@ -138,22 +136,14 @@ def walk(folder: Path, left_out: NotWatched, *, recursive: bool = True) -> Found
                         if recursive:
                             waiting.append(name)
                         continue
-                    state = _state(entry)
-                    if state is not None:
-                        found.files[name] = stamp_of(state)
+                    # It may have gone away since the folder was listed.
+                    with suppress(OSError):
+                        files[name] = stamp_of(entry.stat(follow_symlinks=False))
         except FileNotFoundError:
             continue
         except OSError as error:
-            found.faults[inside] = error.strerror or str(error)
-    return found
-
-
-def _state(entry: os.DirEntry[str]) -> os.stat_result | None:
-    try:
-        return entry.stat(follow_symlinks=False)
-    except OSError:
-        # It went away since the folder was listed.
-        return None
+            faults[inside] = error.strerror or str(error)
+    return files, faults
 
 
 def look(path: str) -> os.stat_result | None:
@@ -248,10 +238,8 @@ class Native:
     def is_alive(self) -> bool:
         """Say whether the threads are there that read the events."""
         observer = self._observer
-        return (
-            observer is not None
-            and observer.is_alive()
-            and all(emitter.is_alive() for emitter in observer.emitters)
+        return observer is not None and all(
+            thread.is_alive() for thread in (observer, *observer.emitters)
         )
 
 
@@ -268,8 +256,7 @@ class _Handler(FileSystemEventHandler):
     """Turns watchdog's events into hints."""
 
     def __init__(self, folder: str, tell: Callable[[str, Hint], None]) -> None:
-        self._folder = folder
-        self._tell = tell
+        self._folder, self._tell = folder, tell
 
     def dispatch(self, event: FileSystemEvent) -> None:
         source, target = os.fsdecode(event.src_path), os.fsdecode(event.dest_path)
@@ -408,15 +395,10 @@ class Arrivals:
         wakeup: Wakeup | None = None,
     ) -> None:
         """`fall_back`: where the system's events cannot be had, look by ourselves instead."""
-        self.folder = folder
-        self.waits = waits
+        self.folder, self.waits, self.wakeup = folder, waits, wakeup or Wakeup()
         self.left_out = NotWatched() if left_out is None else left_out
-        self.wakeup = wakeup or Wakeup()
-        self._notifier = notifier
-        self._recursive = recursive
-        self._fall_back = fall_back
-        self._problems = problems or Problems()
-        self._clock = clock
+        self._notifier, self._recursive, self._fall_back = notifier, recursive, fall_back
+        self._problems, self._clock = problems or Problems(), clock
         self._top = os.path.join(os.fspath(folder), "")  # noqa: PTH118 (Path drops the slash)
         self._lock = threading.Lock()
         self._hints: dict[str, Hint] = {}
@@ -494,8 +476,8 @@ class Arrivals:
             state = look(path)
             if state is None:
                 self._pending.pop(name, None)
-                continue
-            self._changed(name, stamp_of(state), now_s, closed=what == "closed")
+            else:
+                self._changed(name, stamp_of(state), now_s, closed=what == "closed")
 
     def _changed(self, name: str, stamp: Stamp, now_s: float, *, closed: bool = False) -> None:
         self._last_change_s = now_s
@@ -508,16 +490,16 @@ class Arrivals:
     def _scan(self, now_s: float) -> None:
         """Look through the whole folder; an event may have been lost, or the folder itself."""
         self._watch_again()
-        found = walk(self.folder, self.left_out, recursive=self._recursive)
-        for name, stamp in found.files.items():
+        files, faults = walk(self.folder, self.left_out, recursive=self._recursive)
+        for name, stamp in files.items():
             entry = self._pending.get(name)
             known = self._offered.get(name) if entry is None else entry.stamp
             if known != stamp:
                 self._changed(name, stamp, now_s)
         for known_files in (self._pending, self._offered):
-            for name in [name for name in known_files if name not in found.files]:
+            for name in [name for name in known_files if name not in files]:
                 del known_files[name]
-        self._report_faults(found.faults)
+        self._report_faults(faults)
         self._next_scan_s = now_s + self._scan_every_s(self._clock() - now_s)
 
     def _report_faults(self, faults: dict[str, str]) -> None:
@@ -580,14 +562,16 @@ class Arrivals:
             if state is None:
                 del self._pending[name]
                 continue
-            settled = stamp_of(state) == entry.stamp and (
+            stamp = stamp_of(state)
+            settled = stamp == entry.stamp and (
                 entry.closed or now_s >= entry.changed_s + self.waits.settle_s
             )
             if settled:
                 del self._pending[name]
-                self._offered[name] = entry.stamp
+                self._offered[name] = stamp
             else:
-                self._changed_again(entry, stamp_of(state), now_s)
+                if stamp != entry.stamp:
+                    entry.stamp, entry.changed_s, entry.closed = stamp, now_s, False
                 if now_s < entry.waiting_s + self.waits.max_delay_s:
                     continue
                 entry.waiting_s, entry.was_offered = now_s, True
@@ -595,10 +579,6 @@ class Arrivals:
             ready.append((state.st_mtime_ns, Offer(path, ledger_name(name), settled)))
         # The older file first, as far as that can be told.
         return [offer for _, offer in sorted(ready, key=lambda pair: (pair[0], pair[1].name))]
-
-    def _changed_again(self, entry: _Pending, stamp: Stamp, now_s: float) -> None:
-        if stamp != entry.stamp:
-            entry.stamp, entry.changed_s, entry.closed = stamp, now_s, False
 
     def _wake_s(self) -> float:
         """Find when there is something to do even if no hint comes."""

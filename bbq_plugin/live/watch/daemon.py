@@ -84,23 +84,15 @@ class Daemon:
 
         `wall_clock` gives the seconds since 1970 that go on record.
         """
-        self.settings = settings
-        self._reload = reload
-        self._log = log
-        self._reach = reach
-        self._clock = clock
-        self._wall_clock = wall_clock
-        self._wakeup = Wakeup()
+        self.settings, self._reload, self._log, self._reach = settings, reload, log, reach
+        self._clock, self._wall_clock, self._wakeup = clock, wall_clock, Wakeup()
         self._pusher: Pusher | None = None
         #: What does not work at present.
         self.problems = Problems(log, wall_clock)
-        self._stopping = False
-        self._rereading = False
-        self._once = False
+        self._stopping = self._rereading = self._once = False
         # The results are older than what is stored: so it is after any end, however sudden.
         self._stale = True
-        self._has_read = False
-        self._exact = False
+        self._has_read = self._exact = False
         # Whether what came last is not in the history yet; None: not looked at so far.
         self._news: bool | None = None
         self._news_s = clock()
@@ -193,8 +185,7 @@ class Daemon:
         """Watch the folder; once, it is looked at with no need for events."""
         settings = self.settings
         folder = settings.path("folder").absolute()
-        choice = settings.observer
-        notifier, why = (Polling(), None) if self._once else chosen(choice, folder)
+        notifier, why = (Polling(), None) if self._once else chosen(settings.observer, folder)
         if why is not None:
             self._log("polling", reason=why)
         return Arrivals(
@@ -205,7 +196,7 @@ class Daemon:
                 folder, store=settings.store, out=settings.out, outputs=OUTPUTS
             ),
             recursive=settings.recursive,
-            fall_back=choice == "auto",
+            fall_back=settings.observer == "auto",
             problems=self.problems,
             clock=self._clock,
             wakeup=self._wakeup,
