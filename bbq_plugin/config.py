@@ -424,10 +424,6 @@ class Key:
             return Form(words, f"one of {words}")
         return Form(f"list of {words}", f"a list of {words}", _names)
 
-    def limited_to(self, words: tuple[str, ...], help_text: str) -> Key:
-        """The same key with fewer words to choose from."""
-        return replace(self, type=Annotated[Literal[words], Meta(description=help_text)])
-
     def parse(self, text: str) -> Any:
         """The value as it is kept, from text; InvalidValue if there is none."""
         try:
@@ -513,14 +509,14 @@ def _keys(section: str | None, holder: Any) -> Iterator[Key]:
 
 #: Every key of the file, in the order of the documentation.
 KEYS: tuple[Key, ...] = tuple(
-    key
-    for section, holder in ((None, Settings), *SECTIONS.items())
-    for key in _keys(section, holder)
+    key for section in ((None, Settings), *SECTIONS.items()) for key in _keys(*section)
 )
 #: These and what can only be typed.
 KEYS_BY_NAME = {key.name: key for key in (*KEYS, *_keys(None, FitOptions))}
 #: The model where raters are judged.
-JUDGED_MODEL = KEYS_BY_NAME["model"].limited_to(JUDGED_MODELS, _JUDGED_HELP)
+JUDGED_MODEL = replace(
+    KEYS_BY_NAME["model"], type=Annotated[Literal[JUDGED_MODELS], _help(_JUDGED_HELP)]
+)
 
 
 def load(path: Path | None, env: Mapping[str, str], given: Mapping[str, Any]) -> Settings:
@@ -530,7 +526,8 @@ def load(path: Path | None, env: Mapping[str, str], given: Mapping[str, Any]) ->
     """
     found: dict[str, Any] = {}
     if path is not None:
-        _take(found, _from_file(path))
+        by_name = {key.dotted: key for key in KEYS}
+        _take(found, _values(_flat(_document(path), path), by_name, path))
     _take(found, _from_environment(env))
     _take(found, _from_caller(given))
     settings = _built(found)
@@ -584,11 +581,6 @@ def _document(path: Path) -> dict[str, Any]:
         raise SettingsError(
             f"{path}: cannot be read ({error.strerror}); check the path of the configuration"
         ) from error
-
-
-def _from_file(path: Path) -> Iterator[tuple[Key, Any]]:
-    by_name = {key.dotted: key for key in KEYS}
-    return _values(_flat(_document(path), path), by_name, path)
 
 
 def _values(
@@ -666,14 +658,10 @@ def _check_together(settings: Settings) -> None:
             "max_delay_s must be at least debounce_s"
         )
     if settings.read.adapter is not None:
-        _check_adapter(settings.read.adapter, settings.read.options)
+        # Now, and not when the first file comes.
+        from bbq_plugin.plugins import check_options  # noqa: PLC0415 (loads all adapters)
 
-
-def _check_adapter(adapter: str, options: Mapping[str, Any]) -> None:
-    """Check adapter and options now, and not when the first file comes."""
-    from bbq_plugin.plugins import check_options  # noqa: PLC0415 (loads all adapters)
-
-    try:
-        check_options(adapter, options)
-    except UsageError as error:
-        raise SettingsError(f"read.adapter or read.options: {error}") from error
+        try:
+            check_options(settings.read.adapter, settings.read.options)
+        except UsageError as error:
+            raise SettingsError(f"read.adapter or read.options: {error}") from error

@@ -112,31 +112,22 @@ def read_renames(path: Path) -> dict[str, str]:
             f"cannot be read ({error.strerror})", str(path), remedy="check the path"
         ) from error
     suffix = path.suffix.lower()
-    if suffix == ".json":
-        return _checked(_json(text, path), path)
-    if suffix == ".toml":
-        return _checked(_toml(text, path), path)
+    try:
+        if suffix == ".json":
+            return _checked(json.loads(text), path)
+        if suffix == ".toml":
+            return _checked(tomllib.loads(text), path)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not valid JSON ({error.msg})", str(path), error.lineno) from error
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(
+            f"not valid TOML ({error})", str(path), remedy='write "old name" = "new name"'
+        ) from error
     if suffix in (".csv", ".txt"):
         return _csv(text, path)
     raise FormatError(
         f"the suffix {suffix!r} is of no known format", str(path), remedy="use .csv, .toml or .json"
     )
-
-
-def _json(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FormatError(f"not valid JSON ({error.msg})", str(path), error.lineno) from error
-
-
-def _toml(text: str, path: Path) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(
-            f"not valid TOML ({error})", str(path), remedy='write "old name" = "new name"'
-        ) from error
 
 
 def _checked(names: Any, path: Path) -> dict[str, str]:

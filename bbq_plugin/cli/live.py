@@ -26,8 +26,6 @@ from bbq_plugin.config import KEYS
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.live.engine import Engine
@@ -155,7 +153,10 @@ def serve(
     """
     chosen = configured.load()
     store, project = chosen.path("store"), chosen.feedback.project
-    _check_serving(chosen, reconcile_s)
+    chosen.feedback.check()
+    if reconcile_s is not None and project is None:
+        raise click.UsageError("--reconcile pulls from a project; name it with --project")
+    check_judged(chosen, "bbq serve")
     _check_installed()
     from bbq_plugin.analysis import Limits
     from bbq_plugin.live.credentials import read_secret
@@ -172,7 +173,8 @@ def serve(
         hosts=frozenset((*allow_host, *({host} - {"0.0.0.0", "::"}))),  # noqa: S104
         page_token=read_secret(page_token_file, "BBQ_PAGE_TOKEN", os.environ),
     )
-    options = {**_file_options(chosen), **naming}
+    of_file = chosen.read.options if chosen.read.adapter == "label-studio" else {}
+    options = {**of_file, **naming}
     door = listening(host, port)
     with ExitStack() as stack:
         stack.callback(door.close)
@@ -226,19 +228,6 @@ def _still_starting() -> None:
         err=True,
     )
     sys.stderr.flush()
-
-
-def _check_serving(chosen: Settings, reconcile_s: float | None) -> None:
-    """Refuse what does not go together."""
-    chosen.feedback.check()
-    if reconcile_s is not None and chosen.feedback.project is None:
-        raise click.UsageError("--reconcile pulls from a project; name it with --project")
-    check_judged(chosen, "bbq serve")
-
-
-def _file_options(chosen: Settings) -> Mapping[str, Any]:
-    """The options of bbq.toml, where they are those of Label Studio."""
-    return chosen.read.options if chosen.read.adapter == "label-studio" else {}
 
 
 def _known_server(engine: Engine) -> tuple[str | None, dict[str, Any]]:

@@ -18,6 +18,8 @@ from bbq_plugin.config import (
     KEYS_BY_NAME,
     InvalidValue,
     ModelSettings,
+    load,
+    unknown_variables,
 )
 from bbq_plugin.errors import UsageError, did_you_mean
 
@@ -195,7 +197,6 @@ before_option = click.option(
 def output_options(formats: dict[str, str]) -> Callable[[Any], Any]:
     """--format, with a word on each, and --output."""
     words = " ".join(f"{name}: {what}." for name, what in formats.items())
-
     return together(
         click.option(
             "--format", "output_format", type=Choice(list(formats)), help=f"{words} Default: table."
@@ -235,8 +236,6 @@ class Configured:
 
     def load(self) -> Settings:
         """The settings as they are now."""
-        from bbq_plugin.config import load, unknown_variables
-
         tell(*unknown_variables(os.environ), what="Warning")
         return load(self.file, os.environ, self.given)
 
@@ -300,12 +299,8 @@ def _configured_option(key: Key) -> Callable[[Any], Any]:
 
 def fitted(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:
     """Fit, with a sign of life."""
-    return fitted_with(data, model, fit_priors(model, priors, solver), solver)
-
-
-def fit_priors(model: Any, priors: Any, solver: str = "auto") -> Any:
-    """What ``fit`` takes, from what was typed."""
-    return ModelSettings(model=model, priors=priors).fit_priors(solver)
+    given = ModelSettings(model=model, priors=priors).fit_priors(solver)
+    return fitted_with(data, model, given, solver)
 
 
 def fitted_with(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:

@@ -104,14 +104,11 @@ def pairs(
     chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
     if chosen != "label-studio" and (rater_key is not None or scores):
         raise UsageError("--rater-key and --scores are for --format label-studio")
-    if rater_key is not None and not (raters or all_raters):
-        raise UsageError(
-            "--rater-key needs the raters who are available; add --rater NAME or --all-raters"
-        )
-    if before is not None and not (raters or all_raters):
-        raise UsageError(
-            "--before needs the raters who are available; add --rater NAME or --all-raters"
-        )
+    for option, given in (("--rater-key", rater_key), ("--before", before)):
+        if given is not None and not (raters or all_raters):
+            raise UsageError(
+                f"{option} needs the raters who are available; add --rater NAME or --all-raters"
+            )
     if goal == "top-k" and top_k is None:
         raise UsageError("--goal top-k does not say how many are the best; add --top-k K")
     if goal not in (None, "top-k") and top_k is not None:

@@ -16,11 +16,10 @@ from bbq_plugin.errors import StoreError
 from bbq_plugin.text import counted, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from bbq_plugin.store import SourceEntry
     from bbq_plugin.store.sources import FitNote, Status
 
 # More on a screen are noise; the JSON document has all of them.
@@ -69,10 +68,20 @@ def _status_parts(found: Status) -> Iterator[RenderableType]:
     yield Text(f"Writer: {plain(str(found.writer)) if found.writer else 'none'}")
     sources = ", ".join(f"{n:,} {word}" for word, n in found.n_sources().items())
     yield Text(f"Sources: {sources}")
+    newest = sorted(found.sources, key=lambda one: -one.at)
     for word in ("refused", "waiting"):
-        yield from _with_reasons(word, [one for one in found.sources if one.status == word])
-    yield from _skipped(found.skipped())
-    yield from _newest(found.sources)
+        of_word = [one for one in newest if one.status == word]
+        reasons = [(one.name or one.kind, _moment(one.at), one.reason or "") for one in of_word]
+        yield from _listed((word, "since", "reason"), reasons, SHOWN)
+    skipped = [(f"{n:,}", reason) for reason, n in found.skipped().items()]
+    yield from _listed(("rows skipped", "reason"), skipped, SHOWN, ("rows skipped",))
+    taken = [
+        (one.name or one.kind, _moment(one.at), one.adapter or one.kind, f"{one.n_rows:,}",
+         f"{one.n_skipped:,}")
+        for one in newest if one.n_rows
+    ]  # fmt: skip
+    heads = ("last read", "at", "as", "rows", "skipped")
+    yield from _listed(heads, taken, NEWEST, ("rows", "skipped"))
 
 
 def _fitted(found: Status) -> str:
@@ -93,47 +102,15 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _with_reasons(word: str, entries: list[SourceEntry]) -> Iterator[RenderableType]:
-    if not entries:
-        return
-    newest = sorted(entries, key=lambda one: -one.at)[:SHOWN]
-    rows = [(_name(one), _moment(one.at), one.reason or "") for one in newest]
-    yield plain_table((word, "since", "reason"), rows)
-    yield from _more(len(entries) - len(newest))
-
-
-def _skipped(reasons: dict[str, int]) -> Iterator[RenderableType]:
-    if not reasons:
-        return
-    shown = list(reasons.items())[:SHOWN]
-    rows = [(f"{n:,}", reason) for reason, n in shown]
-    yield plain_table(("rows skipped", "reason"), rows, ("rows skipped",))
-    yield from _more(len(reasons) - len(shown))
-
-
-def _newest(sources: tuple[SourceEntry, ...]) -> Iterator[RenderableType]:
-    taken = sorted((one for one in sources if one.n_rows), key=lambda one: -one.at)
-    if not taken:
-        return
-    rows = [
-        (_name(one), _moment(one.at), one.adapter or one.kind, f"{one.n_rows:,}",
-         f"{one.n_skipped:,}")
-        for one in taken[:NEWEST]
-    ]  # fmt: skip
-    heads = ("last read", "at", "as", "rows", "skipped")
-    yield plain_table(heads, rows, ("rows", "skipped"))
-    yield from _more(len(taken) - len(rows))
-
-
-def _name(entry: SourceEntry) -> str:
-    return entry.name or entry.kind
-
-
-def _more(n: int) -> Iterator[RenderableType]:
+def _listed(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], most: int, numbers: Collection[str] = ()
+) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    if n > 0:
-        yield Text(f"… and {n:,} more; --format json has all", style="dim")
+    if rows:
+        yield plain_table(heads, rows[:most], numbers)
+    if len(rows) > most:
+        yield Text(f"… and {len(rows) - most:,} more; --format json has all", style="dim")
 
 
 @click.group(cls=Group)

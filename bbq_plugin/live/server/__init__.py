@@ -1,5 +1,5 @@
 """`bbq serve`: takes the events of a labelling tool, and shows the leaderboard as it moves.
 
-`guard` says who may ask, `webhook` takes events, `inbox` brings them to disk, `worker` works them
-off, `view` is what there is to see, `pages` and `charts` show it. Needs the extra `serve`.
+`guard` says who may ask, `webhook` takes events, `worker` works them off, `view` is what there is
+to see, `pages` and `svg` show it. Needs the extra `serve`.
 """

@@ -73,12 +73,12 @@ class Service:
         #: What does not work at present.
         self.problems = Problems(log, engine.store.clock)
         self.view = View(engine, limits, self.problems)
-        self.inbox = Inbox(engine.store, on_arrival=self._arrived)
         self.worker = Worker(
             engine, event_reader(adapter, options), tool=adapter,
             given=lambda: cancelled_by_push(engine.store), on_fit=self._fitted,
             on_partial=self._pull_soon, problems=self.problems,
         )  # fmt: skip
+        self.inbox = Inbox(engine.store, on_arrival=self.worker.job.wake)
         self.webhook = Webhook(rules, self.worker.reader, self.inbox, self)
 
     def app(self) -> Starlette:
@@ -126,9 +126,6 @@ class Service:
         self.view.publish()
         if self.project is not None:
             self.project.fitted()
-
-    def _arrived(self) -> None:
-        self.worker.job.wake()
 
     def _pull_soon(self) -> None:
         if self.project is not None:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import ipaddress
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from starlette.responses import Response
+
 from bbq_plugin.live.credentials import SECRET_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+    from collections.abc import Iterable
 
-    Scope = MutableMapping[str, Any]
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "bbq_page"
 _PASSED_ON = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
@@ -65,10 +63,8 @@ class AccessRules:
         kind, _, value = headers.get(b"authorization", b"").partition(b" ")
         password = b""
         if kind.lower() == b"basic":
-            try:
+            with suppress(ValueError):
                 password = base64.b64decode(value, validate=True).partition(b":")[2]
-            except (binascii.Error, ValueError):
-                password = b""
         # Both are compared, so that the time tells nothing about which one was used.
         by_header = hmac.compare_digest(told, self.secret)
         by_password = hmac.compare_digest(password, self.secret)
@@ -101,7 +97,7 @@ class Guard:
     """
 
     def __init__(
-        self, app: App, rules: AccessRules, tool_paths: frozenset[str] = frozenset()
+        self, app: ASGIApp, rules: AccessRules, tool_paths: frozenset[str] = frozenset()
     ) -> None:
         self.app, self.rules, self._tool_paths = app, rules, tool_paths
         self.hosts = {"localhost", "127.0.0.1", "::1", *(h.lower() for h in rules.hosts)}
@@ -122,32 +118,36 @@ class Guard:
 
         refused = self._refusal(scope)
         if refused is not None:
-            await _answer(with_headers, *refused)
-            return
-        await self.app(scope, receive, with_headers)
+            await refused(scope, receive, with_headers)
+        else:
+            await self.app(scope, receive, with_headers)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         if scope["path"] in self._tool_paths:
             return None
         headers = headers_of(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         if _name(host) not in self.hosts:
             # A foreign name that was made to point at this machine (DNS rebinding).
-            return 421, "this server is not known under that name; see --allow-host"
+            return _refused(421, "this server is not known under that name; see --allow-host")
         if scope["method"] not in ("GET", "HEAD"):
             origin = headers.get(b"origin", b"").decode("latin-1")
             if not origin or urlsplit(origin).netloc.lower() != host.lower():
-                return 403, "this request comes from another page"
+                return _refused(403, "this request comes from another page")
         if scope["path"] == "/login" or scope["path"].startswith("/static/"):
             return None
         return self._stranger(scope.get("client"), headers)
 
-    def _stranger(self, client: Any, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+    def _stranger(self, client: Any, headers: dict[bytes, bytes]) -> Response | None:
         if (_is_near(client) and not _is_passed_on(headers)) or self.rules.logged_in(headers):
             return None
         if self.rules.page_token is None:
-            return 403, "the page is for this machine only; see --page-token-file"
-        return 401, "open /login and give the token of this page"
+            return _refused(403, "the page is for this machine only; see --page-token-file")
+        return _refused(401, "open /login and give the token of this page")
+
+
+def _refused(status: int, text: str) -> Response:
+    return Response(f"{text}\n", status, media_type="text/plain")
 
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -173,13 +173,3 @@ def _is_near(client: Any) -> bool:
 def _is_passed_on(headers: dict[bytes, bytes]) -> bool:
     """Whether a proxy has passed it on: who asked is far, whatever address the proxy names."""
     return any(name in headers for name in _PASSED_ON)
-
-
-async def _answer(send: Send, status: int, text: str) -> None:
-    body = f"{text}\n".encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

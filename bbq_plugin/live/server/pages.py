@@ -41,15 +41,11 @@ class Paging:
     """Where a long table stands."""
 
     page: int
+    n_pages: int
     n: int
     size: int
     path: str
     given: dict[str, str]
-
-    @property
-    def n_pages(self) -> int:
-        """At least one."""
-        return max(1, ceil(self.n / self.size))
 
     @property
     def first(self) -> int:
@@ -210,7 +206,7 @@ class Pages:
         text = request.query_params.get("page", "1")
         page = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
         last = max(1, ceil(n / size))
-        return Paging(min(max(1, page), last), n, size, request.url.path, given)
+        return Paging(min(max(1, page), last), last, n, size, request.url.path, given)
 
     def _link(self) -> Callable[[str, str | int], str | None] | None:
         """How to find an answer in the labelling tool, if its address is known."""
