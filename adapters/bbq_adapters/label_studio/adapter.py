@@ -252,15 +252,13 @@ def _tasks(
 
 
 def _need_no_flags(options: LabelStudioOptions, name: str) -> None:
-    if options.ground_truth != "use":
-        raise FormatError(
-            f"ground_truth is {options.ground_truth!r}, but this export does not say which "
-            "annotations are ground truth",
-            name,
-            1,
-            value=options.ground_truth,
-            remedy="export the project as JSON",
+    asked = options.ground_truth
+    if asked != "use":
+        problem = (
+            f"ground_truth is {asked!r}, but this export does not say which annotations are "
+            "ground truth"
         )
+        raise FormatError(problem, name, 1, asked, "export the project as JSON")
 
 
 def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
@@ -272,13 +270,8 @@ def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
                 place = record.where if isinstance(record, Skipped) else record.key
             yield record
     except RecursionError:
-        raise FormatError(
-            f"the values are nested too deeply (after {place or 'the start'})",
-            name,
-            1,
-            place or "",
-            DAMAGED,
-        ) from None
+        problem = f"the values are nested too deeply (after {place or 'the start'})"
+        raise FormatError(problem, name, 1, place or "", DAMAGED) from None
 
 
 def _records(

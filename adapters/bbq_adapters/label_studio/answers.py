@@ -55,11 +55,13 @@ class Answer:
     untouched: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class AnswerReader:
     """Reads the answers to a question."""
 
-    def __init__(self, question: Question, options: LabelStudioOptions, file: str) -> None:
-        self._question, self._options, self._file = question, options, file
+    _question: Question
+    _options: LabelStudioOptions
+    _file: str
 
     def __call__(self, task: ExportedTask, answer: Annotation) -> Answer:
         """What was said, else LeftOutError."""
@@ -126,14 +128,12 @@ class AnswerReader:
     def _meaning(self, label: str, task: ExportedTask) -> str | int:
         known = meaning(label, self._options.labels)
         if known is None:
-            raise FormatError(
-                f"the label {label[:60]!r} is not known ({task.where})",
-                self._file,
-                task.line,
-                value=label[:200],
-                remedy="say what it means with the option labels, e.g. labels="
-                f"{typed({label[:60]: 'skip'})}, together with all the other labels",
+            problem = f"the label {label[:60]!r} is not known ({task.where})"
+            remedy = (
+                "say what it means with the option labels, e.g. labels="
+                f"{typed({label[:60]: 'skip'})}, together with all the other labels"
             )
+            raise FormatError(problem, self._file, task.line, label[:200], remedy)
         return known
 
     def _listed(self, task: ExportedTask, labels: list[str], value: Any) -> Answer:
@@ -197,15 +197,16 @@ class AnswerReader:
             raise LeftOutError("no item was placed in the ranking", expected=True)
         order = filled if len(filled) == 1 else names.ordered_buckets(filled)
         if order is None:
-            raise FormatError(
+            shown = filled[:12]
+            problem = (
                 "items stand in several buckets, and which bucket is better is not known: "
-                f"{', '.join(map(repr, filled[:12]))} ({task.where})",
-                self._file,
-                task.line,
-                value=filled[:12],
-                remedy=f"name them best first with the option buckets={','.join(filled[:12])}; add "
-                "_ for the items that were not placed, and leave out a bucket that does not count",
+                f"{', '.join(map(repr, shown))} ({task.where})"
             )
+            remedy = (
+                f"name them best first with the option buckets={','.join(shown)}; add _ for the "
+                "items that were not placed, and leave out a bucket that does not count"
+            )
+            raise FormatError(problem, self._file, task.line, shown, remedy)
         return order
 
     def _broken(self, levels: list[list[str]]) -> Answer:
@@ -323,13 +324,10 @@ class TaskReading:
     def check_names(self, sample: Sequence[ExportedTask]) -> None:
         """Refuse a file of which no task names its items: the keys are the wrong ones."""
         if self._nameless and not self._named and sample and self._question:
-            raise FormatError(
-                f"no task names its items; {described(sample)}",
-                self._name,
-                sample[0].line,
-                value=sorted(self._no_tags - set(self._question.controls)),
-                remedy="say which keys do with the option items=KEY,KEY",
-            )
+            problem = f"no task names its items; {described(sample)}"
+            remedy = "say which keys do with the option items=KEY,KEY"
+            keys = sorted(self._no_tags - set(self._question.controls))
+            raise FormatError(problem, self._name, sample[0].line, keys, remedy)
 
 
 def key_of(task: ExportedTask, annotation: Annotation) -> str:

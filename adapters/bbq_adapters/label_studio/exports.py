@@ -129,14 +129,11 @@ def is_flat(raw: bytes, name: str, line: int) -> bool:
         return True
     if "annotations" in keys and "data" in keys:
         return False
-    raise FormatError(
+    problem = (
         "this is not a task of Label Studio: it has neither annotations and data (JSON) "
-        "nor annotation_id and annotator (JSON_MIN)",
-        name,
-        line,
-        value=sorted(keys)[:20],
-        remedy="export the project as JSON",
+        "nor annotation_id and annotator (JSON_MIN)"
     )
+    raise FormatError(problem, name, line, sorted(keys)[:20], "export the project as JSON")
 
 
 def decoded(raw: bytes, kind: Any, name: str, line: int) -> Any:
@@ -167,12 +164,9 @@ def task_of_api(found: dict[str, Any], name: str) -> ExportedTask:
     try:
         task = msgspec.convert(found, TaskJson)
     except msgspec.ValidationError as error:
-        raise FormatError(
-            f"a task has an unexpected shape: {error}",
-            name,
-            value=sorted(found)[:20],
-            remedy="this version of Label Studio may be newer than this package; upgrade it",
-        ) from error
+        problem = f"a task has an unexpected shape: {error}"
+        remedy = "this version of Label Studio may be newer than this package; upgrade it"
+        raise FormatError(problem, name, value=sorted(found)[:20], remedy=remedy) from error
     return task_of_server(task, name)
 
 
@@ -285,13 +279,9 @@ def json_min_rows(
     for line, raw in found:
         row: dict[str, Any] = decoded(raw, dict[str, Any], name, line)
         if "annotation_id" not in row:
-            raise FormatError(
-                "the row has no annotation_id, while the first one has",
-                name,
-                line,
-                value=sorted(row)[:20],
-                remedy="export the project again as JSON_MIN or JSON",
-            )
+            problem = "the row has no annotation_id, while the first one has"
+            remedy = "export the project again as JSON_MIN or JSON"
+            raise FormatError(problem, name, line, sorted(row)[:20], remedy)
         yield line, {key: value for key, value in row.items() if value is not None}
 
 

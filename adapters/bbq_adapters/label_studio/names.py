@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bbq_plugin.errors import FormatError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from bbq_adapters.label_studio.adapter import Meaning
     from bbq_adapters.label_studio.exports import ExportedTask
@@ -34,11 +34,12 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
 _ANY_COUNT = frozenset(word for count in _COUNTS for word in count)
 # A key that ends in one of these words names an item (answer1_model); one that ends in
 # another holds what was shown (model1_answer).
-_NAME_WORDS = _set(
+NAME_WORDS = _set(
     "model system method name id condition generator engine variant codec algorithm "
     "checkpoint policy"
 )
-_STRONG_NAME_WORDS = _NAME_WORDS - {"id", "name"}
+#: The same without the words that every list has.
+STRONG_NAME_WORDS = NAME_WORDS - {"id", "name"}
 # What people write around a side without changing its meaning.
 _FILLERS = _set(
     "is are was the this that i prefer preferred better best wins winner much slightly clearly "
@@ -104,19 +105,10 @@ def side_keys(keys: tuple[str, ...]) -> frozenset[str]:
     return frozenset(key for family in families(keys) for key in family)
 
 
-def names_an_item(key: str) -> bool:
+def names_an_item(key: str, *, words: Collection[str] = NAME_WORDS) -> bool:
     """Whether a key looks like one that holds the name of an item."""
-    return _noun(key) in _NAME_WORDS
-
-
-def strongly_names_an_item(key: str) -> bool:
-    """The same without the words that every list has, such as id."""
-    return _noun(key) in _STRONG_NAME_WORDS
-
-
-def _noun(key: str) -> str:
-    words = [word for word in tokens(key) if word not in _ANY_COUNT]
-    return words[-1].removesuffix("s") if words else ""
+    own = [word for word in tokens(key) if word not in _ANY_COUNT]
+    return bool(own) and own[-1].removesuffix("s") in words
 
 
 def label_meaning(label: str) -> Meaning | None:
@@ -247,28 +239,17 @@ def name_of(value: Any) -> str | None:
         return None
 
 
-def lookup(data: Any, path: str) -> Any:
-    """The value under a key, or under keys and indices joined by dots; None if there is none."""
-    found = _descend(data, path)
-    return None if found is _MISSING else found
-
-
-def has(data: Any, path: str) -> bool:
-    """Whether there is such a key."""
-    return _descend(data, path) is not _MISSING
-
-
-def _descend(data: Any, path: str) -> Any:
+def lookup(data: Any, path: str, missing: Any = None) -> Any:
+    """The value under a key, or under keys and indices joined by dots; else `missing`."""
+    if isinstance(data, dict) and path in data:
+        return data[path]
+    head, dot, rest = path.partition(".")
     if isinstance(data, dict):
-        if path in data:
-            return data[path]
-        head, dot, rest = path.partition(".")
-        return _descend(data[head], rest) if dot and head in data else _MISSING
-    if isinstance(data, list):
-        head, dot, rest = path.partition(".")
-        if head.isascii() and head.isdigit() and len(head) < 6 and int(head) < len(data):
-            return _descend(data[int(head)], rest) if dot else data[int(head)]
-    return _MISSING
+        return lookup(data[head], rest, missing) if dot and head in data else missing
+    if isinstance(data, list) and head.isascii() and head.isdigit() and len(head) < 6:
+        inside = data[int(head)] if int(head) < len(data) else missing
+        return lookup(inside, rest, missing) if dot else inside
+    return missing
 
 
 def told_keys(paths: tuple[str, ...], sample: Sequence[ExportedTask], file: str) -> Source:
@@ -276,7 +257,7 @@ def told_keys(paths: tuple[str, ...], sample: Sequence[ExportedTask], file: str)
     if len(paths) == 1:
         return told_list(paths[0], sample, file)
     for path in paths:
-        if not any(has(task.data, path) for task in sample):
+        if all(lookup(task.data, path, _MISSING) is _MISSING for task in sample):
             raise _no_such_key(path, sample, file)
     return Keys(paths)
 
@@ -297,13 +278,9 @@ def told_list(path: str, sample: Sequence[ExportedTask], file: str) -> Listed:
 
 def _no_such_key(path: str, sample: Sequence[ExportedTask], file: str) -> FormatError:
     keys = sorted({key for task in sample for key in task.data})
-    return FormatError(
-        f"no task has the key {path!r} that the option items names; {described(sample)}",
-        file,
-        sample[0].line,
-        value=path,
-        remedy=did_you_mean(path, keys, "name keys that the tasks have", before=""),
-    )
+    problem = f"no task has the key {path!r} that the option items names; {described(sample)}"
+    remedy = did_you_mean(path, keys, "name keys that the tasks have", before="")
+    return FormatError(problem, file, sample[0].line, path, remedy)
 
 
 def found_keys(sample: Sequence[ExportedTask], most: int | None, file: str) -> Source:
@@ -330,15 +307,12 @@ def found_keys(sample: Sequence[ExportedTask], most: int | None, file: str) -> S
     ]
     if len(good) == 1:
         return good[0]
-    what = "no keys clearly hold" if not good else "several groups of keys could hold"
-    raise FormatError(
-        f"{what} the names of the items; {described(sample)}",
-        file,
-        sample[0].line,
-        value=keys[:_SHOWN_KEYS],
-        remedy=f"say which with the option items={_example(good, keys, most)}"
-        + ("" if good else ", or add the names to the tasks where they are missing"),
-    )
+    what = "several groups of keys could hold" if good else "no keys clearly hold"
+    problem = f"{what} the names of the items; {described(sample)}"
+    remedy = f"say which with the option items={_example(good, keys, most)}"
+    if not good:
+        remedy += ", or add the names to the tasks where they are missing"
+    raise FormatError(problem, file, sample[0].line, keys[:_SHOWN_KEYS], remedy)
 
 
 def _all_short(source: Source, sample: Sequence[ExportedTask]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -183,18 +183,14 @@ def find_question(
     return _Finder(sample, controls, options, file).question()
 
 
+@dataclass(frozen=True, slots=True)
 class _Finder:
     """Finds the question in some tasks, or says what is not clear."""
 
-    def __init__(
-        self,
-        sample: Sequence[ExportedTask],
-        controls: dict[str, Control],
-        options: LabelStudioOptions,
-        file: str,
-    ) -> None:
-        self._sample, self._controls = sample, controls
-        self._options, self._file = options, file
+    _sample: Sequence[ExportedTask]
+    _controls: dict[str, Control]
+    _options: LabelStudioOptions
+    _file: str
 
     def question(self) -> Question:
         way, chosen = self._told() if self._options.control else self._found()
@@ -207,11 +203,9 @@ class _Finder:
         for name in chosen:
             if name not in self._controls:
                 otherwise = "name a control that the answers have"
-                raise self._refusal(
-                    f"no answer has the control {name!r}; {self._described()}",
-                    name,
-                    did_you_mean(name, self._controls, otherwise, before=""),
-                )
+                remedy = did_you_mean(name, self._controls, otherwise, before="")
+                problem = f"no answer has the control {name!r}; {self._described()}"
+                raise self._refusal(problem, name, remedy)
         if len(chosen) > 1:
             if any(self._controls[name].kind != "rating" for name in chosen):
                 raise self._refusal(
@@ -257,10 +251,8 @@ class _Finder:
 
     def _way(self, control: Control, *, told: bool) -> Way | None:
         """How this control compares, or None if it does not."""
-        if control.kind == "pairwise":
-            return "pairwise"
-        if control.kind == "ranker":
-            return "ranker"
+        if control.kind in ("pairwise", "ranker"):
+            return cast("Way", control.kind)
         labels = control.labels() if control.kind in ("choices", "") else []
         if not labels:
             return None
@@ -307,11 +299,9 @@ class _Finder:
             return names.found_keys(self._sample, most, self._file)
         source = names.told_keys(items, self._sample, self._file)
         if isinstance(source, Keys) and most not in (None, len(source.keys)):
-            raise self._refusal(
-                f"the option items names {len(source.keys)} keys where {most} items are shown",
-                list(source.keys),
-                f"name {most} keys, the first one first",
-            )
+            n_keys, remedy = len(source.keys), f"name {most} keys, the first one first"
+            problem = f"the option items names {n_keys} keys where {most} items are shown"
+            raise self._refusal(problem, list(source.keys), remedy)
         return source
 
     def _check_buckets(self, control: Control) -> None:
@@ -319,12 +309,12 @@ class _Finder:
             if bucket not in control.buckets and bucket != NOT_PLACED:
                 known = sorted(control.buckets - {NOT_PLACED})
                 otherwise = "name buckets that the answers have"
-                raise self._refusal(
+                remedy = did_you_mean(bucket, known, otherwise, before="")
+                problem = (
                     f"no answer has the bucket {bucket!r} that the option buckets names; "
-                    f"there are {', '.join(map(repr, known[:_SHOWN])) or 'none'}",
-                    bucket,
-                    did_you_mean(bucket, known, otherwise, before=""),
+                    f"there are {', '.join(map(repr, known[:_SHOWN])) or 'none'}"
                 )
+                raise self._refusal(problem, bucket, remedy)
 
     def _most_places(self, control: Control) -> int | None:
         """Two where a label speaks of sides or ties; labels that only count may go on counting."""
@@ -341,22 +331,16 @@ class _Finder:
         items, shown = self._options.items, names.described(self._sample)
         if items:
             if len(items) > 1:
-                raise self._refusal(
-                    f"the option items names {len(items)} keys, but the items are one list; "
-                    f"{shown}",
-                    list(items),
-                    "name the list, or a field of its entries, such as items=images.model",
-                )
+                problem = f"the option items names {len(items)} keys, but the items are one list"
+                remedy = "name the list, or a field of its entries, such as items=images.model"
+                raise self._refusal(f"{problem}; {shown}", list(items), remedy)
             return names.told_list(items[0], self._sample, self._file)
         lists = control.lists()
         if not lists:
             return None
         if len(lists) > 1:
-            raise self._refusal(
-                f"several lists could be what was shown; {shown}",
-                lists,
-                f"say which with the option items={lists[0]}",
-            )
+            problem = f"several lists could be what was shown; {shown}"
+            raise self._refusal(problem, lists, f"say which with the option items={lists[0]}")
         (own,) = lists
         fields = self._naming_fields(own)
         if fields or (way == "listed" and not self._identities_are_names(own)):
@@ -375,7 +359,8 @@ class _Finder:
             for entry in names.entries(names.lookup(task.data, key)):
                 for name, value in entry.items() if isinstance(entry, dict) else ():
                     known = (None, names.identity(entry))
-                    if names.strongly_names_an_item(name) and names.name_of(value) not in known:
+                    strong = names.names_an_item(name, words=names.STRONG_NAME_WORDS)
+                    if strong and names.name_of(value) not in known:
                         found[name] = None
         return list(found)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from bbq_adapters.label_studio.adapter import LabelStudioOptions
     from bbq_adapters.label_studio.client import Client
+    from bbq_adapters.label_studio.exports import ExportedTask
     from bbq_plugin.data.records import Record, TaskRef
     from bbq_plugin.protocols import ProjectMemory
 
@@ -124,21 +125,21 @@ class TaskReader:
         n_done: int,
         n_left: int,
     ) -> TaskPage:
-        records, question = self._read(tasks, Question.of_kept(state.plan), known)
-        states = tuple(self._task_state(task) for task in tasks)
-        plan = question.kept() if question else None
-        state = replace(state, plan=plan, after=int(tasks[-1]["id"]))
-        return TaskPage(records, states, asdict(state), n_done + len(tasks), n_done + n_left)
-
-    def _read(
-        self, tasks: list[dict[str, Any]], question: Question | None, known: ProjectMemory
-    ) -> tuple[list[Record], Question | None]:
         given = known.cancelled_by_push()
         for task in tasks:
             for annotation in task.get("annotations") or () if given else ():
                 if annotation.get("id") in given:
                     annotation["was_cancelled"] = False
         shown = [task_of_api(task, self.name) for task in tasks]
+        records, question = self._read(shown, Question.of_kept(state.plan))
+        states = tuple(map(self._task_state, tasks, shown))
+        plan = question.kept() if question else None
+        state = replace(state, plan=plan, after=int(tasks[-1]["id"]))
+        return TaskPage(records, states, asdict(state), n_done + len(tasks), n_done + n_left)
+
+    def _read(
+        self, shown: list[ExportedTask], question: Question | None
+    ) -> tuple[list[Record], Question | None]:
         sample = [task for task in shown if task.is_answered]
         new = question is None
         if new:
@@ -155,16 +156,10 @@ class TaskReader:
     def _ref(self, task: Any) -> TaskRef:
         return task_ref(str(self.project), str(task))
 
-    def _task_state(self, task: dict[str, Any]) -> TaskState:
-        stamp = str(task.get("updated_at") or "")
-        shown = task_of_api(task, self.name)
-        return TaskState(
-            self._ref(task["id"]),
-            stamp,
-            epoch(stamp) or 0.0,
-            *_counts_of(task)[1:],
-            tuple(key_of(shown, answer) for answer in shown.answers if answer.id is not None),
-        )
+    def _task_state(self, task: dict[str, Any], shown: ExportedTask) -> TaskState:
+        stamp, total, cancelled = _counts_of(task)
+        keys = tuple(key_of(shown, answer) for answer in shown.answers if answer.id is not None)
+        return TaskState(self._ref(task["id"]), stamp, epoch(stamp) or 0.0, total, cancelled, keys)
 
     # -- questions to the server
 
