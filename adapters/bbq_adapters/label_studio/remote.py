@@ -70,18 +70,17 @@ class ProjectWebhooks:
             "send_payload": True,
             "send_for_all_actions": False,
         }
+        own, call = self._project, self._client.call
         try:
-            own = self._find(url)
-            if own is not None:
-                self._client.call(
-                    "changing the webhook", lambda sdk: sdk.webhooks.update(id=own, **wanted)
-                )
-                return own, False
-            made = self._client.call(
-                "making the webhook",
-                lambda sdk: sdk.webhooks.create(project=self._project, **wanted),
-                creates=True,
-            )
+            what = "looking for webhooks"
+            hooks = map(plain, call(what, lambda sdk: sdk.webhooks.list(project=str(own))))
+            same = [h["id"] for h in hooks if (h.get("url"), h.get("project")) == (url, own)]
+            if same:
+                what = "changing the webhook"
+                call(what, lambda sdk: sdk.webhooks.update(id=int(same[0]), **wanted))
+                return int(same[0]), False
+            what = "making the webhook"
+            made = call(what, lambda sdk: sdk.webhooks.create(project=own, **wanted), creates=True)
         except RemoteError as error:
             if not any(words in str(error) for words in _BLOCKED):
                 raise
@@ -89,15 +88,6 @@ class ProjectWebhooks:
                 f"{self._client.url}: Label Studio refuses to send events to {url}; {SSRF_REMEDY}"
             ) from error
         return int(plain(made)["id"]), True
-
-    def _find(self, url: str) -> int | None:
-        listed = self._client.call(
-            "looking for webhooks", lambda sdk: sdk.webhooks.list(project=str(self._project))
-        )
-        for hook in map(plain, listed):
-            if hook.get("url") == url and hook.get("project") == self._project:
-                return int(hook["id"])
-        return None
 
     def provoke(self) -> str:
         """Cause an event without changing anything: the project is saved as it is."""
@@ -479,11 +469,9 @@ class LabelStudioProject:
         if action.ref is not None or action.kind not in _CREATE:
             self._update(action, action.after)
             return action.ref
-        create = _CREATE[action.kind]
+        create, what = _CREATE[action.kind], f"creating {action.target}"
         made = self.client.call(
-            f"creating {action.target}",
-            lambda sdk: create(sdk, self.project, action.after),
-            creates=True,
+            what, lambda sdk: create(sdk, self.project, action.after), creates=True
         )
         return int(plain(made)["id"])
 
@@ -501,41 +489,35 @@ class LabelStudioProject:
         """Whether a write of which the end is unknown was done."""
         action = entry.action
         ref = action.ref if action.ref is not None else self._current.created(action)
-        if action.kind == "project":
-            ref = 0
-        if ref is None:
+        if ref is None and action.kind != "project":
             return "void", None
-        now = self._current.now(action, ref)
-        done = now is not None and all(
-            now[key] == action.after[key] for key in _COMPARED[action.kind]
-        )
-        return ("done" if done else "void"), action.ref if action.kind == "project" else ref
+        now = self._current.now(action, ref or 0)
+        keys = _COMPARED[action.kind]
+        done = now is not None and all(now[key] == action.after[key] for key in keys)
+        return ("done" if done else "void"), ref
 
     def revert(self, entry: JournalEntry) -> str | None:
         """Restore the values before, unless a user has changed what was written since."""
-        action = entry.action
+        action, before = entry.action, entry.action.before
         ref = 0 if action.kind == "project" else action.ref
         if ref is None:
             return None
         now = self._current.now(action, ref)
         if now is None:
-            return None if action.before is None else f"{action.target} no longer exists"
+            return None if before is None else f"{action.target} no longer exists"
         keys = _COMPARED[action.kind]
-        if action.before is not None and all(now[key] == action.before[key] for key in keys):
+        if before is not None and all(now[key] == before[key] for key in keys):
             return None
         if any(now[key] != action.after[key] for key in keys):
             return f"{action.target} was changed by a user since; it is left as it is"
         return self._restore(action, ref, now)
 
     def _restore(self, action: Action, ref: int, now: Values) -> str | None:
-        if action.before is None:
-            delete = _DELETE[action.kind]
-            self.client.delete(
-                f"removing {action.target}",
-                lambda sdk: delete(sdk, self.project, action.after, ref),
-            )
-            return None
         before, n_answers = action.before, now.get("n_answers", 0)
+        if before is None:
+            delete, what = _DELETE[action.kind], f"removing {action.target}"
+            self.client.delete(what, lambda sdk: delete(sdk, self.project, action.after, ref))
+            return None
         if before.get("is_labeled") and n_answers < int(before.get("overlap") or 1):
             # Answers that it had are gone.
             self._update(action, {**before, "is_labeled": False})
