@@ -177,7 +177,7 @@ class AnswerReader:
                     ids[place] = name
         levels: list[list[str]] = []
         plain = len(buckets) == 1 and NOT_PLACED not in buckets
-        for bucket in self._ordered(buckets, task):
+        for bucket in buckets if plain and self._options.buckets else self._ordered(buckets, task):
             inside = buckets[bucket]
             tied = bucket == NOT_PLACED or (self._options.within == "tied" and not plain)
             levels += [inside] if tied else [[name] for name in inside]
@@ -189,8 +189,6 @@ class AnswerReader:
     def _ordered(self, buckets: dict[str, list[str]], task: ExportedTask) -> list[str]:
         """The buckets that count, best first."""
         if self._options.buckets:
-            if len(buckets) == 1 and NOT_PLACED not in buckets:
-                return list(buckets)
             return [bucket for bucket in self._options.buckets if bucket in buckets]
         filled = [bucket for bucket, ids in buckets.items() if ids and bucket != NOT_PLACED]
         if not filled:

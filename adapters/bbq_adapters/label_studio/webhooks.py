@@ -86,14 +86,10 @@ class WebhookEvent(msgspec.Struct, omit_defaults=True):
     project: _Project | None = None
 
 
-class _PredictTask(msgspec.Struct):
-    data: dict[str, Any] = {}
-
-
 class _PredictRequest(msgspec.Struct):
     """What is needed of a request for predictions; the rest has a login in it."""
 
-    tasks: list[_PredictTask] = []
+    tasks: list[_EventTask] = []
     project: Any = None
 
 
@@ -204,13 +200,12 @@ class LabelStudioEvents:
         project: str | None,
         given: Collection[tuple[int, int]],
     ) -> ParsedEvent:
-        annotations = _listed(said.annotation)
-        if not annotations:
+        if not said.annotation:
             # The webhook was set up without its payload.
             return ParsedEvent(action, project, partial=True)
         shown = {identifier(task.id): task for task in _listed(said.task)}
         by_task: dict[str | None, list[AnnotationJson]] = {}
-        for annotation in annotations:
+        for annotation in _listed(said.annotation):
             by_task.setdefault(identifier(annotation.task), []).append(annotation)
         name = f"label-studio project {project or 'without id'}"
         records: list[Record] = []
@@ -223,7 +218,12 @@ class LabelStudioEvents:
                 lost = True
                 records.append(Skipped(name, "the event does not tell what was shown"))
                 continue
-            whole = _whole(task, some, project, name, given)
+            place = identifier(task.project) or project
+            for annotation in some:
+                if (number(place), number(identifier(annotation.id))) in given:
+                    annotation.was_cancelled = False
+            # In the shape that a page of the server has.
+            whole = task_of_server(TaskJson(some, task.data, task.id, place), name)
             records += self._records(whole, said.project, name)
             answers += [
                 (task_ref(whole.project, own), key_of(whole, answer))
@@ -259,10 +259,7 @@ class LabelStudioEvents:
         return records
 
     def _with_all_labels(
-        self,
-        task: ExportedTask,
-        controls: Mapping[str, dict[str, Any]],
-        candidates: Collection[str],
+        self, task: ExportedTask, controls: dict[str, Any], candidates: list[str]
     ) -> ExportedTask:
         """The task as if each label had been chosen once: one answer alone says too little."""
         asked = [
@@ -293,18 +290,3 @@ def _listed(found: Any) -> list[Any]:
     if found is None:
         return []
     return found if isinstance(found, list) else [found]
-
-
-def _whole(
-    task: _EventTask,
-    annotations: list[AnnotationJson],
-    project: str | None,
-    name: str,
-    given: Collection[tuple[int, int]],
-) -> ExportedTask:
-    """The task with its answers, in the shape that a page of the server has."""
-    own = identifier(task.project) or project
-    for annotation in annotations:
-        if (number(own), number(identifier(annotation.id))) in given:
-            annotation.was_cancelled = False
-    return task_of_server(TaskJson(annotations, task.data, task.id, own), name)
