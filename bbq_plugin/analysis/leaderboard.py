@@ -84,13 +84,9 @@ class Leaderboard(Rows[ItemRow]):
     """Items, the best first. ``better`` is P(row i is better than row j) in the same order."""
 
     def __init__(
-        self,
-        rows: list[ItemRow],
-        order: NDArray[np.intp],
-        known: Uncertainty,
-        level: float,
+        self, rows: list[ItemRow], order: NDArray[np.intp], known: Uncertainty, level: float,
         scale: Scale,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(rows)
         self._order, self._known = order, known
         self.level, self.scale, self.intervals = level, scale, known.kind
@@ -99,9 +95,7 @@ class Leaderboard(Rows[ItemRow]):
     @cached_property
     def better(self) -> Floats:
         """P(row i is better than row j)."""
-        matrix = self._known.better()
-        ordered: Floats = matrix[np.ix_(self._order, self._order)]
-        return ordered
+        return np.asarray(self._known.better()[np.ix_(self._order, self._order)])
 
     def __repr__(self) -> str:
         best = self._rows[0]

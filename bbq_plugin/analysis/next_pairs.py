@@ -89,14 +89,9 @@ class NextPairs(Rows[PairRow]):
     """Pairs in the order in which to ask. ``quality`` is a typical rater's, as assumed here."""
 
     def __init__(
-        self,
-        rows: list[PairRow],
-        quality: float,
-        warnings: tuple[str, ...] = (),
-        *,
-        goal: Goal = "ranking",
-        top_k: int | None = None,
-    ) -> None:
+        self, rows: list[PairRow], quality: float, warnings: tuple[str, ...] = (), *,
+        goal: Goal = "ranking", top_k: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(rows)
         self.quality, self.warnings, self.goal, self.top_k = quality, warnings, goal, top_k
 

@@ -169,14 +169,10 @@ class Fit:
             f"{self.data.n_comparisons} comparisons, {self.priors}>"
         )
 
-    @property
+    @cached_property
     def triples(self) -> Triples:
         """The aggregated wins as the model sees them: of all raters together where it has none."""
-        return self.data.triples if self.rated else self._pooled
-
-    @cached_property
-    def _pooled(self) -> Triples:
-        return self.data.triples.without_raters()
+        return self.data.triples if self.rated else self.data.triples.without_raters()
 
     def given_priors(self, what: str = "this", instead: str = "fit model='bbq'") -> Priors:
         """The priors of bbq or bayes-bt; of other models ``what`` needs them is refused."""

@@ -45,14 +45,9 @@ class Consensus:
     """The top of the log-density of theta with all raters, and the way to those without one."""
 
     def __init__(
-        self,
-        triples: Triples,
-        priors: Priors | SignedPriors,
-        theta: Floats,
-        quality: Floats,
-        *,
+        self, triples: Triples, priors: Priors | SignedPriors, theta: Floats, quality: Floats, *,
         joint: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """``joint``: the top of the log-posterior of (theta, q) instead, as a fit has it."""
         if isinstance(priors, Priors) and priors.flat_items:
             # Without a prior two items that only one rater compared would be infinitely uncertain.
@@ -61,17 +56,13 @@ class Consensus:
         objective = _objective(triples, priors, joint=joint)
         self.chunks = objective.passes.chunks
         self.point = solve_newton(objective, theta, quality, TOLERANCE).point
+        self.theta = self.point.theta
         #: The covariance of theta; empty with so many items that it is not sensible.
         self.covariance: Floats = np.empty((0, 0))
         if triples.n_items <= LARGEST_COVARIANCE:
             curvature = objective.passes.curvature(self.point)
             self.covariance = np.ascontiguousarray(np.linalg.inv(curvature))
         self.push = _push(objective, self.point)
-
-    @property
-    def theta(self) -> Floats:
-        """Skills in nats, by all raters."""
-        return self.point.theta
 
     def theta_without(self, rater: int) -> Floats:
         """One Newton step to the theta of all others, for every item."""

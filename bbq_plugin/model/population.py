@@ -99,10 +99,6 @@ class PopulationEvidence:
         self.slope: Floats = np.empty((theta.size, 0))
         self._ones = np.ones(triples.n_raters)
 
-    def remember(self, eta: Floats, theta: Floats, slope: Floats) -> None:
-        """Where theta was best, and how it follows eta: the start of later calls."""
-        self.eta, self.theta, self.slope = eta, theta, slope
-
     def __call__(self, eta: Floats) -> tuple[float, Floats]:
         """M(eta) and the theta at which F is highest."""
         priors = priors_of(eta)
@@ -142,12 +138,13 @@ def _look(evidence: PopulationEvidence, eta: Floats, *, mixed: bool = True) -> S
     """
     n = eta.size
     value, theta = evidence(eta)
-    evidence.remember(eta, theta, evidence.slope)
+    # Where theta was best, and how it follows eta: the start of later calls.
+    evidence.eta, evidence.theta = eta, theta
     nudge = NUDGE * np.eye(n)
     ahead, behind = [evidence(eta + h) for h in nudge], [evidence(eta - h) for h in nudge]
     up, down = np.array([m for m, _ in ahead]), np.array([m for m, _ in behind])
     slope = np.array([a - b for (_, a), (_, b) in zip(ahead, behind, strict=True)]).T / (2 * NUDGE)
-    evidence.remember(eta, theta, slope)
+    evidence.slope = slope
     curve = np.diag(-(up - 2 * value + down) / NUDGE**2)
     for i in range(n if mixed else 0):
         for j in range(i):

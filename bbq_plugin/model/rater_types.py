@@ -58,13 +58,8 @@ class RaterPopulation:
         return self.alpha / (self.alpha + self.beta)
 
     @property
-    def nodes(self) -> Floats:
-        """Qualities to sum over, with ``masses`` as their weights, for means over the honest."""
-        return NODE
-
-    @property
     def masses(self) -> Floats:
-        """The share of the honest at each of ``nodes``."""
+        """The share of the honest at each ``NODE``, for means over them."""
         return _beta(np.log(np.array([self.alpha - 1.0, self.beta - 1.0])))
 
 
@@ -94,10 +89,9 @@ class Slates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """Of each rater: P(guessing), P(inverted), P(q below the threshold), and evidence in nats.
+    """Of each rater: P(guessing), P(inverted), P(q below the threshold), and the ends of q.
 
-    ``log_honest`` is log P(answers | honest) - log P(answers | coin), ``log_inverted`` the same
-    for an inverted rater. ``lower`` and ``upper`` bound q in [-1, 1] at the level asked for.
+    ``lower`` and ``upper`` bound q in [-1, 1] at the level asked for.
     """
 
     p_guesser: Floats
@@ -105,26 +99,20 @@ class Kinds:
     p_below: Floats
     lower: Floats
     upper: Floats
-    log_honest: Floats
-    log_inverted: Floats
     population: RaterPopulation
 
 
 def kinds_of(
-    triples: Triples,
-    s: Floats,
-    slates: Slates | None = None,
-    *,
-    threshold: float = 0.5,
+    triples: Triples, s: Floats, slates: Slates | None = None, *, threshold: float = 0.5,
     level: float = 0.95,
-) -> Kinds:
+) -> Kinds:  # fmt: skip
     """Judge every rater; ``s`` is y - 1/2 of each triple by the consensus of all others."""
     n = triples.n_raters
     some = np.linspace(0, n, min(n, ENOUGH_RATERS), endpoint=False).astype(np.int64)
     sample = _Table.of(triples, s, some, slates)
     eta = _estimate(sample)
     points = _posterior(sample, eta)
-    out = np.empty((7, n))
+    out = np.empty((5, n))
     for first in range(0, n, BLOCK):
         last, table = min(n, first + BLOCK), sample
         if some.size < n:
@@ -134,8 +122,8 @@ def kinds_of(
         *(float(1 + np.exp(x)) for x in eta[:2]), *(float(x) for x in np.exp(_log_shares(eta))[1:])
     )
     # In the order of the fields, which `judged` keeps.
-    guesser, inverted, below, lower, upper, honest, turned = out
-    return Kinds(guesser, inverted, below, lower, upper, honest, turned, population)
+    guesser, inverted, below, lower, upper = out
+    return Kinds(guesser, inverted, below, lower, upper, population)
 
 
 def honest_evidence(triples: Triples, s: Floats, alpha: float, beta: float) -> Floats:
@@ -206,9 +194,7 @@ class _Table:
         tails = ((1 - level) / 2, (1 + level) / 2)
         ends = [at[np.minimum(np.sum(below < tail, axis=1), at.size - 1)] for tail in tails]
         p_below = below[:, np.searchsorted(at, threshold) - 1]
-        log_weight = np.log(np.maximum(weight, 1e-300))
-        evidence = [_log_sum((logs_of + log_weight).T) for logs_of in (upright, turned)]
-        return np.stack((kind[1], kind[2], p_below, *ends, *evidence))
+        return np.stack((kind[1], kind[2], p_below, *ends))
 
 
 def _over(share: Floats, log_mass: Floats) -> Floats:

@@ -308,15 +308,9 @@ class Streaming:
     """
 
     def __init__(
-        self,
-        triples: Triples,
-        priors: Priors,
-        *,
-        fixed: bool = False,
-        marginal: bool = False,
-        theta: Floats | None = None,
-        quality: Floats | None = None,
-    ) -> None:
+        self, triples: Triples, priors: Priors, *, fixed: bool = False, marginal: bool = False,
+        theta: Floats | None = None, quality: Floats | None = None,
+    ) -> None:  # fmt: skip
         self.priors, self.fixed, self.marginal = priors, fixed, marginal
         self._n_raters = triples.n_raters
         self._changes = ChangedTriples(triples.without_raters() if fixed else triples)

@@ -28,7 +28,6 @@ class Evidence:
     """By rater: how many comparisons, agreement, quality's interval, kinds, and p against a coin.
 
     ``n`` is the weight of the comparisons, ``given`` counts the answers they came from.
-
     ``p_coin_below`` is the chance that a coin agrees with the others as little as this rater does:
     exact whatever the others think, because a coin does not care and they have not seen it.
     """

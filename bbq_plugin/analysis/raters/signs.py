@@ -11,7 +11,7 @@ from bbq_plugin.analysis.raters.evidence import count_by, phi, slate_of_row, tri
 from bbq_plugin.data.builder import Answers, median_time_s
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.triples import Codes, Floats, Mask
-from bbq_plugin.model.rater_types import RaterPopulation
+from bbq_plugin.model.rater_types import NODE, RaterPopulation
 
 LEAN_STEPS = 30
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
@@ -275,7 +275,7 @@ def _repeats(rows: DecidedAnswers, n_items: int, honest: RaterPopulation) -> Sig
     usual = 0.5 + honest.typical_quality**2 * clear
     return Sign(
         share(total, n), np.where(n > 0, usual, np.nan), n,
-        _as_low(total, n, 0.5 + honest.nodes**2 * clear[:, None], honest),
+        _as_low(total, n, 0.5 + NODE**2 * clear[:, None], honest),
     )  # fmt: skip
 
 
@@ -368,7 +368,7 @@ def _gold(
     n = np.round(n)
     expected = share(expected, n)
     slope = np.clip((np.nan_to_num(expected, nan=0.5) - 0.5) / usual, -0.5, 0.5)
-    tail = _as_low(np.ceil(won - 1e-9), n, 0.5 + honest.nodes * slope[:, None], honest)
+    tail = _as_low(np.ceil(won - 1e-9), n, 0.5 + NODE * slope[:, None], honest)
     return Sign(share(won, n), expected, n, tail)
 
 

@@ -122,14 +122,9 @@ class Flags:
 
 @np.errstate(invalid="ignore")  # NaN where a sign is not known
 def flags_of(
-    evidence: Evidence,
-    signs: Signs,
-    rules: Rules,
-    raters: tuple[str, ...],
-    before: Collection[str] = (),
-    *,
-    turned: bool = False,
-) -> Flags:
+    evidence: Evidence, signs: Signs, rules: Rules, raters: tuple[str, ...],
+    before: Collection[str], *, turned: bool,
+) -> Flags:  # fmt: skip
     """Apply the rules; ``turned`` says that the model uses inverted answers in reverse."""
     rate, enough = rules.false_rate, evidence.n_answers >= rules.least
     bad = evidence.kinds.p_guesser if turned else evidence.p_bad
