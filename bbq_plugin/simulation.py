@@ -338,14 +338,15 @@ SUFFIX: dict[StudyFormat, str] = {"arena": ".jsonl", "afc": ".csv", "comparisons
 
 def write_study(study: Study, file: TextIO, file_format: StudyFormat) -> None:
     """Write the answers in one of the formats above."""
+    if file_format not in SUFFIX:
+        raise UsageError(f"the file format is {file_format!r}; expected one of {', '.join(SUFFIX)}")
     if file_format == "arena":
         _write_arena(study, file)
-    elif file_format == "afc":
-        _write_rows(file, _afc_pairs(study) if study.slate == 2 else _afc_slates(study))
-    elif file_format == "comparisons":
-        _write_rows(file, _comparison_rows(study))
-    else:
-        raise UsageError(f"the file format is {file_format!r}; expected one of {', '.join(SUFFIX)}")
+        return
+    rows = _comparison_rows(study)
+    if file_format == "afc":
+        rows = _afc_pairs(study) if study.slate == 2 else _afc_slates(study)
+    csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def write_truth(truth: Truth, file: TextIO) -> None:
@@ -373,10 +374,6 @@ def _write_arena(study: Study, file: TextIO) -> None:
             "winner": words[c.outcome],
         }  # fmt: skip
         file.write(msgspec.json.encode(vote).decode() + "\n")
-
-
-def _write_rows(file: TextIO, rows: Iterator[list[Any]]) -> None:
-    csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _afc_pairs(study: Study) -> Iterator[list[Any]]:

@@ -313,25 +313,15 @@ SHAPES = (
     Shape("FastChat log", ("type", "models"), _fastchat, ("states", "ip", "tstamp")),
     Shape("Arena-Hard judgments", ("model", "games"), _arena_hard, ("baseline",)),
     Shape("MT-Bench pairs", ("model_1", "model_2", "g1_winner", "g2_winner"), _mt_bench_pair),
-    Shape(
-        "one-hot votes",
-        (*_MODELS, "winner_model_a", "winner_model_b"),
-        _one_hot,
-        ("winner_tie",),
-        votes_have_ids=True,
-    ),
-    Shape(
-        "votes",
-        (*_MODELS, "winner"),
-        _pair_reader(*_MODELS, "winner", WORDS),
-        ("tstamp", "timestamp"),
-        votes_have_ids=True,
-    ),
+    Shape("one-hot votes", (*_MODELS, "winner_model_a", "winner_model_b"), _one_hot,
+          ("winner_tie",), votes_have_ids=True),
+    Shape("votes", (*_MODELS, "winner"), _pair_reader(*_MODELS, "winner", WORDS),
+          ("tstamp", "timestamp"), votes_have_ids=True),
     Shape("AlpacaEval annotations", ("generator_1", "generator_2", "preference"), _alpaca),
     Shape("CLIC answers", ("methodA", "methodB", "answerValue"), _clic),
     Shape("pairs", ("left", "right", "winner"), _pair_reader("left", "right", "winner", _SIDES)),
     Shape("pairs", ("left", "right", "label"), _pair_reader("left", "right", "label", {})),
-)
+)  # fmt: skip
 
 
 # Small enough to stay in the cache of a core.

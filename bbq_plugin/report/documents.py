@@ -245,17 +245,13 @@ def push_dict(
         "n_actions": len(plan.actions),
         "actions": [
             {
-                "kind": action.kind,
-                "target": action.target,
-                "reason": action.reason,
-                "before": action.before,
-                "after": action.after,
-                "left": left.get(id(action)),
+                "kind": action.kind, "target": action.target, "reason": action.reason,
+                "before": action.before, "after": action.after, "left": left.get(id(action)),
             }
             for action in plan.actions
         ],
         "notes": list(plan.notes),
-    }
+    }  # fmt: skip
 
 
 # -- CSV

@@ -59,17 +59,14 @@ def history_dicts(history: Sequence[HistoryPoint]) -> list[dict[str, Any]]:
             "n_comparisons": point.n_comparisons,
             "items": [
                 {
-                    "item": name,
-                    "rank": item.rank,
-                    "rating": item.rating,
-                    "rating_lower": item.lower,
-                    "rating_upper": item.upper,
+                    "item": name, "rank": item.rank, "rating": item.rating,
+                    "rating_lower": item.lower, "rating_upper": item.upper,
                 }
                 for name, item in sorted(point.items.items(), key=lambda one: one[1].rank)
             ],
         }
         for point in history
-    ]
+    ]  # fmt: skip
 
 
 def _on_scale(point: HistoryPoint, scale: Scale) -> HistoryPoint:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from bbq_plugin.store.columns import ChangeBuilder, Codebook, ColumnArrays
 
 AnswerRecord = Comparison | Skipped
+DELETED = "taken back meanwhile, by a newer record or a newer full export"
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 #: Stands in `retracted` for a time of creation that is not known.
 ANY_TIME = -1e300
@@ -171,10 +173,6 @@ def checked_key(key: object, what: str = "key") -> str:
     if not isinstance(key, str) or not key:
         raise DataError(f"{what} is {key!r}; expected text that names one answer")
     return key
-
-
-DELETED = "taken back meanwhile, by a newer record or a newer full export"
-_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def tags_text(tags: Mapping[str, str] | None) -> str | None:
