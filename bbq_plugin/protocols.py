@@ -7,7 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from bbq_plugin.data.actions import ACTION_KINDS, Action, FeedbackPlan, JournalEntry, WriteState
+from bbq_plugin.data.feedback_actions import (
+    ACTION_KINDS,
+    Action,
+    FeedbackPlan,
+    JournalEntry,
+    WriteState,
+)
 from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskState
 
 

@@ -44,7 +44,7 @@ def pull(url: str, project: str, store: str) -> dict[str, Any]:
     from bbq_plugin.live.sync import pull as pull_project  # noqa: PLC0415
     from bbq_plugin.plugins import tool  # noqa: PLC0415
     from bbq_plugin.store import Store  # noqa: PLC0415
-    from bbq_plugin.store.memory import Memory  # noqa: PLC0415
+    from bbq_plugin.store.projects import Memory  # noqa: PLC0415
 
     token = os.environ["LABEL_STUDIO_API_KEY"]
     opened = tool().open(url, token, int(project), options={}, page_size=PAGE)

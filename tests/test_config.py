@@ -28,7 +28,7 @@ from bbq_plugin.config import (
     load_server,
     unknown_variables,
 )
-from bbq_plugin.data.actions import ASKABLE
+from bbq_plugin.data.feedback_actions import ASKABLE
 from bbq_plugin.errors import SettingsError, UsageError
 from bbq_plugin.live.log import LogFormat
 from bbq_plugin.live.watch.arrivals import NotifierChoice

@@ -118,6 +118,7 @@ def test_the_adapter_of_label_studio_alone_knows_the_form_of_its_keys() -> None:
 MODULES_TWICE = {
     "fit": "the command, and what it runs",
     "store": "the commands on a store, and the store",
+    "projects": "the commands about labelling projects, and what the store knows of those",
 }
 
 

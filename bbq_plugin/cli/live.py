@@ -232,7 +232,7 @@ def _still_starting() -> None:
 
 def _known_server(engine: Engine) -> tuple[str | None, dict[str, Any]]:
     """Where the answers were pulled from, and how they are read, if that is one place and way."""
-    from bbq_plugin.store.memory import servers
+    from bbq_plugin.store.projects import servers
 
     found = servers(engine.store)
     urls, options = [url for url, _ in found], [options for _, options in found]

@@ -26,7 +26,7 @@ from bbq_plugin.cli.options import (
     together,
 )
 from bbq_plugin.cli.output import emit, progress, show, tell, working
-from bbq_plugin.data.actions import ACTION_KINDS, ASKABLE, kinds_of
+from bbq_plugin.data.feedback_actions import ACTION_KINDS, ASKABLE, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
-    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
+    from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
     from bbq_plugin.live.credentials import Address
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
-    from bbq_plugin.store.memory import Memory
+    from bbq_plugin.store.projects import Memory
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -136,7 +136,7 @@ class Server:
         """Reach the project, and what the store knows of it; `notice` hears of retries."""
         from bbq_plugin.live.credentials import adapter_options
         from bbq_plugin.plugins import tool as labelling_tool
-        from bbq_plugin.store.memory import Memory
+        from bbq_plugin.store.projects import Memory
 
         tool = labelling_tool()
         address = self.address()
@@ -324,7 +324,7 @@ def push(
     chosen = configured.load()
     check_judged(chosen, "bbq push")
     server.address()
-    from bbq_plugin.data.actions import FeedbackPlan
+    from bbq_plugin.data.feedback_actions import FeedbackPlan
     from bbq_plugin.live import sync
 
     with (

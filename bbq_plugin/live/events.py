@@ -15,7 +15,7 @@ from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.live.credentials import SECRET_HEADER
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
-from bbq_plugin.store import memory
+from bbq_plugin.store import projects
 from bbq_plugin.store.read import comparisons_under
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def take(
         return transaction.add(records, kind, name, at, by_key=False, adapter=adapter, wholes=False)
 
     def comparisons(task: TaskRef) -> dict[int, Comparison]:
-        return comparisons_under(transaction, memory.task_keys(transaction, task))
+        return comparisons_under(transaction, projects.task_keys(transaction, task))
 
     found = list(news)
     told: dict[TaskRef, set[str]] = {}
@@ -101,20 +101,20 @@ def take(
         told.setdefault(task, set()).add(key)
     gone = [key for one in found for key in one.gone]
     # An answer that is deleted is named without its task.
-    tasks = {**dict.fromkeys(map(reader.task, memory.tasks_of(transaction, gone)), ()), **told}
+    tasks = {**dict.fromkeys(map(reader.task, projects.tasks_of(transaction, gone)), ()), **told}
     before = {task: list(comparisons(task).values()) for task in sorted(tasks)}
-    memory.add_task_answers(
+    projects.add_task_answers(
         transaction, [(task.name, key) for task, keys in told.items() for key in keys]
     )
     for task in told:
-        memory.add_task(transaction, task)
+        projects.add_task(transaction, task)
     plans = {one.project or "": one.plan for one in found if one.plan is not None}
-    memory.add_plans(transaction, plans)
+    projects.add_plans(transaction, plans)
     records = [record for one in found for record in one.records]
     tally = add(records)
     for task in (task for one in found for task in one.gone_tasks):
-        gone += memory.task_keys(transaction, task)
-        memory.forget_task(transaction, task)
+        gone += projects.task_keys(transaction, task)
+        projects.forget_task(transaction, task)
     if gone:
         tally.n_retracted += transaction.retract(dict.fromkeys(gone), for_good=True)[0]
     for task, known in before.items():
@@ -127,14 +127,14 @@ def take(
         if settled.replaced:
             tally.n_retracted += add(settled.replaced).n_retracted
     gone += [one.key for one in records if isinstance(one, Skipped) and one.key is not None]
-    if gone and memory.has_set_aside(transaction, gone):
+    if gone and projects.has_set_aside(transaction, gone):
         on_partial()
     return tally
 
 
 def cancelled_by_push(store: Store) -> frozenset[tuple[int, int]]:
     """Answers that were marked as cancelled from here, as project and answer."""
-    return frozenset((project, ref) for _, project, ref in memory.cancelled_by_push(store))
+    return frozenset((project, ref) for _, project, ref in projects.cancelled_by_push(store))
 
 
 # -- having a project send them to `bbq serve`

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from bbq_plugin.data.actions import ACTION_KINDS, ActionResult, FeedbackPlan
+from bbq_plugin.data.feedback_actions import ACTION_KINDS, ActionResult, FeedbackPlan
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.runner import Job, Next
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.config import Settings
-    from bbq_plugin.data.actions import Action, JournalEntry, Policy
+    from bbq_plugin.data.feedback_actions import Action, JournalEntry, Policy
     from bbq_plugin.data.records import TaskRef
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.log import Problems
     from bbq_plugin.protocols import Project, TaskPage
     from bbq_plugin.store import Change, Store
-    from bbq_plugin.store.memory import Memory
+    from bbq_plugin.store.projects import Memory
     from bbq_plugin.store.transaction import Transaction
 
     Opened = AbstractContextManager[tuple[Project, Memory]]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
     from bbq_plugin.analysis.leaderboard import Row
     from bbq_plugin.analysis.stability import Stability
-    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.model import Fit
 

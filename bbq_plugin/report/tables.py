@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import ItemRow, Leaderboard, NextPairs, PairRow, RaterReport, RaterRow
     from bbq_plugin.analysis.stability import Stability
-    from bbq_plugin.data.actions import Action
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.feedback_actions import Action
     from bbq_plugin.model import Fit
     from bbq_plugin.report.documents import Origin
 

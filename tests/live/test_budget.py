@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bbq_plugin.data.actions import Action, FeedbackPlan, Policy, kinds_of
+from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, Policy, kinds_of
 from bbq_plugin.store import Store
-from bbq_plugin.store.memory import Memory
+from bbq_plugin.store.projects import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

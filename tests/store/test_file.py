@@ -17,7 +17,7 @@ from bbq_plugin.errors import DataError, StoreBusyError, StoreError
 from bbq_plugin.live.events import event_reader, take
 from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import Store, columns, holder, read_store, sources
-from bbq_plugin.store.memory import Memory
+from bbq_plugin.store.projects import Memory
 from bbq_plugin.store.schema import VERSION, blames_store
 from bbq_plugin.store.transaction import SourceLog
 from tests.store.answers import answer, ranking

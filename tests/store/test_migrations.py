@@ -11,10 +11,10 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from bbq_plugin.data.actions import Action
+from bbq_plugin.data.feedback_actions import Action
 from bbq_plugin.data.records import TaskRef, TaskState
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store import Store, columns, memory, read_store
+from bbq_plugin.store import Store, columns, projects, read_store
 from bbq_plugin.store.inbox import Inbox, settle_events
 from bbq_plugin.store.read import records_of
 from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
@@ -132,14 +132,14 @@ def new_store(path: Path) -> None:
         )
         store.save_fit(b'{"how":"full","n_comparisons":6}')
         store.keep_note("excluded", '["bob"]')
-        project = memory.Memory(store, *SERVER)
+        project = projects.Memory(store, *SERVER)
         page = TaskState(TaskRef("ls:1:task:3", 1, 3), "2024-05-01", 0.0, 1, 0, ("ls:1:7",))
         answers = [("ls:1:task:3", "ls:1:7"), ("ls:1:task:4", "ls:1:8"), ("ls:1:task:04", "ls:1:9")]
         with store.transaction() as transaction:
             project.save_page(transaction, {"after": 9, "plan": {"kind": "pair"}}, [page], {})
-            memory.add_task_answers(transaction, answers)
-            memory.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
-            memory.add_plans(transaction, {"1": '{"kind":"pair"}'})
+            projects.add_task_answers(transaction, answers)
+            projects.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
+            projects.add_plans(transaction, {"1": '{"kind":"pair"}'})
         project.begin(
             [Action("cancel", "answer 7", "excluded", None, {"was_cancelled": True}, ref=7)]
         )

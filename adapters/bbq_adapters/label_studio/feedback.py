@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.data.actions import Action, FeedbackPlan
+from bbq_plugin.data.feedback_actions import Action, FeedbackPlan
 from bbq_plugin.errors import UsageError
 from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
-    from bbq_plugin.data.actions import JournalEntry
+    from bbq_plugin.data.feedback_actions import JournalEntry
     from bbq_plugin.protocols import FeedbackGoals
 
     #: What the journal says, by kind and target.

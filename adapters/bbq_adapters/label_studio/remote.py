@@ -28,7 +28,7 @@ from bbq_plugin.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bbq_plugin.data.actions import Action, FeedbackPlan, JournalEntry, WriteState
+    from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, JournalEntry, WriteState
     from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskPage
 
     Values = dict[str, Any]

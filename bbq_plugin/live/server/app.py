@@ -30,7 +30,7 @@ from bbq_plugin.live.server.view import View, outlook
 from bbq_plugin.live.server.webhook import Webhook
 from bbq_plugin.live.server.worker import Worker
 from bbq_plugin.store.inbox import Inbox
-from bbq_plugin.store.memory import plan_of
+from bbq_plugin.store.projects import plan_of
 
 if TYPE_CHECKING:
     import asyncio

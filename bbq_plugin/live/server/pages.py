@@ -18,7 +18,7 @@ from bbq_plugin.live.server.view import MATRIX
 from bbq_plugin.report.filters import environment
 from bbq_plugin.report.summary import answer
 from bbq_plugin.store.inbox import n_waiting, refused_events
-from bbq_plugin.store.memory import task_by_answer
+from bbq_plugin.store.projects import task_by_answer
 from bbq_plugin.store.read import records_of_rater
 from bbq_plugin.text import level_text
 

@@ -13,20 +13,20 @@ from bbq_plugin.errors import BBQError
 from bbq_plugin.live import sync
 from bbq_plugin.live.runner import Job, Next
 from bbq_plugin.live.sync import OpenProject, Rounds, goals_of
-from bbq_plugin.store.memory import Standing, standing
+from bbq_plugin.store.projects import Standing, standing
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bbq_plugin.analysis import Analysis
-    from bbq_plugin.data.actions import Action, ActionResult, FeedbackPlan, Policy
+    from bbq_plugin.data.feedback_actions import Action, ActionResult, FeedbackPlan, Policy
     from bbq_plugin.live.log import Problems
     from bbq_plugin.live.server.app import Service
     from bbq_plugin.live.server.view import View
     from bbq_plugin.live.sync import Opened, Round
     from bbq_plugin.protocols import FeedbackGoals, Project
-    from bbq_plugin.store.memory import Memory
+    from bbq_plugin.store.projects import Memory
 
 # After an event that tells of more than it brings, and before what it tells of is all there.
 _SOON_S = 1.0

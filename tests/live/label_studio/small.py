@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.data.actions import FeedbackPlan
+from bbq_plugin.data.feedback_actions import FeedbackPlan
 from bbq_plugin.live import sync
 from bbq_plugin.plugins import tool
 from bbq_plugin.protocols import FeedbackGoals
 from bbq_plugin.store import Store
-from bbq_plugin.store.memory import Memory
+from bbq_plugin.store.projects import Memory
 from tests.live.label_studio.study import (
     PAIRWISE,
     answer,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bbq_plugin.data.actions import ActionResult
+    from bbq_plugin.data.feedback_actions import ActionResult
     from bbq_plugin.protocols import Project
     from tests.live.label_studio.server import Server, User
 

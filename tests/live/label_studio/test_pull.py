@@ -17,7 +17,7 @@ from bbq_plugin.data.files import records
 from bbq_plugin.live.sync import pull
 from bbq_plugin.plugins import tool
 from bbq_plugin.store import Store, read_store
-from bbq_plugin.store.memory import Memory
+from bbq_plugin.store.projects import Memory
 from bbq_plugin.store.read import records_of
 from tests.live.label_studio.study import CHOICES, PAIRWISE, Bbq, chose, pair, ticked
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.data.actions import Policy
+from bbq_plugin.data.feedback_actions import Policy
 from bbq_plugin.live import sync
 from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy

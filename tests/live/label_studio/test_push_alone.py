@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from bbq_plugin.cli import main
-from bbq_plugin.data.actions import Policy, kinds_of
+from bbq_plugin.data.feedback_actions import Policy, kinds_of
 from bbq_plugin.live import sync
 from bbq_plugin.store import Store
-from bbq_plugin.store.memory import Memory
+from bbq_plugin.store.projects import Memory
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import Bbq, chose, fill

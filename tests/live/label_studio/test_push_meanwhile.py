@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.data.actions import Policy, kinds_of
+from bbq_plugin.data.feedback_actions import Policy, kinds_of
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live import sync
 from tests.live.label_studio.faults import Answer, Asked, Proxy
@@ -16,7 +16,7 @@ from tests.live.label_studio.study import chose, pair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.data.actions import ActionResult, FeedbackPlan
+    from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
     from bbq_plugin.protocols import FeedbackGoals
     from tests.live.label_studio.server import Server
 

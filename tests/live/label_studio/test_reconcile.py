@@ -13,7 +13,7 @@ from bbq_plugin.live.events import event_reader, take
 from bbq_plugin.live.sync import pull
 from bbq_plugin.plugins import tool
 from bbq_plugin.store import Store
-from bbq_plugin.store.memory import Memory
+from bbq_plugin.store.projects import Memory
 from bbq_plugin.store.read import records_of
 from tests.live.label_studio.study import PAIRWISE, chose, pair
 
