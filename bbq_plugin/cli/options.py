@@ -220,7 +220,7 @@ table_or_json_option = click.option(
 )
 
 all_option = click.option(
-    "--all", "show_all", is_flag=True, help="Print all rows of the tables. Default: the first 30."
+    "--all", "show_all", is_flag=True, help="Print all rows of the tables. Default: at most 30."
 )
 
 
