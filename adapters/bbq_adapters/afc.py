@@ -227,7 +227,7 @@ class AfcAdapter:
     """Forced choices: pwcmp, jsPsych, PsychoPy, and plain tables of 2AFC, 3AFC and rankings."""
 
     name = "afc"
-    option_help = {  # noqa: RUF012 - read by the registry, never written
+    option_help = {  # noqa: RUF012 - read by plugins, never written
         "task": "what people were asked to do",
         "items": "columns of the items shown, as they stood",
         "answer": "column of what was chosen",

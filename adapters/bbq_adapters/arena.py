@@ -517,7 +517,7 @@ class ArenaAdapter:
 
     name = "arena"
     lines_stand_alone = True
-    option_help = {  # noqa: RUF012 - read by the registry, never written
+    option_help = {  # noqa: RUF012 - read by plugins, never written
         "both_bad": "what a vote 'both are bad' counts as",
         "golden": "CLIC: questions whose answer is known, used like others, left out, or alone",
         "strong": "Arena-Hard: weight of A>>B; its authors count it as 3 votes",

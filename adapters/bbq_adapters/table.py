@@ -88,7 +88,7 @@ class TableAdapter:
 
     name = "table"
     lines_stand_alone = True
-    option_help = {  # noqa: RUF012 - read by the registry, never written
+    option_help = {  # noqa: RUF012 - read by plugins, never written
         "left": "column of the item on the left",
         "right": "column of the item on the right",
         "winner": "column that says who won; with loser, the item that won",

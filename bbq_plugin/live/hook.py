@@ -277,10 +277,12 @@ class Hook:
         if first:
             try:
                 self._keep_verdicts()
-                self._engine.close()
             finally:
-                # Also where the last fit could not be kept.
-                self._engine.store.close()
+                try:
+                    self._engine.close()
+                finally:
+                    # Also where the last fit could not be kept.
+                    self._engine.store.close()
 
     def __enter__(self) -> Self:
         return self

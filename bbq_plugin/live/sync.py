@@ -417,9 +417,9 @@ class Rounds:
 
     def _work(self) -> Next:
         done = self.now()
-        self._problems.over("feedback")
         if done is None:
             return self._rest(again_s=0.0)
+        self._problems.over("feedback")
         return self._rest(again_s=max(_LATER_S, self._every_s) if done.short else None)
 
     def _failed(self, error: Exception) -> Next:

@@ -454,6 +454,11 @@ class GroupCommit(Generic[R]):
                     request.done.set_exception(error)
             return
         self.n_commits += 1
-        self._on_commit(transaction.change)
+        try:
+            self._on_commit(transaction.change)
+        except Exception as error:  # noqa: BLE001 (the callers raise it)
+            for request in requests:
+                request.done.set_exception(error)
+            return
         for request, result in zip(requests, results, strict=True):
             request.done.set_result(result)

@@ -13,7 +13,7 @@ from bbq_plugin.store import Store
 from bbq_plugin.store.inbox import Inbox, waiting_events
 from bbq_plugin.store.transaction import GroupCommit, Request
 from tests.store.answers import answer, held
-from tests.waiting import wait_until
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -93,6 +93,25 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(
     with pytest.raises(ValueError, match="bad"):
         bad.done.result()
     assert held(store).keys() == {"1", "2"}
+
+
+def test_callers_are_told_where_what_follows_a_commit_fails(store: Store, gate: Gate) -> None:
+    failing = [True]
+
+    def follow(_: Change) -> None:
+        if failing.pop():
+            raise ValueError("not followed")
+
+    commits = GroupCommit(store, gate, on_commit=follow, closed="too late", name="test")
+    gate.open.set()
+    first, second = Put("1"), Put("2")
+    commits.submit(first)
+    with pytest.raises(ValueError, match="not followed"):
+        first.done.result(HANG_S)
+    failing.append(False)
+    commits.submit(second)
+    assert second.done.result(HANG_S) == "2"
+    commits.close()
 
 
 def test_a_caller_who_gives_up_waiting_has_asked_for_nothing(
