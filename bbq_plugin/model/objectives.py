@@ -6,6 +6,7 @@ of theta with every rater's quality integrated out.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import lgamma, log
@@ -110,7 +111,7 @@ class Passes:
         return self.summed(kernels.schur_diagonal, point.curve, shape=self.triples.n_items)[1]
 
 
-class Profile:
+class Profile(ABC):
     """A log-posterior of (theta, q) with q at its best and skills ~ Gamma(a, b), up to a constant.
 
     ``copies`` counts each rater so many times: the bootstrap over raters.
@@ -128,13 +129,13 @@ class Profile:
         level = np.log((self.a - 1) / self.b) if self.b else 0.0
         return np.full(self.passes.triples.n_items, level), self.prior_quality()
 
+    @abstractmethod
     def prior_quality(self) -> Floats:
         """Every rater at the mode of the prior."""
-        raise NotImplementedError
 
+    @abstractmethod
     def at(self, theta: Floats, quality: Floats) -> Height:
         """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
-        raise NotImplementedError
 
     def value(self, theta: Floats) -> float:
         """The value alone, q at its best."""
@@ -145,12 +146,12 @@ class Profile:
         skill = self.b * np.exp(theta) if self.b else np.zeros(theta.size)
         return float(np.sum((self.a - 1) * theta - skill)), skill
 
+    @abstractmethod
     def e_step(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats, Floats]:
         """The raters' log-posterior, their next q, and two sums by item.
 
         These are the expected informed wins, and lambda_i sum_j m_ij / (lambda_i + lambda_j).
         """
-        raise NotImplementedError
 
     def em_pass(self, theta: Floats, quality: Floats) -> tuple[float, Floats, Floats]:
         """The log-posterior at (theta, q), and the paper's next (theta, q), rescaled."""
