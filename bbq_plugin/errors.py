@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Comparing two long texts takes the square of their length.
 _LONGEST_WORD = 100
@@ -77,6 +78,30 @@ class FormatError(DataError):
         return where + self.problem + (f"; {self.remedy}" if self.remedy else "")
 
 
+class UnrecognisedError(FormatError):
+    """No adapter recognises a file by what it begins with."""
+
+
+class UnknownOutcomeError(FormatError):
+    """A value says who won, and it is not known what it means."""
+
+
+class UnrankableError(FormatError):
+    """The comparisons were read, and no leaderboard can be made of them."""
+
+    def __init__(
+        self, problem: str, file: str | None, more_words: tuple[tuple[str, ...], ...] = ()
+    ) -> None:
+        super().__init__(problem, file)
+        self.args = (problem, file, more_words)
+        #: Words that, added to the command, would go on all the same.
+        self.more_words = more_words
+
+
+class IncompleteMappingError(UsageError):
+    """A mapping does not yet say which column is what."""
+
+
 class StoreError(BBQError):
     """The store cannot be opened, read or written: the message names it and the remedy."""
 
@@ -101,3 +126,19 @@ class RemoteError(BBQError):
 
 class ConvergenceError(BBQError):
     """The optimiser stopped before the gradient reached the tolerance."""
+
+
+@contextmanager
+def fit_failures() -> Iterator[None]:
+    """Whatever ends a fit inside this, as an error with a message meant for people."""
+    try:
+        yield
+    except (BBQError, OSError, RuntimeError):
+        # RuntimeError: numba says so where it cannot keep compiled code.
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ConvergenceError(
+            f"the answers could not be fitted ({said}); nothing is lost, and earlier results "
+            "stand: look for an odd answer among the last, and report this as a fault"
+        ) from error

@@ -8,13 +8,21 @@ load the same way as all others.
 from __future__ import annotations
 
 import inspect
+import json
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from bbq_plugin.errors import FormatError, UnsupportedError, UsageError, did_you_mean
+from bbq_plugin.errors import (
+    FormatError,
+    UnrecognisedError,
+    UnsupportedError,
+    UsageError,
+    did_you_mean,
+)
 from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
 #: The entry point groups.
 ADAPTERS = "bbq_plugin.adapters"
 TOOLS = "bbq_plugin.feedback"
+#: Options that say how a file is opened, and no adapter sees.
+OPENING = ("encoding", "sheet")
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
@@ -46,6 +56,16 @@ class Description:
     summary: str
     recognised: str
     options: tuple[Option, ...]
+
+
+def key_tags(key: str) -> Mapping[str, str]:
+    """What the key of an answer tells by its form, as tags: the project that it is of."""
+    return next(filter(None, (tell(key) for tell in _key_readers())), {})
+
+
+@cache
+def _key_readers() -> list[Callable[[str], Mapping[str, str]]]:
+    return [adapter.key_tags for adapter in adapters().values() if hasattr(adapter, "key_tags")]
 
 
 def adapters() -> Mapping[str, Adapter]:
@@ -134,7 +154,7 @@ def chosen_adapter(
             name,
             remedy=f"name one of them: {listed(sorted(reasons))}",
         )
-    raise FormatError(
+    raise UnrecognisedError(
         "no adapter recognises this file",
         name,
         value=head[:80],
@@ -175,6 +195,8 @@ def coerced(adapter: Adapter, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         # On a command line words are joined by hyphens.
         known = name if name in allowed else name.replace("-", "_")
+        if known in OPENING and known not in allowed:
+            continue
         if known not in allowed and not open_ended:
             raise UsageError(
                 f"adapter {adapter.name!r} has no option {name!r}; "
@@ -238,15 +260,32 @@ def _parsed(name: str, text: str, hint: Any) -> Any:
             raise UsageError(f"{name} is {text!r}; expected a number") from None
     if takes == "mapping":
         return _mapping(name, text)
+    if takes == "list" and text.lstrip().startswith("["):
+        return tuple(_json(name, text, list))
     if takes == "list":
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text
 
 
+def _json(name: str, text: str, kind: type) -> Any:
+    """A list or a mapping of texts in JSON, for names that hold a comma or an equals sign."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is {text!r}, which is not valid JSON ({error})") from None
+    parts = [*found, *found.values()] if isinstance(found, dict) else found
+    if not isinstance(found, kind) or not all(isinstance(part, str) for part in parts):
+        raise UsageError(f"{name} is {text!r}; expected a JSON {kind.__name__} of texts")
+    return found
+
+
 def _mapping(name: str, text: str) -> dict[str, str]:
+    if text.lstrip().startswith("{"):
+        return dict(_json(name, text, dict))
     found = {}
     for part in text.split(","):
-        key, sign, value = part.partition("=")
+        # From the right: what a value means has no equals sign, and a value may be one.
+        key, sign, value = part.rpartition("=")
         if not sign:
             raise UsageError(f"{name} is {text!r}; expected pairs such as 1=left,2=right")
         found[key.strip()] = value.strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -12,6 +12,8 @@ from bbq_plugin.data.feedback_actions import (
     Action,
     FeedbackPlan,
     JournalEntry,
+    PlanWorth,
+    Relabel,
     WriteState,
 )
 from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskState
@@ -20,12 +22,15 @@ from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskSt
 class Adapter(Protocol):
     """What turns one kind of file into records.
 
-    Three more attributes are used if they are there. `option_help` maps the name of
+    Five more attributes are used if they are there. `key_tags(key)` gives what the key of an answer
+    tells, as tags such as its project, for `--by` and `--where`. `option_help` maps the name of
     an option to a line about it. `lines_stand_alone` says that a file of lines means the
-    same read in parts, so that one that grows need not be read again from its start.
+    same read in parts, so that one that grows need not be read again from its start; with any
+    of its `whole_options` it does not.
     `read_batches`, with the parameters of `read`, yields `Batch` as well as records, without
     tags; it is asked instead of `read` when no tags are wanted, and is worth writing for
-    files of millions of rows.
+    files of millions of rows. `inspect(stream, name, options)` gives an `Inspection` of a file
+    that no adapter recognises by its first bytes.
     """
 
     name: str
@@ -65,6 +70,14 @@ class ParsedEvent:
     partial: bool = False
     #: How the answers of the project are read, to be kept for `remember`.
     plan: str | None = None
+    #: The question that the records answer, where the tool tells; empty: it is not told.
+    question: str = ""
+    #: The records of further questions that the project asks, by the question.
+    others: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    #: The title of the project.
+    title: str = ""
+    #: Why some of the event could not be read; it is to be tried again.
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,9 @@ class ServerKnowledge(Protocol):
 
     def information_bits(self, items: Sequence[str]) -> float | None:
         """What one more answer about these items is expected to tell; None: it is not known yet."""
+
+    def fit_mark(self) -> str | None:
+        """Names the fit that this is by: another one after every change; None: there is none."""
 
     def reading_plan(self, project: str) -> Mapping[str, Any] | None:
         """How the answers of a project were read before, by events or by a pull."""
@@ -140,6 +156,9 @@ class EventReader(Protocol):
     def answer_url(self, server: str, key: str, task: str | int) -> str | None:
         """The page of an answer in the tool; `task` is the number of its task, or its name."""
 
+    def task_url(self, server: str, project: int, task: int) -> str:
+        """The page of a task in the tool."""
+
 
 class EventSubscription(Protocol):
     """Where a project sends its events; a project of a tool that can has a method `hooks`."""
@@ -171,6 +190,10 @@ class TaskPage:
     #: `ProjectMemory.last_id` from before the tool was asked which tasks there are: what events
     #: have told of these since is of a new task with the same id.
     last_id: int = 0
+    #: As in `ParsedEvent`.
+    question: str = ""
+    others: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    title: str = ""
 
 
 class ProjectMemory(Protocol):
@@ -206,6 +229,16 @@ class Journal(Protocol):
         """Those that are not undone or void, oldest first."""
 
 
+class WorthEstimate(Protocol):
+    """What answers that are not given yet are expected to change."""
+
+    def chance(self, items: Sequence[str], n: int) -> float | None:
+        """P(n answers on these items change the result); None: an item is not known yet."""
+
+    def together(self, asked: Iterable[tuple[Sequence[str], int]]) -> PlanWorth:
+        """What all of them change: items and how many answers, of each task."""
+
+
 @dataclass(frozen=True, slots=True)
 class FeedbackGoals:
     """What the fit says about the project, and what the user allows."""
@@ -215,6 +248,9 @@ class FeedbackGoals:
     watched: Mapping[str, str] = field(default_factory=dict)
     #: What one answer about these items is expected to tell, in bits; None: one is not known yet.
     information_bits: Callable[[Sequence[str]], float | None] = lambda _: None
+    #: What new answers would change; None: it is not known, and all are asked for.
+    worth: WorthEstimate | None = None
+    relabel: Relabel = "useful"
     #: What is to be planned, and taken back.
     kinds: frozenset[str] = frozenset(ACTION_KINDS)
     #: Mark the answers of excluded raters as cancelled.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from html import escape
 from math import isfinite, isnan
 
 # A spreadsheet runs a cell that begins with one of these.
@@ -120,6 +121,13 @@ def span(lower: float, upper: float, digits: int = 0) -> str:
     return f"{number(lower, digits)} – {number(upper, digits)}"
 
 
+def share_span(lower: float, upper: float) -> str:
+    """Both ends of an interval of probabilities, as percentages."""
+    if isnan(lower) or isnan(upper):
+        return UNKNOWN
+    return f"{chance(lower).removesuffix('%')}–{chance(upper)}"
+
+
 def ranks(best: int, worst: int) -> str:
     """The ranks that are possible."""
     return f"{best}" if best == worst else f"{best}–{worst}"
@@ -133,3 +141,54 @@ def level_text(level: float) -> str:
 def capital(text: str) -> str:
     """The text with its first letter as a capital."""
     return text[:1].upper() + text[1:]
+
+
+#: Rows of a table in a notebook.
+MOST_HTML_ROWS = 30
+
+
+def html_table(
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    n_rows: int,
+    *,
+    words: Sequence[str] = (),
+) -> str:
+    """A short table for a notebook, every text escaped.
+
+    Columns whose heads are among `words` are aligned to the left. `rows` are the first ones of
+    `n_rows`, and no more than MOST_HTML_ROWS.
+    """
+    # No colours: those of the notebook, light or dark, are right.
+    styles = [
+        f"padding:.1em .7em;text-align:{'left' if head in words else 'right'}" for head in heads
+    ]
+    head = "".join(
+        f'<th scope="col" style="{style}">{_html(text)}</th>'
+        for style, text in zip(styles, heads, strict=True)
+    )
+    shown = [
+        "".join(
+            f'<td style="{style}">{_html(text)}</td>'
+            for style, text in zip(styles, row, strict=True)
+        )
+        for row in rows
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in shown)
+    more = n_rows - len(shown)
+    rest = f"<p>… and {counted(more, 'more row')}</p>" if more > 0 else ""
+    return (
+        f"<table><caption>{_html(title)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+    )
+
+
+def html_notes(notes: Iterable[str]) -> str:
+    """Warnings below a table."""
+    found = "".join(f"<li>{_html(note)}</li>" for note in notes)
+    return f"<ul>{found}</ul>" if found else ""
+
+
+def _html(text: str) -> str:
+    return escape(plain(text))

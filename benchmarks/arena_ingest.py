@@ -1,11 +1,12 @@
 """A million Arena lines to a fitted leaderboard, against msgspec decoding the same lines.
 
 The file is JSON lines as `bbq simulate` writes them: id, judge, model_a, model_b, winner; 30
-items, 20,000 raters, 10% ties. The whole is `read`, `fit` with fixed priors and `leaderboard`
-with its default intervals, after a small file has loaded (or compiled) the kernels. The
-reference decodes every line into a struct with the same five fields and keeps the structs:
-what one has to have before anything can be done with them. The same without keeping
-them is shown beside it. Both run in turn in one process, and the best of each counts.
+items, 20,000 raters, 10% ties. The whole is `read`, the paper's `fit` and `leaderboard` with the
+model's own intervals (what estimated priors, camps and clusters cost is in default_cost), after a
+small file has loaded (or compiled) the kernels. The reference decodes every line into a struct with
+the same five fields and keeps the structs: what one has to have before anything can be done with
+them. The same without keeping them is shown beside it. Both run in turn in one process, and the
+best of each counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
-from common import Report, arguments, in_child, peak_memory_bytes, seconds_of
+from common import PAPERS, Report, arguments, in_child, peak_memory_bytes, seconds_of
 
 LINES, QUICK_LINES = 1_000_000, 50_000
 ROUNDS = 5
@@ -57,9 +58,9 @@ def steps(path: Path) -> dict[str, float]:
     begin = time.perf_counter()
     data = bbq.read(path)
     read = time.perf_counter()
-    fitted = bbq.fit(data, priors=bbq.Priors())
+    fitted = bbq.fit(data, **PAPERS)
     fit = time.perf_counter()
-    board = bbq.leaderboard(fitted)
+    board = bbq.leaderboard(fitted, intervals="laplace")
     end = time.perf_counter()
     assert len(board) == data.n_items
     return {"read": read - begin, "fit": fit - read, "rank": end - fit, "whole": end - begin}

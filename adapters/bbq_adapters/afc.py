@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING, Literal
 
 from bbq_adapters.row_reader import (
     RATER_FIELDS,
+    BrokenRow,
     Row,
     RowPlace,
+    check_row,
     is_name,
+    is_nothing,
     item,
     known_columns,
     line_key,
     look,
     number,
+    rank_of,
     rater,
     rows,
     tags,
 )
-from bbq_plugin.data.rankings import Weights, break_choice, break_ranking
+from bbq_adapters.slates import Pair, best_worst_pairs, comparisons, ranked_pairs
+from bbq_plugin.data.rankings import Weights
+from bbq_plugin.data.readings import Reading, UnclearError
 from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Note, Outcome, Skipped
-from bbq_plugin.errors import FormatError, UsageError
+from bbq_plugin.errors import UsageError
 from bbq_plugin.text import brief, listed, name_text
 
 if TYPE_CHECKING:
@@ -32,7 +38,6 @@ if TYPE_CHECKING:
 Task = Literal["2afc", "2afc-tie", "best-of-n", "rank-of-n", "triplet-ref", "oddity"]
 TIMEOUT = "no answer was given"
 _TIE = -1
-_NOTHING = ("", "null", "none", "nan", "n/a")
 _TRUE, _FALSE = ("1", "true"), ("0", "false")
 _WORDS = {"left": 0, "right": 1, "tie": _TIE}
 
@@ -54,19 +59,9 @@ class LogLayout:
     weights: Weights = "information"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One comparison of a trial; those of a slate were not shown side by side."""
-
-    left: str
-    right: str
-    outcome: Outcome
-    weight: float = 1.0
-    in_slate: bool = False
-
-
 def pairs(row: Row, layout: LogLayout, task: Task, place: RowPlace) -> list[Pair] | Skipped:
     """The comparisons that a trial stands for."""
+    check_row(row, place)
     if all(row.get(column) is None for column in layout.items):
         return Skipped(str(place), "not a comparison (no items in this row)", expected=True)
     shown = [item(row, column, place) for column in layout.items]
@@ -86,10 +81,7 @@ def _choice(shown: list[str], chosen: int, layout: LogLayout) -> list[Pair]:
     """What is left of a choice without the reference, which may be nothing."""
     kept = [name for name in shown if name != layout.reference]
     if len(shown) > 2 and shown[chosen] in kept and len(kept) > 1:
-        wins = break_choice(shown[chosen], kept, weights=layout.weights)
-        return [
-            Pair(winner, loser, "left", weight, in_slate=True) for winner, loser, weight in wins
-        ]
+        return best_worst_pairs(shown[chosen], None, kept, layout.weights)
     if len(shown) > 2 or len(kept) < 2:
         return []
     outcomes: dict[int, Outcome] = {_TIE: "tie", 0: "left", 1: "right"}
@@ -101,29 +93,21 @@ def _against_reference(place: RowPlace) -> Skipped:
 
 
 def _ranked(row: Row, shown: list[str], layout: LogLayout, place: RowPlace) -> list[Pair] | Skipped:
-    levels: dict[float, list[str]] = {}
+    ranks: list[tuple[str, float]] = []
     unranked = []
     for name, column in zip(shown, layout.ranks, strict=True):
         if name == layout.reference:
             continue
-        value = row.get(column)
-        if _is_nothing(value):
-            unranked.append(name)
-            continue
-        rank = number(value)
+        rank = rank_of(row.get(column), column, place)
         if rank is None:
-            raise place.error(
-                f"{column} is {brief(value)}", value, "expected a rank, 1 for the best"
-            )
-        levels.setdefault(rank, []).append(name)
-    if not levels:
+            unranked.append(name)
+        else:
+            ranks.append((name, rank))
+    if not ranks:
         return Skipped(str(place), TIMEOUT)
-    if len(levels) + bool(unranked) < 2:
-        return Skipped(str(place), "all items have the same rank")
-    wins = break_ranking(
-        [levels[rank] for rank in sorted(levels)], unranked=unranked, weights=layout.weights
-    )
-    return [Pair(w, lo, "left", weight, in_slate=len(shown) > 2) for w, lo, weight in wins]
+    if len(ranks) + len(unranked) < 2:
+        return _against_reference(place)
+    return ranked_pairs(ranks, unranked, layout.weights)
 
 
 def _triplet(
@@ -150,31 +134,27 @@ def _triplet(
     return [Pair(left, right, "right" if chosen == two[0] else "left")]
 
 
-def _is_nothing(value: object) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
-
-
 def _chosen(
     row: Row, shown: list[str], layout: LogLayout, task: Task, place: RowPlace
 ) -> int | None:
     """The index of what was chosen, _TIE, or None without an answer."""
     column = layout.answer or ""
     value = row.get(column)
-    if _is_nothing(value):
+    if is_nothing(value):
         return None
     said = name_text(value) if is_name(value) else ""
     if isinstance(value, bool):
         said = str(value).lower()
     found = _meaning(said.strip(), shown, layout)
     if found is None:
-        raise place.error(
+        raise place.unknown(
             f"{column} is {brief(value)}", value, f"expected {_expected(shown, layout)}"
         )
     if task == "2afc-tie" and found in (_TIE, len(shown)):
         return _TIE
     if not 0 <= found < len(shown):
         hint = "if a third button means 'no difference', say task=2afc-tie"
-        raise place.error(
+        raise place.unknown(
             f"{column} is {said!r}, which is none of the {len(shown)} items", value, hint
         )
     return found
@@ -295,11 +275,10 @@ def _completed(given: LogLayout, fields: frozenset[str], name: str) -> LogLayout
     """What was not said is taken from columns that are called so."""
     items = given.items or _usual_items(fields)
     if len(items) < 2:
-        raise FormatError(
-            "cannot tell which columns hold the items",
+        raise UnclearError(
+            "cannot tell which columns hold the items; name them with items=COLUMN,COLUMN; there "
+            f"are: {listed(sorted(fields), 40)}",
             name,
-            value=sorted(fields),
-            remedy=f"name them with items=COLUMN,COLUMN; there are: {listed(sorted(fields), 40)}",
         )
     usual = tuple(f"rank_{i}" for i in range(1, len(items) + 1))
     ranks = given.ranks or (usual if fields.issuperset(usual) else ())
@@ -307,11 +286,10 @@ def _completed(given: LogLayout, fields: frozenset[str], name: str) -> LogLayout
         raise UsageError(f"there are {len(items)} columns of items and {len(ranks)} of ranks")
     answer = given.answer or _usual_answer(fields)
     if answer is None and not ranks:
-        raise FormatError(
-            "cannot tell which column holds the answer",
+        raise UnclearError(
+            "cannot tell which column holds the answer; name it with answer=COLUMN; there are: "
+            f"{listed(sorted(fields), 40)}",
             name,
-            value=sorted(fields),
-            remedy=f"name it with answer=COLUMN; there are: {listed(sorted(fields), 40)}",
         )
     first = 0 if answer == "response" and "trial_index" in fields else 1
     is_first = answer == "is_A_selected"
@@ -340,12 +318,18 @@ def _task(layout: LogLayout, name: str) -> Task:
         return "rank-of-n"
     if len(layout.items) == 2:
         return "2afc"
-    raise FormatError(
+    raise UnclearError(
         f"{len(layout.items)} items were shown and one was chosen, which means different things "
-        "in different studies",
+        f"in different studies; say what people were asked with task=…: {_TASKS}",
         name,
-        remedy=f"say what people were asked with task=…: {_TASKS}",
-    )
+        [
+            Reading("afc", {"task": "best-of-n"}, "likely", "the best of those shown"),
+            Reading(
+                "afc", {"task": "triplet-ref"}, "possible", "the one that differs more",
+                difference="the chosen one differs more from a reference",
+            ),
+        ],
+    )  # fmt: skip
 
 
 def _check_task(task: Task, layout: LogLayout, name: str) -> None:
@@ -398,25 +382,17 @@ def _records(
     used = {*layout.items, layout.answer or "", *layout.ranks, *people, clock[0] if clock else ""}
     used -= set(pivot)
     for place, row in found:
-        trial = pairs(row, layout, task, place)
+        try:
+            trial = pairs(row, layout, task, place)
+        except BrokenRow as broken:
+            yield broken.skipped(place)
+            continue
         if isinstance(trial, Skipped):
             yield trial
             continue
         key, who, tagged = line_key(place), rater(row, people), tags(row, used)
         time_s = _seconds(row, clock)
-        for i, pair in enumerate(trial):
-            yield Comparison(
-                f"{key}/{i}" if pair.in_slate else key,
-                who,
-                pair.left,
-                pair.right,
-                pair.outcome,
-                pair.weight,
-                slate=key if pair.in_slate else None,
-                # One answer took one time, however many pairs it is broken into.
-                time_s=None if i else time_s,
-                tags=tagged,
-            )
+        yield from comparisons(trial, key, who, time_s=time_s, tags=tagged)
 
 
 def _seconds(row: Row, clock: tuple[str, float] | None) -> float | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -16,8 +16,10 @@ from bbq_adapters.row_reader import (
     BOM,
     LONGEST_ROW,
     RATER_FIELDS,
+    BrokenRow,
     Row,
     RowPlace,
+    first_whole,
     is_name,
     item,
     line_key,
@@ -29,9 +31,12 @@ from bbq_adapters.row_reader import (
     rater,
     rows,
     seconds_since_1970,
+    subjects,
     tags,
     too_long,
+    weight,
 )
+from bbq_adapters.wording import rater_place, rater_word, tokens, word_set
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,
@@ -65,6 +70,7 @@ class ArenaOptions:
     strong: float = 1.0
     baseline: str | None = None
     salt: str = ""
+    rater: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,8 @@ WORDS: dict[str, Outcome] = {
     "tie (bothbad)": "both_bad",
 }  # fmt: skip
 _SIDES: dict[str, Outcome] = {word: word for word in OUTCOMES}
+# A number beyond this counts or scores something else.
+_MOST_WEIGHT = 1000.0
 _FASTCHAT: dict[str, Outcome] = {
     "leftvote": "left", "rightvote": "right", "tievote": "tie", "bothbad_vote": "both_bad",
 }  # fmt: skip
@@ -134,9 +142,23 @@ def _pair_reader(
             yield Skipped(str(place), AGAINST_ITSELF, a)
             return
         said = outcome(row, field, words, a, b, place)
-        yield said if isinstance(said, Skipped) else ArenaVote(a, b, said)
+        if isinstance(said, Skipped):
+            yield said
+        else:
+            yield ArenaVote(a, b, said, _weight(row, place))
 
     return votes
+
+
+def _weight(row: Row, place: RowPlace) -> float:
+    found = weight(row, "weight", place)
+    if found > _MOST_WEIGHT:
+        raise place.error(
+            f"weight is {found:g}; a number this large may be no weight",
+            found,
+            "if it is one, say so with --adapter table and -O weight=weight",
+        )
+    return found
 
 
 def _fastchat(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
@@ -328,6 +350,22 @@ SHAPES = (
 _PIECE = 1 << 17
 _BLANKS = 64
 
+# Rows of a table at a time, the columns of the plain ones with their words, and columns that ask
+# for a closer look.
+_ROWS = 4096
+LEFT, RIGHT = OUTCOMES.index("left"), OUTCOMES.index("right")
+_PLAIN: dict[tuple[str, str, str], dict[str, int]] = {
+    fields: {word: OUTCOMES.index(said) for word, said in words.items()}
+    for fields, words in (
+        ((*_MODELS, "winner"), WORDS),
+        (("left", "right", "winner"), _SIDES),
+    )
+}
+_SPECIAL = (
+    *("key", "id", "uid", "question_id", "turn", "tstamp", "timestamp", "winner_model_a"),
+    *("evaluation_session_id", "label", "games", "type", "preference", "weight"),
+)
+
 _CODES: dict[Any, int] = {word: OUTCOMES.index(said) for word, said in WORDS.items()}
 _CODES[None] = NO_ANSWER
 _WORDS = frozenset(WORDS)
@@ -350,7 +388,7 @@ def batches(
 ) -> Iterator[Comparison | Skipped | Note | Batch]:
     """Yield batches, or what `slow` makes of the rows where no batch can be made."""
     if not stream.peek(_BLANKS).removeprefix(BOM).lstrip().startswith(b"{"):
-        yield from slow(rows(stream, name))
+        yield from _row_batches(rows(stream, name), slow)
         return
     decoder: _BatchDecoder | None = None
     for lines, piece in _pieces(stream, name):
@@ -362,6 +400,47 @@ def batches(
             yield from single()
         else:
             yield batch
+
+
+def _row_batches(
+    found: Iterator[tuple[RowPlace, Row]], slow: Slow
+) -> Iterator[Comparison | Skipped | Note | Batch]:
+    """Batches of the rows of a plain table; what is unusual in it goes the slow way."""
+    while some := list(islice(found, _ROWS)):
+        batch = _row_batch(some)
+        if batch is None:
+            yield from slow(iter(some))
+        else:
+            yield replace(batch, records=partial(slow, iter(some)))
+
+
+def _row_batch(some: list[tuple[RowPlace, Row]]) -> Batch | None:
+    """The rows as columns, if there is nothing in them but items, winner and rater."""
+    first = some[0][1]
+    fields = next((f for f in _PLAIN if first.keys() >= set(f)), None)
+    raters = [field for field in RATER_FIELDS if field in first]
+    special = any(field in first for field in _SPECIAL)
+    if fields is None or len(raters) > 1 or special or subjects(first):
+        return None
+    columns = [fields[0], fields[1], fields[2], *raters]
+    try:
+        left, right, winner, *rater = ([row[c] for _, row in some] for c in columns)
+    except KeyError:
+        return None
+    texts = {*left, *right, *winner, *chain.from_iterable(rater)}
+    if not all(isinstance(text, str) and text.strip() == text for text in texts):
+        return None
+    words = _PLAIN[fields]
+    codes = [
+        words.get(w, LEFT if w == a else RIGHT if w == b else NO_ANSWER)
+        for w, a, b in zip(winner, left, right, strict=True)
+    ]
+    if NO_ANSWER in codes:
+        return None
+    lines = [place.line for place, _ in some]
+    return Batch(
+        lines, rater[0] if rater else None, left, right, bytes(codes), reserved=frozenset(words)
+    )
 
 
 def _pieces(stream: io.BufferedReader, name: str) -> Iterator[tuple[range, bytes]]:
@@ -416,6 +495,7 @@ class _BatchDecoder:
             *_before(key and key[0], [k[0] for k in _KEYS]),
             *_before(at, _MOMENTS),
             "winner_model_a",
+            "weight",
         ]
         fields: list[Any] = [("model_a", _Name), ("model_b", _Name), ("winner", _Said | None)]
         fields += [(field, _Name | None, None) for field, name in called.items() if name]
@@ -424,6 +504,14 @@ class _BatchDecoder:
         fields += [(f"no_{field}", None, None) for field in absent]
         names = {field: name for field, name in called.items() if name}
         names |= {f"no_{field}": field for field in absent}
+        # Tags that answers may be clustered by, by what they are called here.
+        self.subjects = {field: f"tag_{n}" for n, field in enumerate(subjects(first))}
+        for field, here in self.subjects.items():
+            if field in names.values():
+                self.subjects[field] = next(own for own, name in names.items() if name == field)
+            else:
+                fields.append((here, _Name | None, None))
+                names[here] = field
         vote = msgspec.defstruct("Vote", fields, rename=names, gc=False)
         self.decode = msgspec.json.Decoder(vote).decode_lines
 
@@ -448,7 +536,12 @@ class _BatchDecoder:
             raise _UnusualRow
         keys, at = self._keys(votes, rater, left, right), self._moments(votes)
         # An item called `tie` makes some outcomes ambiguous.
-        return Batch(lines, rater, left, right, outcome, keys, at, reserved=_WORDS, records=single)
+        tags = {
+            name: [getattr(vote, here) for vote in votes] for name, here in self.subjects.items()
+        }
+        return Batch(
+            lines, rater, left, right, outcome, keys, at, tags, reserved=_WORDS, records=single
+        )
 
     def _keys(
         self,
@@ -465,13 +558,16 @@ class _BatchDecoder:
             raise _UnusualRow
         if self.keyed in _OF_VOTES:
             return own
+        if rater is None:
+            # Two equal rows of unknown raters are two answers.
+            return None
         parts: list[Sequence[Any]] = [own]
         if len(self.keyed) > 1:
             turn = [v.turn for v in votes]
             if self.turns is (None in turn):
                 raise _UnusualRow
             parts += [turn] if self.turns else []
-        parts += [[""] * len(votes) if rater is None else rater, left, right]
+        parts += [rater, left, right]
         try:
             return list(map("/".join, zip(*parts, strict=True)))
         except TypeError:
@@ -488,7 +584,7 @@ class _BatchDecoder:
             except OverflowError:
                 raise _UnusualRow from None
         known = [None if value is None else seconds_since_1970(value) for value in found]
-        if self.timed == "tstamp" and known.count(None) != found.count(None):
+        if known.count(None) != found.count(None):
             raise _UnusualRow
         return known
 
@@ -500,9 +596,11 @@ def _before(chosen: str | None, ordered: Sequence[str]) -> Sequence[str]:
 SESSION = "evaluation_session_id"
 
 _SESSION_NOTE = (
-    f"the raters are sessions ({SESSION}), not people: one person may have several sessions, "
+    "the raters are sessions ({}), not people: one person may have several sessions, "
     "and a verdict on a rater is a verdict on a session"
 )
+# Words that may stand beside one for raters without changing its meaning.
+_ID_WORDS = word_set("id ids uid uuid name names hash hashed key email code number no model anon")
 
 _ADDRESS_NOTE = (
     "the raters are hashed network addresses: several people may share one address, and an "
@@ -510,6 +608,8 @@ _ADDRESS_NOTE = (
 )
 
 _KEY_FIELDS = ("id", "key")
+_HEAD = 64 * 1024
+_COLUMNS = re.compile(rb'"(?:model_a|left)"\s*:\s*[{\[]')
 
 
 class ArenaAdapter:
@@ -523,18 +623,19 @@ class ArenaAdapter:
         "strong": "Arena-Hard: weight of A>>B; its authors count it as 3 votes",
         "baseline": "Arena-Hard: the item that all others were compared with",
         "salt": "FastChat logs: a secret mixed into the hash of network addresses",
+        "rater": "column of who voted, where its name is not a usual one",
     }
 
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
         """By its fields: `model_a` and `model_b`, or those of one of the other shapes."""
         found = look(head)
         kind = "JSON" if found.kind == "json" else "a table"
+        if _COLUMNS.search(head):
+            # A document of columns, each with all its values.
+            return None
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):
                 return f"{kind} with {', '.join(shape.fields)} ({shape.title})"
-        # Without a winner it is still this kind of file, and the error will say what is missing.
-        if {"model_a", "model_b"} <= found.fields:
-            return f"{kind} with model_a, model_b"
         return None
 
     def read(
@@ -547,45 +648,73 @@ class ArenaAdapter:
         strong: float = 1.0,
         baseline: str | None = None,
         salt: str = "",
+        rater: str | None = None,
     ) -> Iterator[Comparison | Skipped | Note]:
         """Yield the votes of a file with their tags."""
-        options = ArenaOptions(both_bad, golden, strong, baseline, salt)
-        return _records(rows(stream, name), options)
+        note, rater = _told_rater(stream, rater)
+        options = ArenaOptions(both_bad, golden, strong, baseline, salt, rater)
+        return chain(note, _records(rows(stream, name), options))
 
     def read_batches(
         self, stream: io.BufferedReader, name: str, **options: Any
     ) -> Iterator[Comparison | Skipped | Note | Batch]:
         """Yield the same votes without tags, JSON lines of the common shape as batches."""
+        note, options["rater"] = _told_rater(stream, options.get("rater"))
         chosen = ArenaOptions(**options)
-        if chosen.both_bad == "drop":
-            return _records(rows(stream, name), chosen)
+        if chosen.both_bad == "drop" or chosen.rater is not None:
+            return chain(note, _records(rows(stream, name), chosen))
         return batches(stream, name, lambda found: _records(found, chosen))
+
+
+def _told_rater(stream: io.BufferedReader, said: str | None) -> tuple[Sequence[Note], str | None]:
+    """The column of who voted where it has no usual name but one that says so, with a note."""
+    fields = look(stream.peek(_HEAD)[:_HEAD]).fields
+    if said is not None or fields & {*RATER_FIELDS, SESSION, "ip"}:
+        return (), said
+    named = {
+        field: word
+        for field in sorted(fields)
+        if (word := rater_word(field)) and set(tokens(field)) <= {word} | _ID_WORDS
+    }
+    if not named:
+        return (), None
+    column = min(named, key=lambda field: rater_place(named[field]))
+    if named[column] == "session":
+        return [Note(_SESSION_NOTE.format(column))], column
+    return [Note(f"{column} is taken for the rater, by its name; -O rater=… names another")], column
 
 
 def _records(
     found: Iterator[tuple[RowPlace, Row]], options: ArenaOptions
 ) -> Iterator[Comparison | Skipped | Note]:
-    first = next(found, None)
+    ragged, first = first_whole(found)
+    yield from ragged
     if first is None:
         return
-    shape = _shape(first[1])
-    used = {*shape.fields, *shape.used, *RATER_FIELDS, *_KEY_FIELDS, SESSION}
-    noted = False
+    shape = _shape(*first)
+    used = {*shape.fields, *shape.used, *RATER_FIELDS, *_KEY_FIELDS, SESSION, options.rater or ""}
+    used.add("weight")
+    noted = set[str]()
     for place, row in chain([first], found):
-        for vote in shape.votes(row, place, options):
+        try:
+            votes = list(shape.votes(row, place, options))
+        except BrokenRow as broken:
+            yield broken.skipped(place)
+            continue
+        for vote in votes:
             if isinstance(vote, Skipped):
                 yield vote
                 continue
             if vote.outcome == "both_bad" and options.both_bad == "drop":
                 yield Skipped(str(place), "both bad, dropped as asked", expected=True)
                 continue
-            who = vote.rater or rater(row)
-            if who is None and (who := rater(row, (SESSION,))) and not noted:
-                noted = True
-                yield Note(_SESSION_NOTE)
-            if vote.rater and vote.rater.startswith("ip-") and not (noted or options.salt):
-                noted = True
-                yield Note(_ADDRESS_NOTE)
+            who, note = _rater(row, vote, options)
+            at = _moment(row)
+            if at is None and (unread := _unread_moment(row)):
+                note = note or unread
+            if note and note not in noted:
+                noted.add(note)
+                yield Note(note)
             key, own = _key(row, shape, vote, who, place), tags(row, used)
             yield Comparison(
                 key,
@@ -595,17 +724,29 @@ def _records(
                 vote.outcome,
                 vote.weight,
                 slate=None if vote.sided else key,
-                at=_moment(row, place),
+                at=at,
                 tags=own if vote.gold is None else {**(own or {}), GOLD: vote.gold},
             )
 
 
-def _shape(row: Row) -> Shape:
+def _rater(row: Row, vote: ArenaVote, options: ArenaOptions) -> tuple[str | None, str]:
+    """Who voted, and what is to be known about that."""
+    if options.rater is not None:
+        return rater(row, (options.rater,)), ""
+    who = vote.rater or rater(row)
+    if who is None and (who := rater(row, (SESSION,))):
+        return who, _SESSION_NOTE.format(SESSION)
+    hashed_address = bool(vote.rater and vote.rater.startswith("ip-"))
+    return who, _ADDRESS_NOTE if hashed_address and not options.salt else ""
+
+
+def _shape(place: RowPlace, row: Row) -> Shape:
     for shape in SHAPES:
         if row.keys() >= set(shape.fields):
             return shape
     # None fits: the plain one says what is missing.
-    return next(shape for shape in SHAPES if shape.title == "votes")
+    plain = next(shape for shape in SHAPES if shape.title == "votes")
+    raise missing(row, next(field for field in plain.fields if field not in row), place)
 
 
 def _key(row: Row, shape: Shape, vote: ArenaVote, who: str | None, place: RowPlace) -> str:
@@ -615,6 +756,9 @@ def _key(row: Row, shape: Shape, vote: ArenaVote, who: str | None, place: RowPla
             return name_text(own) + part
     if vote.key is not None:
         return vote.key
+    if who is None:
+        # Two equal rows of unknown raters are two answers.
+        return line_key(place) + part
     for fields in (("id",), ("uid",), ("question_id", "turn")):
         found = [name_text(row[f]) for f in fields if is_name(row.get(f))]
         if found and is_name(row.get(fields[0])):
@@ -622,12 +766,13 @@ def _key(row: Row, shape: Shape, vote: ArenaVote, who: str | None, place: RowPla
     return line_key(place) + part
 
 
-def _moment(row: Row, place: RowPlace) -> float | None:
-    value = row.get("tstamp")
-    if value is None:
-        return seconds_since_1970(row.get("timestamp"))
-    found = seconds_since_1970(value)
-    if found is None:
-        remedy = "expected seconds since 1970, or nothing"
-        raise place.error(f"tstamp is {brief(value)}", value, remedy)
-    return found
+def _moment(row: Row) -> float | None:
+    return next((seconds_since_1970(row[f]) for f in _MOMENTS if row.get(f) is not None), None)
+
+
+def _unread_moment(row: Row) -> str:
+    """What to say about a time that cannot be read; it is left out."""
+    field = next((f for f in _MOMENTS if row.get(f) is not None), None)
+    if field is None:
+        return ""
+    return f"{field} is no moment in some rows, and is left out there"

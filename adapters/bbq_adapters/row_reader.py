@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import msgspec
 
-from bbq_plugin.data.records import NO_WINNER, Skipped
-from bbq_plugin.errors import FormatError, UsageError, did_you_mean
+from bbq_plugin.data.readings import Reading, UnclearError
+from bbq_plugin.data.records import LEAST_WEIGHT, MOST_WEIGHT, NO_WINNER, Skipped, is_subject
+from bbq_plugin.errors import FormatError, UnknownOutcomeError, UsageError, did_you_mean
 from bbq_plugin.text import brief, listed, name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.data.records import Outcome
 
@@ -36,17 +37,28 @@ LONGEST_ROW = 64 * 1024 * 1024
 _BOM_AND_BLANKS = 64
 _PIECE = 1 << 20
 _DELIMITERS = ",\t;|"
+# A whole document is held; what is larger is to be written as lines.
+_LONGEST_DOCUMENT = 256 * 1024 * 1024
+# How deep in a document a list of rows is looked for.
+_DEEPEST_LIST = 4
+_NOTHING = ("", "null", "none", "nan", "n/a", "na")
+_CR_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_EXCEL_HINT = re.compile(rb"sep=([,;|\t])\r?\n?")
 
 # Up to the next brace outside a string. Possessive, so it never goes back over what it read;
 # a string that the window cuts off is left where it starts.
 _TO_BRACE = re.compile(rb'[^"{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}]*+)*+', re.DOTALL)
 _JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 Row = dict[str, Any]
+_ABSENT = object()
 
 #: Fields that name the rater, the surer ones first.
 RATER_FIELDS = (
     "judge", "judge_hash", "judge_id", "rater", "annotator", "annotator_id", "user_id", "worker",
-    "answerer", "observer", "participant", "subject", "completed_by",
+    "answerer", "observer", "participant", "subject", "completed_by", "worker_id", "workerId",
+    "WorkerId", "rater_id", "evaluator", "evaluator_id", "participant_id", "labeler", "labeller",
+    "juror", "reviewer", "reviewer_id", "performer", "assessor", "voter", "voter_id",
+    "prolific_pid", "PROLIFIC_PID", "user",
 )  # fmt: skip
 
 # A tag is a value to group by, such as a language; what is longer is content.
@@ -68,8 +80,68 @@ class RowPlace:
 
     def error(self, problem: str, value: object = None, remedy: str | None = None) -> FormatError:
         """An error about this row."""
-        number = "" if self.element is None else f"element {self.element}: "
-        return FormatError(number + problem, self.name, self.line, value, remedy)
+        return FormatError(self._number + problem, self.name, self.line, value, remedy)
+
+    def unknown(self, problem: str, value: object, remedy: str) -> UnknownOutcomeError:
+        """An outcome in this row of which it is not known what it means."""
+        return UnknownOutcomeError(self._number + problem, self.name, self.line, value, remedy)
+
+    @property
+    def _number(self) -> str:
+        return "" if self.element is None else f"element {self.element}: "
+
+
+class BrokenRow(FormatError):  # noqa: N818 - a row left out, and no error by itself
+    """A row with an empty or broken field: a counted skip, and not the end of the file."""
+
+    def skipped(self, place: RowPlace) -> Skipped:
+        """The record of it."""
+        return Skipped(str(place), self.problem, None if self.value is None else brief(self.value))
+
+
+class RaggedRow(dict[str, Any]):
+    """A row of a delimited file with another number of cells than the header."""
+
+    def __init__(self, problem: str, start: str) -> None:
+        super().__init__()
+        self.problem, self.start = problem, start
+
+    def broken(self, place: RowPlace) -> BrokenRow:
+        """The error about it."""
+        remedy = (
+            "put text with the delimiter in it into double quotes, or export the file again if it "
+            "is cut off"
+        )
+        return BrokenRow(self.problem, place.name, place.line, self.start, remedy)
+
+    def skipped(self, place: RowPlace) -> Skipped:
+        """The record of it."""
+        return self.broken(place).skipped(place)
+
+
+def broken_field(place: RowPlace, field: str, value: object, expected: str) -> BrokenRow:
+    """A field that holds something else than is expected."""
+    # The value is not in the problem: skips are counted by their reasons.
+    remedy = "correct or drop the row"
+    return BrokenRow(f"{field} is not {expected}", place.name, place.line, value, remedy)
+
+
+def check_row(row: Row, place: RowPlace) -> None:
+    """Refuse a row whose cells are not distinguishable."""
+    if isinstance(row, RaggedRow):
+        raise row.broken(place)
+
+
+def first_whole(
+    found: Iterator[tuple[RowPlace, Row]],
+) -> tuple[list[Skipped], tuple[RowPlace, Row] | None]:
+    """The first row that has all its cells, and the records of those before it."""
+    ragged: list[Skipped] = []
+    for place, row in found:
+        if not isinstance(row, RaggedRow):
+            return ragged, (place, row)
+        ragged.append(row.skipped(place))
+    return ragged, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +158,8 @@ def look(head: bytes) -> Head:
     text = head.removeprefix(BOM).lstrip()
     if text.startswith((b"{", b"[")):
         return Head("json", frozenset(_json_fields(text)))
+    if hint := _EXCEL_HINT.match(text):
+        text = text[hint.end() :]
     first = text.split(b"\n", 1)[0].decode("utf-8", "replace")
     try:
         columns = next(csv.reader([first], delimiter=_delimiter(first)), [])
@@ -110,12 +184,138 @@ def _json_fields(text: bytes) -> set[str]:
     return found
 
 
-def rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
-    """Yield the rows of a JSON or delimited file."""
+def rows(
+    stream: io.BufferedReader,
+    name: str,
+    *,
+    records: str | None = None,
+    header: bool = True,
+    unique: bool = True,
+) -> Iterator[tuple[RowPlace, Row]]:
+    """Yield the rows of a JSON or delimited file.
+
+    `records` is the path of the list of rows in a document. Without a `header` the columns are
+    called column1, column2, … Where names need not be `unique`, a second column of the same name
+    is called `name (2)`.
+    """
     head = stream.peek(_BOM_AND_BLANKS).removeprefix(BOM).lstrip()
+    if head.startswith((b"{", b"[")) and (records is not None or _is_nested_list(head)):
+        return _document_rows(stream, name, records)
     if head.startswith(b"["):
         return _array_rows(stream, name)
-    return _line_rows(stream, name) if head.startswith(b"{") else table_rows(stream, name)
+    if head.startswith(b"{"):
+        return _line_rows(stream, name)
+    return table_rows(stream, name, header=header, unique=unique)
+
+
+def _is_nested_list(head: bytes) -> bool:
+    return head.startswith(b"[") and head[1:].lstrip().startswith(b"[")
+
+
+def _document_rows(
+    stream: io.BufferedReader, name: str, path: str | None, begun: bytes = b""
+) -> Iterator[tuple[RowPlace, Row]]:
+    found = document_rows(document(stream, name, begun), path)
+    if found is None:
+        raise FormatError(
+            f"a JSON document without a list of rows{f' under {path!r}' if path else ''}",
+            name,
+            1,
+            path,
+            "name the list with records=PATH, such as records=data.votes",
+        )
+    for number, row in enumerate(found[1], 1):
+        yield RowPlace(name, 1, number), row
+
+
+def document(stream: io.BufferedReader, name: str, begun: bytes = b"") -> Any:
+    """All of a file as one value; `begun` was read already."""
+    text = begun + stream.read(_LONGEST_DOCUMENT + 1).removeprefix(BOM)
+    if len(text) > _LONGEST_DOCUMENT:
+        raise FormatError(
+            f"one JSON document of more than {_LONGEST_DOCUMENT >> 20} MB",
+            name,
+            1,
+            remedy="write one answer a line (JSON lines)",
+        )
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FormatError(
+            f"not valid JSON ({error.msg})",
+            name,
+            error.lineno,
+            text[max(0, error.pos - 40) : error.pos + 40],
+            "every line is one whole JSON object, or the file is one document; it may be cut off",
+        ) from error
+    except UnicodeDecodeError as error:
+        at = 1 + text.count(b"\n", 0, error.start)
+        raise _not_utf8(RowPlace(name, at), error) from error
+    except (RecursionError, ValueError) as error:
+        raise FormatError(
+            f"not usable JSON ({error})", name, 1, remedy="export it again"
+        ) from error
+
+
+def document_rows(document: Any, path: str | None) -> tuple[str, list[Row]] | None:
+    """Where the rows of a document stand, and the rows; None if there are none."""
+    if path is not None:
+        found = _as_rows(document if path == "." else lookup(document, path))
+        return None if found is None else (path, found)
+    best: tuple[str, list[Row]] | None = None
+    waiting = [(".", document)]
+    while waiting:
+        at, value = waiting.pop(0)
+        found = _as_rows(value)
+        if found is not None and (best is None or len(found) > len(best[1])):
+            best = at, found
+        if isinstance(value, dict) and at.count(".") < _DEEPEST_LIST and found is None:
+            waiting += [(key if at == "." else f"{at}.{key}", one) for key, one in value.items()]
+    return best
+
+
+def _as_rows(value: Any) -> list[Row] | None:
+    """A list of objects or of lists, a table of columns, or objects by their names, as rows."""
+    if isinstance(value, list):
+        return _list_rows(value)
+    if not isinstance(value, dict) or len(value) < 2:
+        return None
+    columns = list(value.values())
+    if all(isinstance(one, list) for one in columns):
+        flat = not any(isinstance(cell, (list, dict)) for one in columns for cell in one)
+        if flat and len({len(one) for one in columns}) == 1 and len(columns[0]) > 1:
+            return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    elif all(isinstance(one, dict) and one for one in columns):
+        keys = [tuple(one) for one in columns]
+        if len(set(keys)) == 1 and all(key.isdigit() for key in keys[0]):
+            # What pandas writes: the columns, each by the number of the row.
+            return [{name: one[key] for name, one in value.items()} for key in keys[0]]
+        if len({frozenset(one) for one in keys}) == 1 and len(keys) > 2:
+            return [{"key": name, **one} for name, one in value.items()]
+    return None
+
+
+def _list_rows(value: list[Any]) -> list[Row] | None:
+    if value and all(isinstance(one, dict) for one in value):
+        return value
+    if not value or not all(isinstance(one, list) for one in value):
+        return None
+    if all(one and all(isinstance(cell, dict) for cell in one) for one in value):
+        return [cell for one in value for cell in one]
+    return [{f"column{i}": cell for i, cell in enumerate(one, 1)} for one in value]
+
+
+def lookup(data: Any, path: str, missing: Any = None) -> Any:
+    """The value under a key, or under keys and indices joined by dots; else `missing`."""
+    if isinstance(data, dict) and path in data:
+        return data[path]
+    head, dot, rest = path.partition(".")
+    if isinstance(data, dict):
+        return lookup(data[head], rest, missing) if dot and head in data else missing
+    if isinstance(data, list) and head.isascii() and head.isdigit() and len(head) < 6:
+        inside = data[int(head)] if int(head) < len(data) else missing
+        return lookup(inside, rest, missing) if dot else inside
+    return missing
 
 
 def lines(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]:
@@ -128,10 +328,10 @@ def lines(stream: io.BufferedReader, name: str) -> Iterator[tuple[int, bytes]]:
         yield number, line.removeprefix(BOM) if number == 1 else line
 
 
-def too_long(name: str, line: int) -> FormatError:
-    """A line that cannot be a row."""
+def too_long(name: str, line: int, what: str = "row", longest: float = LONGEST_ROW) -> FormatError:
+    """A line, or an object, that cannot be a row."""
     return FormatError(
-        f"a row is longer than {LONGEST_ROW >> 20} MB",
+        f"a {what} is longer than {int(longest) >> 20} MB",
         name,
         line,
         remedy="write one answer a line, without images or other attachments",
@@ -139,10 +339,21 @@ def too_long(name: str, line: int) -> FormatError:
 
 
 def _line_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
+    begun = False
     for number, line in lines(stream, name):
-        if not line.isspace():
-            place = RowPlace(name, number)
-            yield place, line_row(line, place)
+        if line.isspace():
+            continue
+        place = RowPlace(name, number)
+        try:
+            row = line_row(line, place)
+        except FormatError:
+            if begun or not line.lstrip().startswith(b"{"):
+                raise
+            # No line of its own: perhaps one document over many lines, with the rows inside.
+            yield from _document_rows(stream, name, None, line)
+            return
+        begun = True
+        yield place, row
 
 
 def line_row(line: bytes, place: RowPlace) -> Row:
@@ -170,7 +381,9 @@ def line_row(line: bytes, place: RowPlace) -> Row:
 
 def _not_utf8(place: RowPlace, error: UnicodeDecodeError) -> FormatError:
     value = error.object[error.start : error.start + 20]
-    return place.error(f"the text is not UTF-8 ({error.reason})", value, "save the file as UTF-8")
+    latin = Reading("", {"encoding": "cp1252"}, "likely", "text in Windows-1252 (Latin-1)")
+    problem = f"the text is not UTF-8 ({error.reason}: {bytes(value)!r})"
+    return UnclearError(problem, place.name, (latin,), place.line, value)
 
 
 def _array_rows(stream: io.BufferedReader, name: str) -> Iterator[tuple[RowPlace, Row]]:
@@ -299,7 +512,8 @@ class _ArrayScanner:
             else:
                 here -= self._at
                 if len(self._window) - self._at > self._longest:
-                    raise too_long(self._name, self._line)
+                    what = "row" if self._what == "element" else self._what
+                    raise too_long(self._name, self._line, what, self._longest)
                 if not self._more():
                     raise self._broken(f"the file ends inside {self._what} {self._count + 1}")
                 continue
@@ -318,62 +532,95 @@ class _ArrayScanner:
 
 
 def _delimiter(header: str) -> str:
-    """What stands between the columns: the sign that the header has most of."""
-    return max(_DELIMITERS, key=header.count)
+    """What stands between the columns: the sign that the header has most of, else blanks."""
+    found = max(_DELIMITERS, key=header.count)
+    words = header.split()
+    blanks = found not in header and 2 <= len(words) <= 4 and header.strip().count(" ") < 4
+    return " " if blanks else found
 
 
 def table_rows(
-    stream: io.BufferedReader, name: str, needed: Sequence[str] = ()
+    stream: io.BufferedReader,
+    name: str,
+    needed: Sequence[str] = (),
+    *,
+    header: bool = True,
+    unique: bool = True,
 ) -> Iterator[tuple[RowPlace, Row]]:
-    """Yield the rows of a delimited file that has the `needed` columns."""
+    """Yield the rows of a delimited file that has the `needed` columns.
+
+    A row with another number of cells is a RaggedRow.
+    """
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
     numbered = lines(stream, name)
     first = next(numbered, (1, b""))[1]
+    hint = _EXCEL_HINT.fullmatch(first)
+    if hint:
+        first = next(numbered, (2, b""))[1]
     # A byte that is no text is told about where it stands: below, not in the search for commas.
-    delimiter = _delimiter(first.decode("utf-8", "replace"))
-    last = ""
-
-    def decoded() -> Iterator[str]:
-        nonlocal last
-        for _, line in chain([(1, first)], numbered):
-            last = line.decode("utf-8")
-            yield last
-
-    reader = csv.reader(decoded(), delimiter=delimiter, strict=True)
+    delimiter = hint[1].decode() if hint else _delimiter(first.decode("utf-8", "replace"))
+    shift = 1 if hint else 0
+    text = _TextLines(chain([first], (line for _, line in numbered)))
+    reader = csv.reader(text, delimiter=delimiter, strict=True, skipinitialspace=delimiter == " ")
     try:
-        header = _header(next(reader, []), name)
-        if missing := [column for column in needed if column not in header]:
+        top = next(reader, [])
+        columns = [f"column{i}" for i in range(1, len(top) + 1)]
+        if header:
+            columns = _header(top, name, unique=unique)
+        if missing := [column for column in needed if column not in columns]:
             problem = f"there is no column {', '.join(missing)}"
-            raise FormatError(problem, name, 1, header[:40], "export the file again")
-        for cells in reader:
-            place = RowPlace(name, reader.line_num)
-            if len(cells) == len(header):
+            raise FormatError(problem, name, 1, columns[:40], "export the file again")
+        for row in chain([] if header else [top], reader):
+            place = RowPlace(name, reader.line_num + shift)
+            # More empty cells than columns: a delimiter at the end of each line.
+            cells = row if any(row[len(columns) :]) else row[: len(columns)]
+            if len(cells) == len(columns):
                 # CSV has no null: an empty cell is one.
-                yield place, {c: v or None for c, v in zip(header, cells, strict=True) if c}
+                yield place, {c: v or None for c, v in zip(columns, cells, strict=True) if c}
             elif any(cell.strip() for cell in cells):
-                raise place.error(
-                    f"has {len(cells)} columns where the header has {len(header)}",
-                    cells[0][:60],
-                    "put text with the delimiter in it into double quotes, or export the file "
-                    "again if it is cut off",
-                )
+                problem = f"has {len(cells)} columns where the header has {len(columns)}"
+                ragged = RaggedRow(problem, cells[0][:60])
+                if needed:
+                    check_row(ragged, place)
+                yield place, ragged
     except csv.Error as error:
         remedy = "correct the quotes of this line, or export the file again if it is cut off"
-        place = RowPlace(name, max(1, reader.line_num))
-        raise place.error(f"not valid CSV ({error})", last[:60], remedy) from error
+        place = RowPlace(name, max(1, reader.line_num + shift))
+        raise place.error(f"not valid CSV ({error})", text.last[:60], remedy) from error
     except UnicodeDecodeError as error:
-        raise _not_utf8(RowPlace(name, reader.line_num + 1), error) from error
+        raise _not_utf8(RowPlace(name, reader.line_num + shift + 1), error) from error
 
 
-def _header(cells: list[str], name: str) -> list[str]:
+class _TextLines:
+    """Lines as text; `last` is the one that was read last."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._lines, self.last = lines, ""
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.last = line.decode("utf-8")
+            if "\r" in self.last[:-2]:
+                # Old line ends among new ones, as inside texts.
+                yield from _CR_LINES.findall(self.last)
+            else:
+                yield self.last
+
+
+def _header(cells: list[str], name: str, *, unique: bool) -> list[str]:
     header = [cell.strip() for cell in cells]
-    seen: set[str] = set()
-    for column in header:
-        if column and column in seen:
+    if not unique:
+        header = [column or f"column{i}" for i, column in enumerate(header, 1)]
+    seen: dict[str, int] = {}
+    for i, column in enumerate(header):
+        seen[column] = seen.get(column, 0) + 1
+        if not column or seen[column] == 1:
+            continue
+        if unique:
             raise FormatError(
                 f"two columns are called {column!r}", name, 1, column, "rename one of them"
             )
-        seen.add(column)
+        header[i] = f"{column} ({seen[column]})"
     return header
 
 
@@ -382,24 +629,42 @@ def is_name(value: object) -> TypeGuard[str | int | float]:
     return isinstance(value, (str, int, float)) and not isinstance(value, bool)
 
 
+def is_blank(value: object) -> bool:
+    """Whether a cell is empty, also as programs write it that know no empty cells."""
+    if isinstance(value, str):
+        return value.strip().lower() in ("", "nan", "null")
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def is_nothing(value: object) -> bool:
+    """Whether this is how people write that there is no value."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
+
+
 def item(row: Row, field: str, place: RowPlace) -> str:
-    """The item that a field names."""
+    """The item that a field names; BrokenRow if it names none."""
+    check_row(row, place)
     value = row.get(field)
     if value is None and field not in row:
         raise missing(row, field, place)
     if value is None or not is_name(value) or not name_text(value).strip():
-        problem = "an item has an empty name" if value is None or is_name(value) else "is no name"
-        raise place.error(
-            f"{problem}: {field} is {brief(value)}", value, "name the item or drop the row"
-        )
+        raise no_item(place, field, value)
     return name_text(value)
 
 
-def missing(row: Row, field: str, place: RowPlace) -> Exception:
+def no_item(place: RowPlace, field: str, value: object) -> BrokenRow:
+    """A row whose field names no item."""
+    if not is_blank(value):
+        return broken_field(place, field, value, "the name of an item")
+    remedy = "name the item or drop the row"
+    return BrokenRow(f"an item has an empty name ({field})", place.name, place.line, value, remedy)
+
+
+def missing(row: Row, field: str, place: RowPlace) -> BrokenRow:
     """A row without a field that it has to have."""
     fields = [str(name) for name in row]
     remedy = f"the row has: {listed(fields)}{did_you_mean(field, fields)}"
-    return place.error(f"there is no field {field}", fields[:20], remedy)
+    return BrokenRow(f"there is no field {field}", place.name, place.line, fields[:20], remedy)
 
 
 def rater(row: Row, fields: Iterable[str] = RATER_FIELDS) -> str | None:
@@ -425,28 +690,87 @@ def number(value: object) -> float | None:
     return found if isfinite(found) else None
 
 
+_ORDINAL = re.compile(
+    r"(?:rank|choice|place|#|no\.?)?\s*(\d+)\s*(?:st|nd|rd|th|\.)?\s*"
+    r"(?:choice|rank|place|preference|pref)?",
+    re.IGNORECASE,
+)
+
+
+def ordinal(value: object) -> float | None:
+    """A number that may be written as a place: 2, 2nd choice, Rank 2."""
+    found = number(value)
+    if found is None and isinstance(value, str) and (place := _ORDINAL.fullmatch(value.strip())):
+        return float(place[1])
+    return found
+
+
+def rank_of(value: object, field: str, place: RowPlace, *, higher: bool = False) -> float | None:
+    """A rank, 1 for the best, or a score where `higher` is better; None for none.
+
+    A rank of 0 stops the file: these are no ranks.
+    """
+    if is_nothing(value):
+        return None
+    found = number(value) if higher else ordinal(value)
+    if found is None:
+        raise broken_field(place, field, value, "a score" if higher else "a rank, 1 for the best")
+    if higher or found >= 1:
+        return found
+    if found == -1:
+        # What WMT's files have where no rank was given.
+        return None
+    raise place.error(
+        f"{field} is {found:g}, and ranks count from 1",
+        value,
+        "if these are scores, of which a higher one is better, say higher=better",
+    )
+
+
 def weight(row: Row, field: str | None, place: RowPlace) -> float:
     """The weight that a field gives: 1 without one."""
     value = row.get(field) if field else None
     if value is None or value == "":
         return 1.0
     found = number(value)
-    if found is None or found <= 0:
-        remedy = "a weight is a finite number above 0, or left out for 1"
-        raise place.error(f"{field} is {brief(value)}", value, remedy)
+    if found is None or not LEAST_WEIGHT <= found <= MOST_WEIGHT:
+        raise broken_field(place, field or "", value, "a weight, from 1e-6 to 1e6")
     return found
 
 
+# Where seconds since 1970 would be later than the year 5000, they are counted in smaller units.
+_LATEST_S = 1e11
+_ZONE = re.compile(r"\s*(?:UTC|GMT|Z)$|\s+(?=[+-]\d\d:?\d\d$)", re.IGNORECASE)
+_FRACTION = re.compile(r"[.,](\d{1,6})\d*")
+_SLASHES = re.compile(r"^(\d{4})[/.](\d{1,2})[/.](\d{1,2})(?=\D|$)")
+
+
 def seconds_since_1970(value: object) -> float | None:
-    """A moment given as seconds or in ISO 8601 (UTC unless it says otherwise), or None."""
+    """A moment as seconds since 1970, or None.
+
+    Numbers are seconds, or thousandths, millionths or billionths of them by their size; texts are
+    ISO 8601 as people write it (UTC unless it says otherwise).
+    """
     found = number(value)
-    return found if found is not None or not isinstance(value, str) else iso_seconds(value)
+    if found is None:
+        return iso_seconds(value) if isinstance(value, str) else None
+    while abs(found) >= _LATEST_S:
+        if abs(found) > 1e19:
+            return None
+        found /= 1000
+    return found
 
 
 def iso_seconds(text: str) -> float | None:
     """Seconds since 1970 of a moment in ISO 8601, or None."""
+    text = text.strip()
+    zone = _ZONE.search(text)
+    if zone:
+        text = text[: zone.start()] + (text[zone.end() :] or "+00:00")
+    text = _FRACTION.sub(lambda digits: f".{digits[1]:0<6}", text)
+    text = _SLASHES.sub(lambda day: f"{day[1]}-{day[2]:0>2}-{day[3]:0>2}", text)
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return moment.timestamp()
@@ -466,6 +790,12 @@ def tags(row: Row, used: Collection[str]) -> dict[str, str] | None:
     return found or None
 
 
+def subjects(row: Row) -> list[str]:
+    """The fields of a row that name what its question was about, as tags have it."""
+    found = tags(row, ()) or {}
+    return [field for field in found if is_subject(field) and not isinstance(row[field], bool)]
+
+
 def line_key(place: RowPlace) -> str:
     """A key for a row without one: it holds as long as the file only grows at its end."""
     return f"{_base(place.name)}:{place.element or place.line}"
@@ -480,7 +810,7 @@ def known_columns(wanted: Iterable[str], row: Row) -> None:
     """Refuse columns that the user named and the file does not have."""
     fields = [str(field) for field in row]
     for column in wanted:
-        if column not in row:
+        if column not in row and lookup(row, column, _ABSENT) is _ABSENT:
             raise UsageError(
                 f"there is no column {column!r}; the file has: {listed(fields, 40)}"
                 f"{did_you_mean(column, fields)}"
@@ -488,12 +818,20 @@ def known_columns(wanted: Iterable[str], row: Row) -> None:
 
 
 def outcome(
-    row: Row, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
+    row: Row,
+    field: str,
+    words: Mapping[str, Outcome],
+    left: str,
+    right: str,
+    place: RowPlace,
+    *,
+    told: bool = False,
 ) -> Outcome | Skipped:
-    """Who won, by one of the words or by the name of an item; never a guess."""
-    if field not in row:
-        raise missing(row, field, place)
-    value = row[field]
+    """Who won, by one of the words or by the name of an item; never a guess.
+
+    Words that the user has `told` count before names of items.
+    """
+    value = row.get(field)
     if value is None or value == "":
         return Skipped(str(place), NO_WINNER)
     if not is_name(value):
@@ -501,20 +839,25 @@ def outcome(
     word = name_text(value)
     said = words.get(word)
     named: Outcome | None = "left" if word == left else "right" if word == right else None
-    if named is None:
+    if named is None or (told and said is not None):
         if said is None:
             raise _unknown(word, field, words, left, right, place)
         return said
     if said not in (None, named):
         problem = f"{field} is {word!r}, which is both an outcome and the name of an item"
-        raise place.error(problem, word, "rename the item")
+        raise place.error(problem, word, "rename the item, or say what it means with values=")
     return named
 
 
 def _unknown(
-    word: object, field: str, words: dict[str, Outcome], left: str, right: str, place: RowPlace
+    word: object,
+    field: str,
+    words: Mapping[str, Outcome],
+    left: str,
+    right: str,
+    place: RowPlace,
 ) -> Exception:
     *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
     expected = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
     remedy = did_you_mean(word, (left, right, *words), "correct or drop the line", before="")
-    return place.error(f"{field} is {brief(word, 80)}; expected {expected}", word, remedy)
+    return place.unknown(f"{field} is {brief(word, 80)}; expected {expected}", word, remedy)

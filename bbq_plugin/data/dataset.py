@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 from array import array
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bbq_plugin.data.builder import Answers, DatasetBuilder
-from bbq_plugin.data.coding import Codes, checked_weight
-from bbq_plugin.data.records import Comparison, Skipped, Source
+from bbq_plugin.data.dataset_builder import Answers, DatasetBuilder
+from bbq_plugin.data.name_codes import Codes, checked_weight
+from bbq_plugin.data.records import LEAST_WEIGHT, MOST_WEIGHT, Comparison, Skipped, Source
+from bbq_plugin.data.repeats import Repeats, merged_weights, repeats_of
 from bbq_plugin.errors import DataError
+from bbq_plugin.text import MOST_HTML_ROWS, html_notes, html_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ _MOST_SPARE_CODES = 1_000_000
 class Comparisons:
     """Coded comparisons: one row per win, names interned once.
 
-    Build it with `from_records`, `from_arrays` or `from_comparisons`. Row i says
+    Build it with `from_records`, `from_arrays`, `from_frame` or `from_comparisons`. Row i says
     that `raters[rater[i]]` ranked `items[winner[i]]` above `items[loser[i]]`
     with weight `weight[i]`. Without raters (`has_raters` is False) `raters` is
     empty and every `rater[i]` is 0. The arrays are not copied from the caller's
@@ -78,6 +79,10 @@ class Comparisons:
     n_dropped: int = 0
     #: Answers that did not match `where`, or have no value of the tag they are split by.
     n_filtered: int = 0
+    #: Tags by name: a code of each row's value, -1 without one. Only those of few values are kept.
+    tags: Mapping[str, NDArray[np.int32]] = field(default_factory=lambda: MappingProxyType({}))
+    #: The values of these tags, by code, where they are known.
+    tag_values: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     #: The files that these came from.
     sources: tuple[Source, ...] = ()
     #: What the adapters have to say about the files.
@@ -89,8 +94,8 @@ class Comparisons:
     ) -> Self:
         """Build from (rater, winner, loser) or (rater, winner, loser, weight) rows.
 
-        Errors name the row by its index, counted from 0. A weight must be finite
-        and positive; a row that should not count is dropped, not given weight 0.
+        Errors name the row by its index, counted from 0. A weight is from
+        1e-6 to 1e6; a row that should not count is dropped, not given weight 0.
         """
         items, raters = Codes("item"), Codes("rater")
         rater, winner, loser, weight = array("i"), array("i"), array("i"), array("d")
@@ -192,6 +197,40 @@ class Comparisons:
             n_comparisons=n,
         )
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        rater: str | None = None,
+        left: str | None = None,
+        right: str | None = None,
+        outcome: str | None = None,
+        winner: str | None = None,
+        loser: str | None = None,
+        weight: str | None = None,
+        at: str | None = None,
+        time_s: str | None = None,
+        tags: Sequence[str] = (),
+        values: Mapping[Any, str] | None = None,
+    ) -> Self:
+        """Build from the named columns of a data frame: pandas, Polars, Arrow, DuckDB or others.
+
+        Give `left`, `right` and `outcome`, or `winner` and `loser`. An outcome is `left`, `right`,
+        `tie`, `both_bad` (or `model_a`, `model_b`), or the name of the item that won; `values` says
+        what other values mean, such as {1: "left", 2: "right", 0: "tie"}. A value that is not known
+        is an error that names the row; a row without an item, an outcome or a weight is skipped and
+        counted. `at` holds moments and `time_s` durations, as such or in seconds.
+        """
+        # Here and not above: few programs need it.
+        from bbq_plugin.data.frames import wins_of_frame  # noqa: PLC0415
+
+        roles = {
+            "rater": rater, "left": left, "right": right, "outcome": outcome, "winner": winner,
+            "loser": loser, "weight": weight, "at": at, "time_s": time_s,
+        }  # fmt: skip
+        return cls(**wins_of_frame(frame, roles, tags, values))
+
     @property
     def n_items(self) -> int:
         """How many items there are names for."""
@@ -218,6 +257,36 @@ class Comparisons:
         )
 
     @cached_property
+    def pooled(self) -> Triples:
+        """The same as if one rater had made all comparisons: what is known of the items alone."""
+        return self.triples.without_raters()
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        """Which rows are one answer: `repeats.answer` has the answer of each row."""
+        return repeats_of(self)
+
+    def merged(self) -> Comparisons:
+        """The same with each answer counting once, however many rows it has."""
+        if not self.repeats or self.repeats.merged:
+            return self
+        # What was found stays known; what was computed from the weights does not.
+        found = replace(self, weight=merged_weights(self, self.repeats))
+        found.__dict__["repeats"] = replace(self.repeats, merged=True)
+        return found
+
+    @cached_property
+    def decided(self) -> Triples:
+        """The same without the answers that were ties."""
+        from bbq_plugin.data.triples import aggregate  # noqa: PLC0415
+
+        if self.answers is None or self.answers.half is None:
+            return self.triples
+        rows = self.answers.half == 0
+        columns = (self.rater[rows], self.winner[rows], self.loser[rows], self.weight[rows])
+        return aggregate(*columns, max(1, self.n_raters), self.n_items)
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the wins by name, whatever the order of rows and the names of files."""
         item_order = sorted(range(self.n_items), key=self.items.__getitem__)
@@ -237,6 +306,23 @@ class Comparisons:
         for column in rows:
             digest.update(column[order].tobytes())
         return digest.hexdigest()
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("comparisons", self.n_comparisons),
+            ("items", self.n_items),
+            ("raters", self.n_raters if self.has_raters else None),
+            ("ties", self.n_ties),
+            ("both bad", self.n_both_bad),
+            ("skipped rows", self.n_skipped),
+            ("duplicates", self.n_duplicates),
+        ]
+        rows = [(name, "not known" if n is None else f"{n:,}") for name, n in facts]
+        # Also below one another: how often each reason to skip a row occurred.
+        rows += [(f"skipped: {why}", f"{n:,}") for why, n in self.skip_reasons.items()]
+        shown = rows[:MOST_HTML_ROWS]
+        table = html_table("Comparisons", ("", "n"), shown, len(rows), words=("",))
+        return table + html_notes(self.warnings)
 
     def __repr__(self) -> str:
         raters = f"{self.n_raters} raters" if self.has_raters else "no raters"
@@ -333,8 +419,8 @@ def _weights_1d(weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     if found.shape != (n,):
         raise DataError(f"weight has shape {found.shape}; give one number a row, {n} in all")
     # NaN goes through min(), so two passes without temporaries decide the good case.
-    if not (found.min() > 0.0 and found.max() < inf):
-        i = int(np.argmin((found > 0.0) & (found < inf)))
+    if not (found.min() >= LEAST_WEIGHT and found.max() <= MOST_WEIGHT):
+        i = int(np.argmin((found >= LEAST_WEIGHT) & (found <= MOST_WEIGHT)))
         with _at_row(i):
             checked_weight(float(found[i]))
     return found

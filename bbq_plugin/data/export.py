@@ -1,20 +1,25 @@
 """Comparisons as files that this and other tools read.
 
-| layout    | columns                      | weights                             | ties |
-|-----------|------------------------------|-------------------------------------|------|
-| bbq       | rater, winner, loser, weight | as they are                         | two half wins |
-| evalica   | left, right, winner, weight  | as they are (its CLI ignores them)  | winner = tie |
-| crowd-kit | worker, left, right, label   | by repeating rows                   | a win each way |
-| choix     | winner, loser as codes       | by repeating rows                   | a win each way |
+| layout    | columns                         | weights                            | ties |
+|-----------|---------------------------------|------------------------------------|------|
+| bbq       | rater, winner, loser, weight    | as they are                        | two half wins |
+| arena     | model_a, model_b, winner, judge | a column weight if they are not 1  | tie |
+| evalica   | left, right, winner, weight     | as they are (its CLI ignores them) | tie |
+| crowd-kit | worker, left, right, label      | by repeating rows                  | wins each way |
+| choix     | winner, loser as codes          | by repeating rows                  | wins each way |
+| preflib   | orders of alternatives, counted | by counting orders                 | {1,2} |
 
-The item that won stands left. choix wants numbers, so its file begins with the names of the codes
-as comments, which `numpy.loadtxt` passes over.
+Where it is not known on which side an item stood, the one that won stands left. choix wants
+numbers: its CSV file begins with the names of the codes as comments, which `numpy.loadtxt` passes
+over, and its JSON file has them beside the pairs. PrefLib's files hold whole rankings where the
+answers were rankings. What a layout cannot hold is refused, or said in a note.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from functools import lru_cache
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
@@ -22,8 +27,9 @@ from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 import numpy as np
 
+from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
-from bbq_plugin.text import cell
+from bbq_plugin.text import cell, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,8 +38,11 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.dataset import Comparisons
 
-ExportLayout = Literal["bbq", "evalica", "crowd-kit", "choix"]
-ExportFormat = Literal["csv", "jsonl", "parquet"]
+ExportLayout = Literal["bbq", "arena", "evalica", "crowd-kit", "choix", "preflib"]
+ExportFormat = Literal["csv", "jsonl", "json", "parquet", "soc", "soi", "toc", "toi"]
+# The formats of layouts that are no plain tables, and what to say to another.
+_OWN_FORMATS = {"choix": ("csv", "json"), "preflib": ("toi", "toc", "soi", "soc")}
+_TABLES = ("csv", "jsonl", "parquet")
 
 # Weights are written as repeated rows when they are multiples of one over at most this: a tie is
 # 1/2, a ranking of three 7/9.
@@ -58,10 +67,26 @@ def write_comparisons(
     ):
         if value not in known:
             raise UsageError(f"the {name} is {value!r}; expected one of {', '.join(known)}")
-    if layout == "choix" and file_format != "csv":
-        raise UsageError("choix takes pairs of numbers from a CSV file; use the format csv")
+    allowed = _OWN_FORMATS.get(layout, _TABLES)
+    if file_format not in allowed:
+        raise UsageError(
+            f"the layout {layout} cannot be written as {file_format}; use one of the formats "
+            f"{', '.join(allowed)}"
+        )
+    if layout == "preflib":
+        return _write_preflib(data, file, file_format)
     columns, rows, notes = _LAYOUTS[layout](data)
-    if file_format == "csv":
+    notes += _both_bad_note(data)
+    if file_format == "csv" and layout != "bbq" and any(cell(x) != x for x in _names(data)):
+        notes.append(
+            "names that a spreadsheet would take for formulas have an apostrophe in front in this "
+            "CSV file; the format jsonl or parquet holds them as they are"
+        )
+    if file_format == "json":
+        pairs = list(rows)
+        document = {"n_items": data.n_items, "items": data.items, "data": pairs}
+        file.write(msgspec.json.encode(document) + b"\n")
+    elif file_format == "csv":
         _write_csv(file, ("\n" if layout == "choix" else ",").join(columns), rows)
     elif file_format == "jsonl":
         _write_jsonl(file, columns, rows)
@@ -80,25 +105,82 @@ def _bbq(data: Comparisons) -> _Written:
     return ["rater", "winner", "loser", "weight"], rated, []
 
 
-def _evalica(data: Comparisons) -> _Written:
-    names, tie = data.items, _ties(data)
+def _names(data: Comparisons) -> Iterator[str]:
+    yield from data.items
+    yield from data.raters
+
+
+def _both_bad_note(data: Comparisons) -> list[str]:
+    if not data.n_both_bad:
+        return []
+    return [f"{counted(data.n_both_bad, 'answer')} 'both bad' written as ties"]
+
+
+def _no_raters_note(data: Comparisons) -> list[str]:
+    if not data.has_raters:
+        return []
+    return [
+        f"this layout has no raters: the names of {counted(data.n_raters, 'rater')} are left out"
+    ]
+
+
+def _votes(data: Comparisons) -> tuple[list[list[Any]], NDArray[np.float64], list[str]]:
+    """Rater, left, right and outcome (1: left, -1: right, 0: tie) of each vote, and its weight."""
+    tie = _ties(data)
     first = ~np.concatenate(([False], tie[:-1]))
     weight = (np.where(tie, 2.0, 1.0) * data.weight)[first]
-    columns = _lists(data.winner[first], data.loser[first], tie[first], weight)
+    side = None if data.answers is None else data.answers.side
+    right = np.zeros(tie.size, dtype=np.bool_) if side is None else side < 0
+    left_item = np.where(right, data.loser, data.winner)[first]
+    right_item = np.where(right, data.winner, data.loser)[first]
+    said = np.where(tie, 0, np.where(right, -1, 1))[first]
+    notes = []
+    if side is None:
+        notes.append("on which side an item was shown is not known: the one that won stands left")
+    return _lists(data.rater[first], left_item, right_item, said), weight, notes
+
+
+def _arena(data: Comparisons) -> _Written:
+    columns, weight, notes = _votes(data)
+    names, who = data.items, data.raters
+    heads = ["model_a", "model_b", "winner"] + ["judge"] * data.has_raters
+    words = {1: "model_a", -1: "model_b", 0: "tie"}
+    clash = set(words.values()) & set(names)
+    if clash:
+        raise DataError(
+            f"an item is called {min(clash)!r}, which means an outcome in this layout; rename it "
+            "(--rename), or use another layout"
+        )
+    weighted = not (weight == 1.0).all()
+    if weighted:
+        heads.append("weight")
+        notes.append("some weights are not 1: bbq reads the column weight, other tools ignore it")
     rows = (
-        (names[left], names[right], "tie" if tied else "left", weight)
-        for left, right, tied, weight in zip(*columns, strict=True)
+        (names[left], names[right], words[said])
+        + ((who[r],) if data.has_raters else ())
+        + ((w,) if weighted else ())
+        for r, left, right, said, w in zip(*columns, weight.tolist(), strict=True)
+    )
+    return heads, rows, notes
+
+
+def _evalica(data: Comparisons) -> _Written:
+    columns, weight, _ = _votes(data)
+    names, words = data.items, {1: "left", -1: "right", 0: "tie"}
+    rows = (
+        (names[left], names[right], words[said], w)
+        for _, left, right, said, w in zip(*columns, weight.tolist(), strict=True)
     )
     note = (
         "some weights are not 1: give the column weight to evalica in Python (weights=), "
         "its command line ignores it"
     )
     notes = [] if (weight == 1.0).all() else [note]
-    return ["left", "right", "winner", "weight"], rows, notes
+    return ["left", "right", "winner", "weight"], rows, notes + _no_raters_note(data)
 
 
 def _crowd_kit(data: Comparisons) -> _Written:
-    times, notes = _repeats(data)
+    times, notes = _repeats(data.weight)
     names, who = data.items, data.raters
     if not data.has_raters:
         notes.append("no rater is known: the column worker is empty")
@@ -112,7 +194,7 @@ def _crowd_kit(data: Comparisons) -> _Written:
 
 
 def _choix(data: Comparisons) -> _Written:
-    times, notes = _repeats(data)
+    times, notes = _repeats(data.weight)
     rows = (
         (won, lost)
         for won, lost, n in zip(*_lists(data.winner, data.loser, times), strict=True)
@@ -120,7 +202,7 @@ def _choix(data: Comparisons) -> _Written:
     )
     # json writes a name on one line, whatever is in it
     heading = [f"# {code} {json.dumps(name)}" for code, name in enumerate(data.items)]
-    return heading, rows, notes
+    return heading, rows, notes + _no_raters_note(data)
 
 
 def _lists(*columns: NDArray[Any]) -> list[list[Any]]:
@@ -128,15 +210,18 @@ def _lists(*columns: NDArray[Any]) -> list[list[Any]]:
 
 
 _LAYOUTS: dict[str, Callable[[Comparisons], _Written]] = {
-    "bbq": _bbq, "evalica": _evalica, "crowd-kit": _crowd_kit, "choix": _choix,
+    "bbq": _bbq, "arena": _arena, "evalica": _evalica, "crowd-kit": _crowd_kit, "choix": _choix,
 }  # fmt: skip
 
 
 def _ties(data: Comparisons) -> NDArray[np.bool_]:
     """Rows that with the next one make a tie: half a win, and half a win the other way.
 
-    By the data contract that is a tie, whatever it was recorded as.
+    Where it is not known which rows are halves of ties, half a win each way is one by the data
+    contract, whatever it was recorded as.
     """
+    if data.answers is not None and data.answers.half is not None:
+        return np.asarray(data.answers.half == 1)
     rater, won, lost, weight = data.rater, data.winner, data.loser, data.weight
     tie = np.zeros(won.size, dtype=np.bool_)
     tie[:-1] = (won[:-1] == lost[1:]) & (lost[:-1] == won[1:])
@@ -148,9 +233,8 @@ def _ties(data: Comparisons) -> NDArray[np.bool_]:
     return tie
 
 
-def _repeats(data: Comparisons) -> tuple[NDArray[np.int64], list[str]]:
+def _repeats(weight: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[str]]:
     """How often each row is written where a file has no weights."""
-    weight = data.weight
     for parts in range(1, _LARGEST_DENOMINATOR + 1):
         times = np.rint(weight * parts)
         if (times > 0).all() and np.allclose(times, weight * parts, rtol=0, atol=1e-9):
@@ -225,3 +309,109 @@ def _pieces(rows: Iterable[_Row]) -> Iterator[list[_Row]]:
     left = iter(rows)
     while piece := list(islice(left, _PIECE)):
         yield piece
+
+
+# -- PrefLib: orders of alternatives, and how many voters gave each
+
+#: The best first; alternatives of one level are equal.
+_Order = tuple[tuple[int, ...], ...]
+
+
+def _write_preflib(data: Comparisons, file: IO[bytes], kind: str) -> list[str]:
+    for name in data.items:
+        if name != name.strip() or len(name.splitlines()) != 1:
+            raise DataError(
+                f"item {name!r}: PrefLib has one name a line, without spaces around it; "
+                "rename it (--rename), or use another layout"
+            )
+    notes = _both_bad_note(data) + _no_raters_note(data)
+    orders = _rankings(data)
+    if orders is None:
+        orders, more = _pair_orders(data)
+        notes += more
+    tied = any(len(level) > 1 for order in orders for level in order)
+    complete = all(sum(map(len, order)) == data.n_items for order in orders)
+    if (tied and kind.startswith("s")) or (not complete and kind.endswith("c")):
+        fits = f"{'t' if tied else 's'}o{'c' if complete else 'i'}"
+        why = "some items are tied" if tied and kind.startswith("s") else (
+            f"not every order has all {data.n_items} items"
+        )  # fmt: skip
+        raise DataError(f"this cannot be a .{kind} file, because {why}; write .{fits} or .toi")
+    head = {
+        "DATA TYPE": kind,
+        "NUMBER ALTERNATIVES": data.n_items,
+        "NUMBER VOTERS": orders.total(),
+        "NUMBER UNIQUE ORDERS": len(orders),
+    } | {f"ALTERNATIVE NAME {i}": name for i, name in enumerate(data.items, 1)}
+    lines = [f"# {field}: {value}" for field, value in head.items()]
+    for order, n in sorted(orders.items(), key=lambda one: (-one[1], one[0])):
+        levels = (",".join(str(item + 1) for item in level) for level in order)
+        braced = (f"{{{text}}}" if "," in text else text for text in levels)
+        lines.append(f"{n}: {','.join(braced)}")
+    file.write(("\n".join(lines) + "\n").encode("utf-8"))
+    return notes
+
+
+def _pair_orders(data: Comparisons) -> tuple[Counter[_Order], list[str]]:
+    """Each comparison as an order of two; weights are counts."""
+    (_, left, right, said), weight, _ = _votes(data)
+    times, notes = _repeats(weight)
+    orders: Counter[_Order] = Counter()
+    for a, b, outcome, n in zip(left, right, said, times.tolist(), strict=True):
+        orders[_order_of_two(a, b, outcome)] += n
+    slate = None if data.answers is None else data.answers.slate
+    if slate is not None and np.unique(slate[slate != 0]).size < (slate != 0).sum():
+        notes.append("the answers are no complete rankings, so each pair is written by itself")
+    return orders, notes
+
+
+def _order_of_two(left: int, right: int, outcome: int) -> _Order:
+    if outcome == 0:
+        return ((min(left, right), max(left, right)),)
+    return ((left,), (right,)) if outcome > 0 else ((right,), (left,))
+
+
+def _rankings(data: Comparisons) -> Counter[_Order] | None:
+    """The rankings that the pairs were broken out of; None where they are not such.
+
+    Read again, each gives the same pairs with the same weights.
+    """
+    if data.answers is None or data.answers.slate is None:
+        return None
+    tie = _ties(data)
+    second = np.concatenate(([False], tie[:-1]))
+    slate, weight = data.answers.slate, np.where(tie, 2.0, 1.0) * data.weight
+    # The pairs of one slate of one rater beside each other.
+    rows = np.flatnonzero(~second)
+    rows = rows[np.lexsort((rows, slate[rows], data.rater[rows]))]
+    starts = (np.diff(slate[rows]) != 0) | (np.diff(data.rater[rows]) != 0) | (slate[rows][1:] == 0)
+    orders: Counter[_Order] = Counter()
+    for part in np.split(rows, np.flatnonzero(starts) + 1):
+        won, lost, tied = _lists(data.winner[part], data.loser[part], tie[part])
+        order = _weak_order(list(zip(won, lost, tied, strict=True)))
+        if order is None:
+            return None
+        m = sum(map(len, order))
+        times = weight[part] / (1.0 if m == 2 else information_weight([1] * m))
+        n = round(float(times[0]))
+        if n < 1 or not np.allclose(times, n, rtol=0, atol=1e-9):
+            return None
+        orders[order] += n
+    return orders
+
+
+def _weak_order(pairs: list[tuple[int, int, bool]]) -> _Order | None:
+    """The levels of items whose pairs these are, each once; None if they make no such order."""
+    items = {item for won, lost, _ in pairs for item in (won, lost)}
+    if len({frozenset(pair[:2]) for pair in pairs}) != len(pairs) or 2 * len(pairs) != len(
+        items
+    ) * (len(items) - 1):
+        return None
+    wins = Counter(won for won, _, tied in pairs if not tied)
+    for won, lost, tied in pairs:
+        if wins[won] < wins[lost] or (wins[won] == wins[lost]) != tied:
+            return None
+    levels: dict[int, list[int]] = {}
+    for item in sorted(items):
+        levels.setdefault(wins[item], []).append(item)
+    return tuple(tuple(levels[n]) for n in sorted(levels, reverse=True))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from bbq_plugin.text import counted
+from bbq_plugin.text import chance, counted, number, plain
 
 ActionKind = Literal["relabel", "release", "tab", "predict", "project", "pause", "cancel"]
 
@@ -36,6 +36,8 @@ class Action:
     #: A release undoes these entries of the journal, which are of this kind.
     entries: tuple[int, ...] = ()
     released: ActionKind | None = None
+    #: Because of whom.
+    raters: tuple[str, ...] = ()
 
     def is_of(self, kinds: Collection[str]) -> bool:
         """Whether it does one of these, or undoes one of these."""
@@ -43,8 +45,44 @@ class Action:
 
     @property
     def n_writes(self) -> int:
-        """How often the server is written to: a release undoes its entries one by one."""
-        return max(1, len(self.entries))
+        """How often the server is written to, as a limit counts it.
+
+        A release undoes its entries one by one. A new score of our own prediction counts for
+        nothing: scores follow every fit.
+        """
+        is_score = self.kind == "predict" and self.before is not None
+        return 0 if is_score else max(1, len(self.entries))
+
+
+#: Which tasks of excluded raters are asked again: those whose answers may change something, or all.
+Relabel = Literal["useful", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWorth:
+    """What the answers that a plan asks for are expected to change.
+
+    ``p_best`` is that of the leader; the expected one that of the leader by then. A pair of items
+    is open while it is not decided which of the two is better.
+    """
+
+    n_answers: int
+    leader: str
+    p_best: float
+    p_best_expected: float
+    n_pairs: int
+    n_open: int
+    n_open_expected: float
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        return (
+            f"{counted(self.n_answers, 'answer')} by typical raters: P(best) of the leader, "
+            f"{chance(self.p_best)} now ({plain(self.leader)}), is expected to become "
+            f"{chance(self.p_best_expected)}, and {number(self.n_open_expected, 1)} of "
+            f"{counted(self.n_pairs, 'pair')} to be open ({self.n_open:,} now)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +91,8 @@ class FeedbackPlan:
 
     actions: tuple[Action, ...]
     notes: tuple[str, ...] = ()
+    #: What the tasks that are asked again buy; None: there are none, or it is not known.
+    worth: PlanWorth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +139,7 @@ class Policy:
         if n_wanted > room:
             planned, limit = counted(n_wanted, "write"), counted(self.a_day, "write")
             notes += (f"{planned} planned; the limit of {limit} a day allows {room:,} now",)
-        return FeedbackPlan(tuple(_within(wanted, room)), notes)
+        return replace(plan, actions=tuple(_within(wanted, room)), notes=notes)
 
 
 def _within(actions: Iterable[Action], room: int) -> Iterator[Action]:
@@ -108,8 +148,8 @@ def _within(actions: Iterable[Action], room: int) -> Iterator[Action]:
     A release that is larger than a day's budget would otherwise wait for ever.
     """
     for action in actions:
-        if room <= 0:
-            return
+        if room <= 0 < action.n_writes:
+            continue
         if action.n_writes > room:
             action = replace(action, entries=action.entries[-room:])  # noqa: PLW2901
         room -= action.n_writes

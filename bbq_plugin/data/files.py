@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
 import sys
-import zlib
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import msgspec
+import numpy as np
 
-from bbq_plugin.data.builder import DatasetBuilder
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.records import Comparison
-from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError
-from bbq_plugin.plugins import chosen_adapter, coerced
+from bbq_plugin.data.dataset_builder import DatasetBuilder
+from bbq_plugin.data.decoding import HEAD_BYTES, RawReader, unpacked
+from bbq_plugin.data.readings import Inspection, UnclearError
+from bbq_plugin.data.records import Comparison, Note
+from bbq_plugin.errors import (
+    DataError,
+    FormatError,
+    IncompleteMappingError,
+    UnknownOutcomeError,
+    UnrankableError,
+    UnrecognisedError,
+    UsageError,
+)
+from bbq_plugin.plugins import adapters, chosen_adapter, coerced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from bbq_plugin.data.records import Batch, Record
     from bbq_plugin.protocols import Adapter
 
     FileName = str | os.PathLike[str]
 
-# Enough for the first lines of any table or log; sniffing never reads more.
-HEAD_BYTES = 64 * 1024
 STANDARD_INPUT = "-"
-_GZIP_MAGIC = b"\x1f\x8b"
-_PARQUET_MAGIC = b"PAR1"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-# Where UTF-16 without a mark shows.
-_FIRST_BYTES = 64
-# Rows of a Parquet table turned into text at once.
-_PARQUET_ROWS = 4096
-# A table from a pipe or in gzip is kept in memory up to here, and on disk beyond.
+# What is read twice is kept in memory up to here, and on disk beyond.
 _SPOOLED = 64 * 1024 * 1024
 
 
@@ -51,14 +52,38 @@ class Readable(Protocol):
 
 
 class Opened:
-    """One open file: its stream, its first bytes, and its SHA-256 once it is read."""
+    """One open file: its stream, its first bytes, and its SHA-256 once it is read.
 
-    def __init__(self, file: Readable, name: str) -> None:
+    `given` may hold options about opening it: `plugins.OPENING`.
+    """
+
+    def __init__(self, file: Readable, name: str, given: Mapping[str, Any] | None = None) -> None:
         self._raw = _HashingReader(file)
-        packed = io.BufferedReader(self._raw, HEAD_BYTES)
-        self.stream: io.BufferedReader = _unpacked(packed, name)
+        self._copy: Any = None
+        self.unpacked = unpacked(io.BufferedReader(self._raw, HEAD_BYTES), name, given)
+        self.stream: io.BufferedReader = self.unpacked.stream
         self.head = self.stream.peek(HEAD_BYTES)[:HEAD_BYTES]
-        _check_head(self.head, name)
+        if not self.head.strip(b"\xef\xbb\xbf \t\r\n"):
+            raise FormatError("the file is empty", name, remedy="give a file with comparisons")
+
+    def copy(self) -> io.BufferedReader[Any]:
+        """Copy all of its text, to memory or to a file, so that `rewind` can go back."""
+        self._copy = SpooledTemporaryFile(_SPOOLED)  # noqa: SIM115 (closed with the file)
+        while piece := self.stream.read(1 << 20):
+            self._copy.write(piece)
+        self.rewind()
+        return self.stream
+
+    def rewind(self) -> None:
+        """Go back to the start of what was copied."""
+        if self._copy is not None:
+            self._copy.seek(0)
+            self.stream = io.BufferedReader(_CopyReader(self._copy), HEAD_BYTES)
+
+    def close(self) -> None:
+        """Forget what was copied."""
+        if self._copy is not None:
+            self._copy.close()
 
     def sha256(self) -> str:
         """Of all bytes of the file, also of those that no reader asked for."""
@@ -68,15 +93,21 @@ class Opened:
 
 
 @contextmanager
-def opened(path: FileName) -> Iterator[Opened]:
+def opened(path: FileName, given: Mapping[str, Any] | None = None) -> Iterator[Opened]:
     """Open a path, or standard input for `-`."""
     name = str(path)
     try:
         if name == STANDARD_INPUT:
-            yield Opened(cast("io.BufferedReader[Any]", sys.stdin.buffer), name)
+            with closing(
+                Opened(cast("io.BufferedReader[Any]", sys.stdin.buffer), name, given)
+            ) as it:
+                yield it
         else:
-            with Path(path).open("rb", buffering=0) as file:
-                yield Opened(file, name)
+            with (
+                Path(path).open("rb", buffering=0) as file,
+                closing(Opened(file, name, given)) as it,
+            ):
+                yield it
     except OSError as error:
         why = error.strerror or str(error)
         raise FormatError(f"cannot be read ({why})", name, remedy="check the path") from error
@@ -86,36 +117,7 @@ def opened(path: FileName) -> Iterator[Opened]:
         ) from error
 
 
-def _check_head(head: bytes, name: str) -> None:
-    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise FormatError("the file is empty", name, remedy="give a file with comparisons")
-    if head.startswith(_UTF16_MARKS) or _is_unmarked_utf16(head):
-        raise FormatError("the text is UTF-16", name, 1, remedy="save it as UTF-8")
-
-
-def _is_unmarked_utf16(head: bytes) -> bool:
-    """Every other byte of Latin text is NUL; in a binary file, such as a zip, they are anywhere."""
-    even, odd = head[:_FIRST_BYTES:2], head[1:_FIRST_BYTES:2]
-    return any(
-        2 * high.count(0) > len(high) and 0 not in low for high, low in ((even, odd), (odd, even))
-    )
-
-
-def _unpacked(file: io.BufferedReader[Any], name: str) -> io.BufferedReader[Any]:
-    """The content decides, not the name."""
-    if file.peek(4).startswith(_GZIP_MAGIC):
-        file = io.BufferedReader(_GzipReader(file, name), HEAD_BYTES)
-    if file.peek(4).startswith(_PARQUET_MAGIC):
-        file = io.BufferedReader(_PieceReader(_parquet_lines(file, name)), HEAD_BYTES)
-    return file
-
-
-class _Reader(io.RawIOBase):
-    def readable(self) -> bool:
-        return True
-
-
-class _HashingReader(_Reader):
+class _HashingReader(RawReader):
     """Hashes what passes, and fills every buffer: a pipe would hand over a few bytes at a time."""
 
     def __init__(self, file: Readable) -> None:
@@ -130,98 +132,6 @@ class _HashingReader(_Reader):
         return n
 
 
-class _GzipReader(_Reader):
-    """A gzip stream whose faults name the file and the last whole line."""
-
-    def __init__(self, file: io.BufferedReader[Any] | io.FileIO, name: str) -> None:
-        self._gzip = gzip.GzipFile(fileobj=file)
-        self._name = name
-        self._lines = 0
-        self._fault: FormatError | None = None
-
-    def readinto(self, buffer: Any) -> int:
-        # What is there before a broken end is handed over first, so the count of lines is right.
-        if self._fault:
-            raise self._fault
-        n = 0
-        while n < len(buffer):
-            try:
-                data = self._gzip.read1(len(buffer) - n)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                self._fault = FormatError(
-                    f"the gzip data end early or are damaged after line {self._lines} ({error})",
-                    self._name,
-                    self._lines + 1,
-                    remedy="copy or download the file again",
-                )
-                if not n:
-                    raise self._fault from error
-                break
-            if not data:
-                break
-            self._lines += data.count(b"\n")
-            buffer[n : n + len(data)] = data
-            n += len(data)
-        return n
-
-
-class _PieceReader(_Reader):
-    """Pieces of bytes as a stream."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = memoryview(b"")
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return 0
-            self._rest = memoryview(piece)
-        n = min(len(buffer), len(self._rest))
-        buffer[:n] = self._rest[:n]
-        self._rest = self._rest[n:]
-        return n
-
-
-def _parquet_lines(file: io.BufferedReader[Any], name: str) -> Iterator[bytes]:
-    try:
-        # Only here: most files are no tables, and pyarrow is large.
-        import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError:
-        raise UnsupportedError(
-            f"{name} is a Parquet file, and reading it needs pyarrow; "
-            "install it with: pip install 'bbq-plugin[parquet]'"
-        ) from None
-    with SpooledTemporaryFile(_SPOOLED) as table:
-        while piece := file.read(1 << 20):
-            table.write(piece)
-        table.seek(0)
-        row = 0
-        try:
-            for batch in parquet.ParquetFile(table).iter_batches(_PARQUET_ROWS):
-                rows = _plain_times(batch, pa).to_pylist()
-                row += len(rows)
-                yield b"".join(msgspec.json.encode(one) + b"\n" for one in rows)
-        except (pa.ArrowException, OSError, TypeError, ValueError) as error:
-            raise FormatError(
-                f"not a readable Parquet table ({error})",
-                name,
-                row + 1,
-                remedy="the file may be cut off: copy or download it again",
-            ) from error
-
-
-def _plain_times(batch: Any, pa: Any) -> Any:
-    """Times in nanoseconds need pandas to become Python's; those in microseconds do not."""
-    for i, column in enumerate(batch.schema):
-        if pa.types.is_timestamp(column.type):
-            coarse = pa.timestamp("us", column.type.tz)
-            batch = batch.set_column(i, column.name, batch.column(i).cast(coarse, safe=False))
-    return batch
-
-
 def read(
     paths: FileName | Sequence[FileName],
     adapter: str | Adapter | None = None,
@@ -231,6 +141,8 @@ def read(
     where: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
     drop_raters: Iterable[str] = (),
+    force: bool = False,
+    keep_tags: bool = False,
     **options: Any,
 ) -> Comparisons:
     """Read one file, or several as one set, into `Comparisons`.
@@ -243,11 +155,18 @@ def read(
       than the share `max_skipped` is skipped is one.
     - `where` keeps only answers with these tags; `rename` gives items other names,
       and two with the same name become one; `drop_raters` leaves these people out.
+    - `keep_tags` keeps all tags of large Arena files, to cluster by; reading them is slower. Those
+      that name prompts or scenes are kept anyway.
+    - A set of which no leaderboard can be made is refused, unless `force` says otherwise.
     - Other keywords are the adapter's own options, e.g. `both_bad="drop"`.
     """
     builder = DatasetBuilder(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
+    builder.tagged |= keep_tags
     (fields,) = _parts(builder, paths, adapter, options, max_skipped).values()
-    return Comparisons(**fields)
+    data = Comparisons(**fields)
+    if not force:
+        check_board(data)
+    return data
 
 
 def read_by(
@@ -260,6 +179,7 @@ def read_by(
     where: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
     drop_raters: Iterable[str] = (),
+    force: bool = False,
     **options: Any,
 ) -> dict[str, Comparisons]:
     """Read like `read`, and split by the value of the tag `by`.
@@ -271,16 +191,72 @@ def read_by(
         strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters
     )
     parts = _parts(builder, paths, adapter, options, max_skipped)
+    found = [Comparisons(**fields) for fields in parts.values()]
+    if not force and len(found) == 1:
+        check_board(found[0])
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
+
+
+# Names longer than this on average are texts.
+_TEXT = 60
+# A table of all pairs may have so many cells.
+_MOST_PAIRS = 10_000_000
+# Fewer comparisons are a first try, of which nobody expects a ranking.
+_FEW = 5
+
+
+def check_board(data: Comparisons) -> None:
+    """Refuse comparisons of which no leaderboard can be made."""
+    n = len(data.items)
+    if n < 3 or data.n_comparisons < _FEW:
+        return
+    opponents = _opponents(data.winner, data.loser, n)
+    names = [source.file for source in data.sources]
+    file = names[0] if len(names) == 1 else None
+    long = sum(map(len, data.items)) > _TEXT * n or any("\n" in item for item in data.items)
+    rare = n > 1.5 * data.n_comparisons
+    if long and (rare or n > 0.5 * data.n_comparisons):
+        raise UnrankableError(
+            f"the items are texts, and hardly any comes again ({n:,} items in "
+            f"{data.n_comparisons:,} comparisons), so no ranking follows from them; name the "
+            "columns that say what wrote the texts, or use --force (in Python force=True)",
+            file,
+        )
+    if opponents.max() < 2 or rare:
+        many = f"{n:,} items in {data.n_comparisons:,} comparisons"
+        why = (
+            "no item is compared with more than one other"
+            if opponents.max() < 2
+            else f"nearly every item has one vote ({many})"
+        )
+        raise UnrankableError(
+            f"{why}, so no ranking of all follows from them; if the items are named by another "
+            "column, name that one; --force (in Python force=True) makes the leaderboard anyway",
+            file,
+            more_words=(("--force",),),
+        )
+
+
+def _opponents(winner: NDArray[Any], loser: NDArray[Any], n: int) -> NDArray[Any]:
+    """With how many different others each item was compared."""
+    pairs = np.minimum(winner, loser).astype(np.int64) * n + np.maximum(winner, loser)
+    if n * n <= _MOST_PAIRS:
+        # Many times faster than sorting millions of them.
+        seen = np.zeros(n * n, dtype=np.bool_)
+        seen[pairs] = True
+        pairs = np.flatnonzero(seen)
+    else:
+        pairs = np.unique(pairs)
+    return np.bincount(pairs // n, minlength=n) + np.bincount(pairs % n, minlength=n)
 
 
 def records(
     path: FileName, adapter: str | Adapter | None = None, **options: Any
 ) -> Iterator[Record]:
     """Yield the records of one file as its adapter finds them."""
-    with opened(path) as file:
-        chosen, _ = chosen_adapter(adapter, file.head, str(path))
-        yield from chosen.read(file.stream, str(path), **coerced(chosen, options))
+    with opened(path, options) as file:
+        chosen, _, said = recognised(file, adapter, str(path), options)
+        yield from chosen.read(file.stream, str(path), **coerced(chosen, said))
 
 
 def _parts(
@@ -292,19 +268,18 @@ def _parts(
 ) -> dict[str, dict[str, Any]]:
     for path in _distinct(paths):
         name = str(path)
-        with opened(path) as file:
-            chosen, why = chosen_adapter(adapter, file.head, name)
-            log = builder.begin(name, chosen.name, why)
-            tagged = bool(builder.where) or builder.by is not None
-            for record in found_in(file, chosen, name, options, tagged=tagged):
-                try:
-                    builder.add(record)
-                except FormatError:
-                    raise
-                except DataError as error:
-                    key = f" (key {record.key!r})" if isinstance(record, Comparison) else ""
-                    raise FormatError(f"{error}{key}", name) from error
-            log.sha256 = file.sha256()
+        try:
+            with opened(path, options) as file:
+                chosen, why, said = recognised(file, adapter, name, options)
+                log = builder.begin(name, chosen.name, why)
+                _add_all(builder, file, chosen, name, said)
+                log.sha256 = file.sha256()
+        except (UnknownOutcomeError, IncompleteMappingError) as error:
+            raise _with_readings(error, path, adapter, options) from error
+        except UnclearError as error:
+            if error.readings or error.inspected:
+                raise
+            raise _with_readings(error, path, adapter, options) from error
     if not 0 <= max_skipped <= 1:
         raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
     try:
@@ -313,6 +288,140 @@ def _parts(
         raise
     except DataError as error:
         raise FormatError(str(error), ", ".join(log.name for log in builder.files)) from error
+
+
+def _add_all(
+    builder: DatasetBuilder, file: Opened, adapter: Adapter, name: str, options: Mapping[str, Any]
+) -> None:
+    for note in file.unpacked.notes:
+        builder.add(Note(note))
+    tagged = builder.tagged
+    for record in found_in(file, adapter, name, options, tagged=tagged):
+        try:
+            builder.add(record)
+        except FormatError:
+            raise
+        except DataError as error:
+            key = f" (key {record.key!r})" if isinstance(record, Comparison) else ""
+            raise FormatError(f"{error}{key}", name) from error
+
+
+def recognised(
+    file: Opened,
+    adapter: str | Adapter | None,
+    name: str,
+    options: Mapping[str, Any],
+    known: Mapping[str, Adapter] | None = None,
+) -> tuple[Adapter, str, Mapping[str, Any]]:
+    """The adapter to read an open file with, why that one, and its options.
+
+    A file that no adapter recognises by its head is inspected: a reading that leaves no question
+    is taken, and any other is an UnclearError that carries it.
+    """
+    try:
+        chosen, why = chosen_adapter(adapter, file.head, name, known)
+    except UnrecognisedError:
+        found = inspected(file, name, options, keep=True, known=known)
+        reading = found.certain
+        if reading is None:
+            raise UnclearError(found.problem, name, found.readings, inspected=True) from None
+        chosen, _ = chosen_adapter(reading.adapter, file.head, name, known)
+        roles = ", ".join(f"{role.role}: {role.column}" for role in reading.roles)
+        return chosen, f"{reading.shape} ({roles})", {**reading.options, **options}
+    return chosen, why, options
+
+
+def inspected(
+    file: Opened,
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    keep: bool = False,
+    known: Mapping[str, Adapter] | None = None,
+) -> Inspection:
+    """What is in an open file, and how it could be read.
+
+    All of it is read. With `keep` it can be read again: it is copied to memory or to a file.
+    """
+    inspectors = [
+        inspect
+        for one in (adapters() if known is None else known).values()
+        if (inspect := getattr(one, "inspect", None))
+    ]
+    foreign = other_kind(file.head)
+    if foreign or not inspectors:
+        return Inspection(name, foreign or "", 0, problem=f"this is {foreign or 'no known format'}")
+    found: Inspection = inspectors[0](file.copy() if keep else file.stream, name, options)
+    file.rewind()
+    return found
+
+
+class _CopyReader(RawReader):
+    """A copy that stays open when a stream on it is closed."""
+
+    def __init__(self, copy: Any) -> None:
+        self._copy = copy
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._copy.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _with_readings(
+    error: UnknownOutcomeError | IncompleteMappingError | UnclearError,
+    path: FileName,
+    adapter: str | Adapter | None,
+    options: Mapping[str, Any],
+) -> Exception:
+    """The error with readings of the file that would mend it, if there are any."""
+    if str(path) == STANDARD_INPUT or adapter not in (None, "table"):
+        return error
+    with opened(path, options) as file:
+        found = inspected(file, str(path), options)
+    if not found.readings:
+        return error
+    if isinstance(error, FormatError):
+        return UnclearError(error.problem, str(path), found.readings, error.line, error.value)
+    return UnclearError(str(error), str(path), found.readings)
+
+
+# What files that hold no votes begin with.
+_OTHER_KINDS = (
+    (b"%PDF", "a PDF document"),
+    (b"\x89PNG", "an image (PNG)"),
+    (b"\xff\xd8\xff", "an image (JPEG)"),
+    (b"GIF8", "an image (GIF)"),
+    (b"SQLite format 3", "an SQLite database; export its table of votes as CSV"),
+    (b"[Event ", "a record of chess games (PGN), not votes"),
+    (b"\x93NUMPY", "a NumPy array; save the rows as CSV"),
+    (b"\x80\x04", "a Python pickle, which is not opened; save the rows as CSV"),
+    (b"\x80\x05", "a Python pickle, which is not opened; save the rows as CSV"),
+    (b"<!doctype html", "a page (HTML); if you saved a page, download the file itself"),
+    (b"<html", "a page (HTML); if you saved a page, download the file itself"),
+    (b"ARROW1", "an Arrow file; save it as Parquet"),
+    (
+        b"version https://git-lfs",
+        "a pointer of Git LFS, not the file itself; fetch it with git lfs",
+    ),
+    (b"\xfd7zXZ", "an xz archive; unpack it"),
+    (b"BZh", "a bzip2 archive; unpack it"),
+    (b"(\xb5/\xfd", "a Zstandard archive; unpack it"),
+    (b"7z\xbc\xaf", "a 7z archive; unpack it"),
+    (b"RDX", "data of R; save them as CSV"),
+    (b"\x89HDF", "an HDF5 file; save the rows as CSV"),
+)
+
+
+def other_kind(head: bytes) -> str | None:
+    """What a file is that holds no table, by its first bytes."""
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for magic, kind in _OTHER_KINDS:
+        if start.startswith(magic) or (magic.islower() and start[:40].lower().startswith(magic)):
+            return kind
+    if start.startswith(b"<"):
+        return "a file of XML that no adapter knows"
+    return "a binary file" if b"\0" in head[:1000] else None
 
 
 def found_in(

@@ -23,6 +23,13 @@ levels, F = w P / 2 gives **w = 2 F / P**. Special cases: a full ranking has
 F = Σ_{s=2..m} (s − 1)/s, so w = 4 Σ (s − 1)/s / (m (m − 1)); the best of m
 has F = (m − 1)/m, so w = 2/m; two items have w = 1.
 
+**Ties.** Items that a rater ranked equal are an answer about that pair, not a missing one: the
+pair is a tie. Such a ranking speaks of as many pairs as one without ties, so each pair
+weighs as if the level were in order: the levels of the formula are the single items.
+
+**Best and worst.** The best beats all others, and all others beat the worst: levels of the sizes
+1, m − 2, 1, whose middle was not ordered.
+
 **Consistency.** The pairs of a full ranking, of a top-k and of a best-of-m are
 consistent under Plackett-Luce. A level of several items above another level
 makes them an approximation: the answer does not say who won which stage.
@@ -83,6 +90,31 @@ def break_choice(best: str, shown: Iterable[str], *, weights: Weights = "informa
     # Checked here, because a doubled best would vanish with the filter below.
     _check_items(items)
     return break_ranking([best], unranked=[i for i in items if i != best], weights=weights)
+
+
+def break_ties(
+    levels: Sequence[Sequence[str]],
+    *,
+    unranked: Sequence[str] = (),
+    weights: Weights = "information",
+) -> tuple[list[Win], list[Win]]:
+    """Break a ranking with ties, best first, into wins across levels and ties inside them.
+
+    `unranked` items stand below all others, and nothing is known among themselves.
+    """
+    ranked = [item for level in levels for item in level]
+    _check_items([*ranked, *unranked])
+    sizes = [1] * len(ranked) + ([len(unranked)] if unranked else [])
+    if len(sizes) < 2:
+        raise DataError("no item is ranked above another; leave this ranking out")
+    weight = _weight(sizes, weights)
+    rows = [*levels, unranked]
+    wins = [
+        (winner, loser, weight)
+        for upper, lower in combinations(rows, 2)
+        for winner, loser in product(upper, lower)
+    ]
+    return wins, [(a, b, weight) for level in levels for a, b in combinations(level, 2)]
 
 
 def _ordered(level: Level) -> list[str]:

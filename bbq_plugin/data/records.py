@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple, get_args
 
 import msgspec
@@ -21,9 +22,30 @@ TRUTH = "truth"
 #: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
 SHOWN_ORDER = "shown_order"
 
+#: Tags that name what a question was about, as files call them (lower case, no separators).
+_SUBJECTS = (
+    "scene", "sceneid", "prompt", "promptid", "question", "questionid", "image", "imageid",
+    "seedimage", "sourceimage", "refimage", "reference", "source", "sourceid", "segment",
+    "segmentid", "segid", "sentence", "sentenceid", "document", "documentid", "docid", "video",
+    "videoid", "clip", "instruction", "instructionid", "passage", "content", "contentid", "query",
+    "queryid", "topic", "stimulus", "conversationid", "task", "taskid",
+)  # fmt: skip
+
+#: Beyond these one answer drowns all others, or is drowned by them, and a fit of both may fail.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+WEIGHT_BOUNDS = "a weight is above 0, from 1e-6 to 1e6"
+
 #: Why a row was left out, where several readers say so.
 AGAINST_ITSELF = "an item against itself"
 NO_WINNER = "no winner recorded"
+#: How the reason begins for which an answer to a known question cannot be read.
+UNREAD = "a label that is not known"
+BAD_WEIGHT = f"a weight out of bounds ({WEIGHT_BOUNDS})"
+
+
+def is_subject(name: str) -> bool:
+    """Whether a tag or field of this name says what a question was about."""
+    return "".join(letter for letter in name.lower() if letter.isalnum()) in _SUBJECTS
 
 
 class Comparison(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +128,8 @@ class Batch:
     #: None: the rows have no names of their own, and are never merged with others.
     keys: Sequence[str | int | float] | None = None
     at: Sequence[float | None] | None = None
+    #: Tags by name, those that answers may be clustered by; None where a row has no value.
+    tags: Mapping[str, Sequence[str | int | float | None]] = field(default_factory=dict)
     #: Names that no item of a batch can have, because they mean something else.
     reserved: frozenset[str] = frozenset()
     #: The same rows as single records, for a batch with a name that cannot be one.
@@ -126,6 +150,29 @@ class Source:
     n_skipped: int
     #: Of the bytes of the file as it is, compressed or not.
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeadWord:
+    """What a lead has decided about a rater, whatever the model says; "" takes it back."""
+
+    rater: str
+    verdict: Literal["keep", "exclude", ""]
+    reason: str
+    #: Who said so, and when, in seconds since 1970.
+    by: str
+    at: float
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        what = f"{self.verdict} {self.rater}" if self.verdict else f"{self.rater} as the model says"
+        day = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d")
+        return f"{self.by} has decided on {day}: {what}, because {self.reason}"
+
+    def pseudonymous(self, rater: str) -> LeadWord:
+        """The same under another name; the reason may have the real one in it."""
+        return replace(self, rater=rater, reason="of a reason that the store has", by="a lead")
 
 
 class TaskRef(NamedTuple):

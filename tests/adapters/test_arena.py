@@ -8,8 +8,9 @@ import pytest
 from bbq_adapters.arena import ArenaAdapter
 from bbq_adapters.row_reader import RATER_FIELDS
 
+from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.files import read, records
-from bbq_plugin.data.records import Comparison, Record
+from bbq_plugin.data.records import Comparison, Record, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -168,14 +169,13 @@ def test_marks_line_ends_and_compression_make_no_difference(tmp_path: Path, suff
         (b'{"model_a": "a", "model_b": "b", "winner": "tie"}\n{"model_a": "a", "mo', ":2: not val"),
         (b'{"model_a": "a", "model_b": "b"}\n', ":1: there is no field winner"),
         (b'{"model_a": "a", "model_b": "b", "winner": {}}\n', ":1: winner is {}; expected"),
-        (b'{"model_a": "\xe4", "model_b": "b", "winner": "tie"}\n', ":1: .*UTF-8"),
-        (b'{"model_a": "a", "model_b": " ", "winner": "tie"}\n', ":1: an item has an empty name"),
+        (b'{"model_a": "\x81", "model_b": "b", "winner": "tie"}\n', ":1: .*UTF-8"),
+        (b'{"model_a": "a", "model_b": " ", "winner": "tie"}\n', "1 × an item has an empty name"),
         (b"model_a,model_b,judge\na,b,c\n", ":2: there is no field winner; the row has: model_a"),
-        (b"model_a,model_b,winner\na,b,tie\na,b\n", ":3: has 2 columns where the header has 3"),
-        (b"model_a,model_b,winner\n,b,tie\n", ":2: an item has an empty name"),
+        (b"model_a,model_b,winner\na,b\n", "1 × has 2 columns where the header has 3"),
+        (b"model_a,model_b,winner\n,b,tie\n", "1 × an item has an empty name"),
         (b'model_a,model_b,winner\na,b,"tie\n', ":2: not valid CSV"),
-        (b"model_a,model_b,winner\na,b,tie\n\xe4,b,tie\n", ":[23]: the text is not UTF-8"),
-        (b"model_a,model_b,winner,tstamp\na,b,tie,noon\n", ":2: tstamp is 'noon'"),
+        (b"model_a,model_b,winner\na,b,tie\n\x81,b,tie\n", ":[23]: the text is not UTF-8"),
     ],
 )
 def test_a_broken_file_is_an_error_with_file_line_and_remedy(
@@ -183,9 +183,8 @@ def test_a_broken_file_is_an_error_with_file_line_and_remedy(
 ) -> None:
     path = tmp_path / "votes"
     path.write_bytes(content)
-    with pytest.raises(FormatError, match="votes" + message) as caught:
-        read(path)
-    assert caught.value.remedy
+    with pytest.raises(FormatError, match="votes(: .*)?" + message):
+        read(path, "arena")
 
 
 def test_a_long_conversation_in_a_csv_cell_is_no_obstacle(tmp_path: Path) -> None:
@@ -198,3 +197,18 @@ def test_an_array_may_have_numbers_that_only_python_writes(tmp_path: Path) -> No
     path = tmp_path / "votes.json"
     path.write_text('[{"model_a": "a", "model_b": "b", "winner": "model_a", "score": NaN}]')
     assert read(path).n_comparisons == 1
+
+
+def test_a_plain_table_is_read_in_batches_as_row_by_row(tmp_path: Path) -> None:
+    words = ("left", "right", "tie")
+    lines = [f"r{i % 7},{'a' if i % 3 else 'c'},b,{words[i % 3]}" for i in range(9000)]
+    lines += ["r1,a,b,b", "r1,a,b,both_bad", "r1,a,b,", "r1,a,a,left"]
+    path = tmp_path / "votes.csv"
+    path.write_text("\n".join(["judge,left,right,winner", *lines]) + "\n")
+    fast = read(path)
+    slow = Comparisons.from_comparisons(
+        record for record in records(path) if isinstance(record, (Comparison, Skipped))
+    )
+    assert fast.digest == slow.digest
+    assert (fast.n_comparisons, fast.n_ties) == (slow.n_comparisons, slow.n_ties)
+    assert (fast.n_skipped, fast.n_left) == (slow.n_skipped, slow.n_left)

@@ -96,8 +96,9 @@ def test_the_winner_may_be_named_by_its_column_or_itself(tmp_path: Path) -> None
     assert data.winner.tolist() == [1, 0]
 
 
-def test_a_weight_of_nothing_is_an_error(tmp_path: Path) -> None:
+def test_a_weight_of_nothing_is_a_counted_skip(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("winner,loser,weight,x\na,b,0,1\n")
-    with pytest.raises(FormatError, match=r":2: weight is '0'.*above 0"):
-        read(path)
+    path.write_text("winner,loser,weight,x\na,b,0,1\na,b,2,1\n")
+    data = read(path, "table")
+    assert data.weight.tolist() == [2.0]
+    assert data.skip_reasons == {"weight is not a weight, from 1e-6 to 1e6": 1}

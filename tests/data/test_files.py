@@ -245,7 +245,7 @@ def test_strict_makes_the_first_skip_an_error_with_its_place(tmp_path: Path) -> 
     assert read(bad, strict=True, both_bad="drop").n_comparisons == 1
 
 
-@pytest.mark.parametrize(("n", "percent"), [(7, 7), (29, 29), (57, 57), (58, 58)])
+@pytest.mark.parametrize(("n", "percent"), [(7, 7), (14, 14), (28, 28), (29, 29)])
 def test_the_share_that_a_refusal_names_is_enough(tmp_path: Path, n: int, percent: int) -> None:
     good = [{**A, "id": str(i)} for i in range(100 - n)]
     gaps = [{**A, "id": f"g{i}", "winner": None} for i in range(n)]

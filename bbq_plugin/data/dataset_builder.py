@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin.data.coding import RaterCodes, RawCodes, as_text, coded
+from bbq_plugin.data.name_codes import RaterCodes, RawCodes, as_text, coded
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
+    GOLD,
     NO_ANSWER,
     NO_WINNER,
+    SHOWN_ORDER,
     Batch,
     Comparison,
     FullExport,
@@ -26,7 +28,8 @@ from bbq_plugin.data.records import (
     Source,
 )
 from bbq_plugin.errors import DataError, FormatError, UsageError, did_you_mean
-from bbq_plugin.text import listed
+from bbq_plugin.plugins import key_tags
+from bbq_plugin.text import listed, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,6 +62,9 @@ _KINDS = {
     "time_s": "d", "at": "d", "version": "d", "slate": "b", "part": "i", "gold": "b",
     "kept": "b",
 }  # fmt: skip
+
+# Tags with a column of their own.
+_OWN_TAGS = frozenset({GOLD, SHOWN_ORDER})
 
 _USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "version": nan}
 
@@ -105,6 +111,87 @@ class AnswerColumns:
         column.extend(array(column.typecode, [_USUAL.get(name, 0)]) * (self.n - len(column)))
 
 
+#: A tag with this many values of which most come once is an identifier: no way to group answers.
+_MANY_VALUES = 10_000
+
+
+def identifies(n_values: int, n_rows: int) -> bool:
+    """Whether a tag of so many values in so many answers identifies them."""
+    return n_values >= _MANY_VALUES and 2 * n_values > n_rows
+
+
+class TagColumns:
+    """The values of every tag, in codes; -1 where an answer has none."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, tuple[_TagCodes, array[int]]] = {}
+        self._dropped: set[str] = set()
+
+    def append(self, row: int, tags: Mapping[str, str]) -> None:
+        """Take the tags of answer number ``row``."""
+        for name, value in tags.items():
+            if name not in self._dropped and name not in _OWN_TAGS:
+                codes, column = self._padded(name, row)
+                column.append(codes[value])
+                self._check(name, row)
+
+    def extend(self, row: int, tags: Mapping[str, Sequence[Any]], good: Mask) -> None:
+        """Take those of the ``good`` ones of a batch, the first of which becomes number ``row``."""
+        for name, values in tags.items():
+            if name not in self._dropped:
+                codes, column = self._padded(name, row)
+                found = np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
+                column.frombytes(found[good].tobytes())
+                self._check(name, row)
+
+    def _padded(self, name: str, row: int) -> tuple[_TagCodes, array[int]]:
+        if name not in self._columns:
+            self._columns[name] = _TagCodes(), array("i")
+        codes, column = self._columns[name]
+        if len(column) < row:
+            column.extend(array("i", [-1]) * (row - len(column)))
+        return codes, column
+
+    def _check(self, name: str, row: int) -> None:
+        if identifies(self._columns[name][0].n, row):
+            del self._columns[name]
+            self._dropped.add(name)
+
+    def arrays(self, n: int) -> dict[str, NDArray[np.int32]]:
+        """All columns, as long as there are answers."""
+        found = {}
+        for name, (_, column) in self._columns.items():
+            column.extend(array("i", [-1]) * (n - len(column)))
+            # A copy: an array that is looked at cannot grow any more.
+            found[name] = np.array(column, dtype=np.int32)
+        return found
+
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The values of every tag, by code."""
+        return {name: codes.names() for name, (codes, _) in self._columns.items()}
+
+
+class _TagCodes(dict[Any, int]):
+    """The codes of a tag's values as a file has them, text or numbers; -1 for none."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+        self.n = 0
+
+    def __missing__(self, raw: str | float) -> int:
+        text = name_text(raw)
+        if text == raw:
+            self[raw], self.n = self.n, self.n + 1
+        else:
+            self[raw] = self[text]
+        return self[raw]
+
+    def names(self) -> tuple[str, ...]:
+        """The values as text, by code; a number that is text elsewhere is one value."""
+        by_code = {code: name_text(raw) for raw, code in self.items() if code >= 0}
+        return tuple(by_code[code] for code in range(self.n))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """Columns beside the wins of `Comparisons`; None where nothing is known."""
@@ -127,11 +214,16 @@ class Answers:
     #: Of a pair of a ranking or choice: a number of its slate, one for each of a rater's; 0: shown
     #: as a pair. None: all were.
     slate: NDArray[np.int64] | None = None
+    #: When the answer was given, in seconds since 1970; NaN where it is not known.
+    at: NDArray[np.float64] | None = None
+    #: A number of its identifier, 0 for none; None: no two rows have the same.
+    key: NDArray[np.int64] | None = None
 
 
 def _answers_of(
-    columns: Columns, row: NDArray[np.int64] | None, half: NDArray[np.int8] | None, *, sides: bool
-) -> Answers:
+    columns: Columns, row: NDArray[np.int64] | None, half: NDArray[np.int8] | None, *, sides: bool,
+    keyed: bool,
+) -> Answers:  # fmt: skip
     """From the columns of the answers; `row` is the answer of each win, if some have two."""
     outcome, time_s, gold, kept = (columns[name] for name in ("outcome", "time_s", "gold", "kept"))
     order, dated = _order(columns["at"])
@@ -145,6 +237,8 @@ def _answers_of(
         kept=_by_win(kept, row) if kept.any() else None,
         half=half,
         slate=_by_win(_slate(columns), row) if columns["slate"].any() else None,
+        at=None if np.isnan(columns["at"]).all() else _by_win(columns["at"], row),
+        key=_by_win(columns["key"], row) if keyed else None,
     )
 
 
@@ -220,11 +314,21 @@ def median_time_s(
 
 
 def wins_of(
-    columns: Columns, keep: Mask, items: tuple[str, ...], raters: tuple[str, ...]
+    columns: Columns,
+    keep: Mask,
+    items: tuple[str, ...],
+    raters: tuple[str, ...],
+    tags: Mapping[str, NDArray[np.int32]] = MappingProxyType({}),
+    *,
+    keyed: bool = False,
 ) -> dict[str, Any]:
-    """The arrays and counts of `Comparisons` from those answers that are kept."""
+    """The arrays and counts of `Comparisons` from those answers that are kept.
+
+    ``keyed``: some keys come twice, also of answers that are kept.
+    """
     if not keep.all():
         columns = {name: column[keep] for name, column in columns.items()}
+        tags = {name: column[keep] for name, column in tags.items()}
     (rater,), raters = _used(raters, columns["rater"])
     (left, right), items = _used(items, columns["left"], columns["right"])
     outcome, weight = columns["outcome"], columns["weight"]
@@ -258,8 +362,13 @@ def wins_of(
         rater, left, right, first = rater[row], left[row], right[row], first[row] & ~again
         half = np.where(decided[row], 0, 1 + again).astype(np.int8)
     if raters:
-        answers["answers"] = _answers_of(columns, row, half, sides=known)
+        answers["answers"] = _answers_of(columns, row, half, sides=known, keyed=keyed)
+    elif columns["slate"].any():
+        # What rankings they were is worth knowing without their raters too.
+        slate = _by_win(_slate(columns), row)
+        answers["answers"] = Answers(None, None, None, False, None, None, half, slate)  # noqa: FBT003
     return answers | {
+        "tags": MappingProxyType({name: _by_win(column, row) for name, column in tags.items()}),
         "rater": rater,
         "winner": np.where(first, left, right),
         "loser": np.where(first, right, left),
@@ -344,17 +453,52 @@ class FileLog:
         # One row is no pattern: without this, a pilot of fifty answers could not have a gap.
         if n <= max(max_skipped * rows, max_skipped > 0):
             return
-        reason, times = self.reasons.most_common(1)[0]
-        # The first whole percent with which the check above passes.
-        percent = next(p for p in range(1, 101) if n <= p / 100 * rows)
-        raise FormatError(
-            f"{n:,} of {rows:,} rows ({n / rows:.2%}) were skipped, more than the "
-            f"{max_skipped:.2%} allowed; most often ({times:,} ×): {reason}",
-            self.name,
-            remedy=f"if adapter {self.adapter!r} is the wrong one, name another; if these rows "
-            f"are no answers, allow more (--max-skipped {percent}%, "
-            f"in Python max_skipped={percent / 100})",
+        raise TooManySkippedError(self.name, self.adapter, self.reasons, rows, max_skipped)
+
+
+# What so many rows of one reason may mean about the mapping.
+_SUSPICIONS = {
+    AGAINST_ITSELF: "the names of the items may span two columns: compose them with "
+    "--items a+b,c+d",
+    NO_WINNER: "the column of choices may be another one",
+    UNRATED: "the column of raters may be another one",
+}
+# A reason that more rows have than this is no gap here and there.
+_MOST_GAPS = 0.3
+
+
+class TooManySkippedError(FormatError):
+    """More of a file was skipped than is allowed."""
+
+    def __init__(
+        self, file: str, adapter: str, reasons: Mapping[str, int], rows: int, allowed: float
+    ) -> None:
+        n = sum(reasons.values())
+        ordered = sorted(reasons.items(), key=lambda one: -one[1])
+        most, times = ordered[0]
+        named = "; ".join(f"{count:,} × {reason}" for reason, count in ordered[:3])
+        problem = (
+            f"{n:,} of {rows:,} rows ({n / rows:.2%}) were skipped, more than the {allowed:.2%} "
+            f"allowed; most often ({times:,} ×): {most}"
         )
+        if len(ordered) > 1:
+            problem += f" (in all: {named})"
+        suspicion = _SUSPICIONS.get(most)
+        wrong = most == AGAINST_ITSELF or times > _MOST_GAPS * rows
+        # The first whole percent with which the check passes.
+        percent = next(p for p in range(1, 101) if n <= p / 100 * rows)
+        if wrong:
+            remedy = suspicion or f"adapter {adapter!r} or its mapping may be the wrong one"
+            remedy += "; see what is in the file with: bbq inspect"
+        else:
+            remedy = (
+                f"if these rows are no answers, allow more (--max-skipped {percent}%, "
+                f"in Python max_skipped={percent / 100})"
+            )
+        super().__init__(problem, file, remedy=remedy)
+        self.args = (file, adapter, dict(reasons), rows, allowed)
+        #: What would let the file in, added to the command.
+        self.more_words = () if wrong else (("--max-skipped", f"{percent}%"),)
 
 
 class DatasetBuilder:
@@ -374,6 +518,8 @@ class DatasetBuilder:
         self.merge = merge
         self.where = dict(where or {})
         self.by = by
+        #: Whether all tags are needed, also of files that are read faster without.
+        self.tagged = bool(self.where) or by is not None
         self.rename = dict(rename or {})
         self.drop_raters = tuple(drop_raters)
         self.items = RawCodes("item", self.rename)
@@ -386,6 +532,7 @@ class DatasetBuilder:
         self.unrated: list[tuple[int, str]] = []
         self.n_filtered = 0
         self.columns = AnswerColumns()
+        self.tag_columns = TagColumns()
         self.retracted = Retractions()
 
     # -- rows in
@@ -418,9 +565,11 @@ class DatasetBuilder:
         self.files[-1].skip(record, strict=self.strict)
 
     def _add_comparison(self, record: Comparison) -> None:
+        tags = record.tags
         if self.where or self.by is not None:
-            self.tags.update(list(record.tags or ()))
-        if not self._matches(record.tags):
+            tags = {**key_tags(record.slate or record.key), **(tags or {})}
+            self.tags.update(list(tags))
+        if not self._matches(tags):
             if record.version is not None:
                 self._retract(record.slate or record.key, record)
             return
@@ -439,7 +588,9 @@ class DatasetBuilder:
         # The pairs of one ranking are corrected together, whatever their own keys are.
         answer["key"] = self._key(record.key if record.slate is None else record.slate)
         if self.by is not None:
-            answer["part"] = self.values[(record.tags or {})[self.by]]
+            answer["part"] = self.values[(tags or {})[self.by]]
+        if record.tags:
+            self.tag_columns.append(len(self.columns), record.tags)
         self.columns.append(answer)
 
     def _retract(self, key: str, by: Comparison | Skipped) -> None:
@@ -495,6 +646,7 @@ class DatasetBuilder:
             if not len(lines):
                 return
         self._note_unrated(columns["rater"], lines, file.name)
+        self.tag_columns.extend(len(self.columns), batch.tags, good)
         file.n_answers += len(lines)
         self.columns.extend(len(lines), **columns)
 
@@ -510,6 +662,7 @@ class DatasetBuilder:
     def parts(self, max_skipped: float = 1.0) -> dict[str, dict[str, Any]]:
         """The fields of `Comparisons`, by value of the tag `by` ("" without one)."""
         columns = self.columns.arrays()
+        tags = self.tag_columns.arrays(columns["key"].size)
         first = [*(log.first_row for log in self.files), columns["key"].size]
         file = np.repeat(np.arange(len(self.files)), np.diff(first))
         keep = self._skip_unrated(columns["rater"], file)
@@ -517,10 +670,13 @@ class DatasetBuilder:
             log.check(max_skipped)
         self._check_tags()
         n_once = int(keep.sum())
-        for latest in (newest(columns, file), self.retracted.of(columns)) if self.merge else ():
+        keyed = bool(_has_twins(columns["key"][columns["key"] != 0]))
+        latests = (newest(columns, file) if keyed else None, self.retracted.of(columns))
+        for latest in latests if self.merge else ():
             if latest is not None:
                 keep &= latest
         n_kept = int(keep.sum())
+        self._check_duplicates(columns, keep, file, max_skipped)
         if dropped := self._dropped():
             keep &= ~np.isin(columns["rater"], dropped)
         n_dropped = n_kept - int(keep.sum())
@@ -536,6 +692,7 @@ class DatasetBuilder:
             "n_dropped": n_dropped,
             "n_filtered": self.n_filtered,
             "warnings": tuple(self.notes),
+            "tag_values": MappingProxyType(self.tag_columns.values()),
         }
         found = {}
         for code, value in enumerate(self.values.names if self.by is not None else ("",)):
@@ -546,9 +703,41 @@ class DatasetBuilder:
                     Source(f.name, f.adapter, f.why, n, f.n_skipped, f.sha256)
                     for f, n in zip(self.files, counts, strict=True)
                 )
-                wins = wins_of(columns, mine, self.items.names, self.raters.names)
+                wins = wins_of(
+                    columns, mine, self.items.names, self.raters.names, tags, keyed=keyed
+                )
                 found[value] = wins | whole | {"sources": sources}
         return found
+
+    def _check_duplicates(
+        self, columns: Columns, keep: Mask, file: NDArray[Any], max_skipped: float
+    ) -> None:
+        """Refuse a file of which many rows are dropped as the same answer again.
+
+        A tool that tells of versions knows what it says; and of several files each may hold all.
+        """
+        if not self.merge or max_skipped >= 1:
+            return
+        for i, log in enumerate(self.files):
+            mine = (file == i) & np.isnan(columns["version"]) & (columns["key"] != 0)
+            again = int((mine & ~keep).sum())
+            if not again or again <= max(max_skipped * int((file == i).sum()), 1):
+                continue
+            single = mine & (columns["slate"] == 0)
+            twins = again - (int(single.sum()) - np.unique(columns["key"][single]).size)
+            if twins > 0:
+                # The other files hold the same answers: that is what several exports are.
+                again -= twins
+            if again <= max(max_skipped * int((file == i).sum()), 1):
+                continue
+            raise FormatError(
+                f"{again:,} of {int((file == i).sum()):,} rows are the same answer again: they "
+                "have the id, the rater and the items of another row, so only the last would count",
+                log.name,
+                remedy="if each row is an answer of its own, drop or rename the column of the id; "
+                "to keep the last one of each, allow it with --max-skipped 100% (in Python "
+                "max_skipped=1)",
+            )
 
     def _skip_unrated(self, rater: NDArray[Any], file: NDArray[Any]) -> Mask:
         rated: Mask = rater >= 0
@@ -646,7 +835,6 @@ def newest(columns: Columns, file: NDArray[Any]) -> Mask | None:
     slate = columns["slate"] != 0
     keep = np.ones(slate.size, dtype=np.bool_)
     single = np.flatnonzero(~slate & (columns["key"] != 0))
-    # Sorting alone tells whether there is anything to do, which is rare.
     if _has_twins(columns["key"][single]):
         when = _when(columns)
         same = columns["key"]

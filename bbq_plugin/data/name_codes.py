@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from math import inf, nan
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin.data.records import GOLD, OUTCOMES, SHOWN_ORDER
+from bbq_plugin.data.records import (
+    GOLD,
+    LEAST_WEIGHT,
+    MOST_WEIGHT,
+    OUTCOMES,
+    SHOWN_ORDER,
+    WEIGHT_BOUNDS,
+)
 from bbq_plugin.errors import DataError
-from bbq_plugin.text import name_text
+from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -122,13 +129,11 @@ def as_text(raw: object, kind: str = "name") -> str:
 
 
 def checked_weight(weight: object) -> float:
-    """A weight as a number: finite and above 0."""
-    # Comparisons with NaN are false, so one chain catches NaN, infinity, 0 and below.
-    if isinstance(weight, (float, int, np.number)) and 0.0 < float(weight) < inf:
+    """A weight as a number within the bounds."""
+    # Comparisons with NaN are false, so one chain catches NaN as well.
+    if isinstance(weight, (float, int, np.number)) and LEAST_WEIGHT <= weight <= MOST_WEIGHT:
         return float(weight)
-    raise DataError(
-        f"weight is {weight!r}; a weight is finite and above 0 (drop a row of weight 0)"
-    )
+    raise DataError(f"weight is {brief(weight)}; {WEIGHT_BOUNDS} (drop a row of weight 0)")
 
 
 def coded(record: Comparison, items: RawCodes, raters: RawCodes) -> dict[str, Any] | None:

@@ -1,0 +1,1349 @@
+"""How a file could be read, by evidence from its values; names of columns break ties.
+
+Each shape of a mapping has a function that looks for it and gives readings with a score. Only what
+leaves no question is certain, and is read without asking.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from bbq_adapters.column_statistics import (
+    SMALL,
+    ColumnProfile,
+    ProfiledTable,
+    list_cells,
+    profiled,
+    share,
+)
+from bbq_adapters.outcome_coding import coding, side_named
+from bbq_adapters.row_reader import number, ordinal, seconds_since_1970
+from bbq_adapters.wording import (
+    NO_NAMES,
+    SKIPS,
+    families,
+    label_meaning,
+    rater_place,
+    rater_word,
+    tokens,
+    word_set,
+)
+from bbq_plugin.data.readings import Confidence, Inspection, Reading, Role, spelled
+from bbq_plugin.text import counted, listed
+from bbq_plugin.text import share as percent
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+# Words of column names; of all of them only those of raters and of ranks decide anything alone.
+_WON = word_set(
+    "winner winners won win chosen preferred prefer selected better best gewinner sieger gagnant "
+    "vainqueur ganador vencedor vincitore победитель 胜者 勝者 accepted favored favoured"
+)
+_LOST = word_set(
+    "loser losers lost rejected unchosen worse worst other dispreferred verlierer perdant perdedor "
+    "perdente проигравший 败者 敗者 opponent unpreferred discarded"
+)
+_NOT = word_set("not non un nicht pas no")
+_BEST = word_set("best most beste bester meilleur mejor migliore melhor max лучший")
+_WORST = word_set("worst least schlechteste schlechtester pire peor peggiore pior min худший")
+_CHOICE = word_set(
+    "winner choice preference preferred vote answer outcome result selected selection response "
+    "judgment judgement verdict decision chosen better label accepted human wahl auswahl antwort "
+    "ergebnis choix reponse eleccion respuesta resultado preferencia scelta risposta won win "
+    "preferencja выбор ответ pick picked rating score prefer vincitore gagnant ganador sieger "
+    "overall ftr"
+)
+_TRAP = word_set(
+    "true truth gold golden gt expected predicted prediction model side position order correct "
+    "reference baseline length auto llm gpt sanity check attention first shown swap swapped flipped"
+    " toss ht halftime serve server"
+)
+_ITEM = word_set(
+    "model models system systems method item items candidate option team player name names "
+    "condition generator engine variant codec algorithm stimulus repo file image video song essay "
+    "script text title user entity product element alternative kandidat modell equipo jugador "
+    "equipe verein mannschaft modele sistema systeme"
+)
+_RANK = word_set(
+    "rank ranks ranking place position rang platz rango puesto posto classement rg pos"
+)
+_SCORE = word_set(
+    "score scores goals goal points point pts gls runs rating ratings tore punkte puntos goles "
+    "punti gol note result results "
+    "mark marks grade likert mos quality"
+)
+_COUNT = word_set(
+    "wins win won votes vote count counts n freq frequency times siege victories preferred"
+)
+_NO_SCORE = word_set(
+    "elo old new id number idx index length tokens time price cost prob probability date year seed"
+)
+_ORDERED = _RANK | word_set(
+    "choice preference pref prioritat priority wahl choix st nd rd th opcion ranked ordering "
+    "ordered sorted"
+)
+_MAIN = word_set(
+    "main real comparison test trial experiment experimental true pairwise compare choice"
+)
+_CHECK = word_set(
+    "vigilance attention practice training catch check warmup tutorial example golden gold dummy "
+    "sanity instructions instruction demo consent survey break control quality ubung"
+)
+_KIND = word_set(
+    "kind type phase stage block task part event trial condition screen category section name "
+    "practice training catch attention check golden"
+)
+_VALID = word_set("valid is_valid passed include included approved keep gultig")
+_WEIGHT = word_set("weight weights count n freq frequency votes gewicht poids peso anzahl")
+_ASKED_WEIGHT = word_set("multiplier score factor strength confidence")
+_WHEN = word_set("timestamp date datetime created time tstamp submitted datum when at fecha")
+_TOOK = word_set("rt duration took taken elapsed seconds latency lead")
+
+
+@dataclass
+class _Found:
+    """A reading in the making."""
+
+    shape: str
+    options: dict[str, Any]
+    score: float
+    roles: list[Role] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    #: Nothing of it is a matter of opinion.
+    explicit: bool = False
+    #: Other ways to read the same columns: changed options, and what sets them apart.
+    others: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    #: The columns that hold names of items.
+    items: tuple[str, ...] = ()
+    #: Why nothing of it is proposed, where the evidence does not decide.
+    weak: str = ""
+
+
+#: Said instead of a column: there is none.
+NONE = "none"
+# What a reading needs to be proposed at all.
+_ENOUGH = 4.0
+_MOST_READINGS = 4
+# Ranks of two items among those that were shown go no further.
+_LAST_RANK = 12
+
+
+def inspected(stream: io.BufferedReader, name: str, given: Mapping[str, Any]) -> Inspection:
+    """What is in a file and how it could be read, in agreement with the options `given`."""
+    table = profiled(stream, name, given)
+    columns = tuple(one.column() for one in table)
+    held = table.n_held < table.n_rows - table.n_ragged
+    base = Inspection(name, table.format, table.n_rows, columns, sampled=held)
+    if table.fault is not None and not table.columns:
+        return replace(base, problem=str(table.fault))
+    if table.n_ragged * 2 > table.n_rows or not table.columns:
+        return replace(base, format="text", problem="this is text, and not a table with columns")
+    found = _found(table, given)
+    if not found:
+        return replace(base, problem=_why_nothing(table))
+    if found[0].weak:
+        return replace(base, problem=found[0].weak)
+    readings = _readings(found, given)
+    if not readings:
+        problem = "no reading of this file agrees with the options that are given"
+        return replace(base, problem=problem)
+    return replace(base, readings=readings, problem=_question(readings[0]))
+
+
+_ORDER = {"left": 0, "right": 1, "tie": 2, "both_bad": 3, "skip": 4}
+
+
+def _in_order(values: Mapping[str, str]) -> dict[str, str]:
+    """A coding in the order in which people read it."""
+    return dict(sorted(values.items(), key=lambda one: (_ORDER.get(one[1], 5), one[0])))
+
+
+def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
+    """All readings, the likeliest first, each with rater, times and rows."""
+    out: list[_Found] = []
+    for wanted, why in _row_filters(table, given):
+        part = table.where(wanted)
+        if not part.n_held:
+            continue
+        for one in _shapes(part):
+            if wanted and "rows" not in given:
+                one.options = {"rows": dict(wanted), **one.options}
+                one.roles += [Role("rows", c, why) for c in wanted]
+                one.explicit = False
+                one.doubts.append(why)
+                one.score += 1.5
+            elif wanted:
+                one.options["rows"] = given["rows"]
+            one.options = {**part.options, **one.options}
+            _add_details(one, part)
+            out.append(one)
+    out = [one for one in out if one.score >= _ENOUGH]
+    return sorted(out, key=lambda one: -one.score)
+
+
+def _shapes(table: ProfiledTable) -> Iterator[_Found]:
+    """Every shape that the columns allow."""
+    square = _matrix(table)
+    if square is not None:
+        yield square
+        return
+    yield from _candidate_columns(table)
+    extremes = list(_best_worst(table))
+    yield from extremes
+    yield from _rankings(table)
+    yield from _lists(table)
+    pairs = _item_pairs(table)
+    if not extremes:
+        yield from _winner_loser(table)
+    for pair in pairs[:3]:
+        yield from _choices(table, pair)
+        yield from _annotators(table, pair)
+        yield from _two_numbers(table, pair)
+    yield from _slates(table)
+
+
+# -- items
+
+
+@dataclass
+class _Items:
+    """Two columns that may hold the items, or one with both."""
+
+    columns: tuple[str, ...]
+    score: float
+    why: str
+    rows: list[tuple[str, str]]
+    options: dict[str, Any]
+    doubts: list[str] = field(default_factory=list)
+    #: The columns that tell the sides, for words such as repo_a.
+    sides: tuple[str, str] = ("", "")
+
+
+def _names_like(table: ProfiledTable) -> list[ColumnProfile]:
+    return [one for one in table if one.is_names]
+
+
+def _overlap(a: ColumnProfile, b: ColumnProfile) -> float:
+    """The share of the smaller vocabulary that the other has too."""
+    small, large = sorted((set(a.counts), set(b.counts)), key=len)
+    return len(small & large) / len(small) if small else 0.0
+
+
+def _pair_score(a: ColumnProfile, b: ColumnProfile, *, related: bool) -> tuple[float, str]:
+    """How likely two columns hold the items of the same comparisons."""
+    common = _overlap(a, b)
+    names = a.n_distinct + b.n_distinct
+    again = (a.n + b.n) / max(1, names)
+    words = {*a.words, *b.words}
+    measures = words & (_RANK | _SCORE | _NO_SCORE | _WHEN | _TOOK) and not words & {"id", "name"}
+    score = 3 * common + 2.0 * related + (again >= 2) + (again >= 4) + bool(words & _ITEM)
+    if a.numeric or b.numeric:
+        score -= 1.5 + 3 * bool(measures)
+        score -= 1.5 * bool(words & {"id", "number", "idx"})
+    if words & {"prompt", "instruction", "question", "task", "path", "url", "reason"}:
+        score -= 2
+    if a.n_distinct == a.n and b.n_distinct == b.n and a.n > 20 and common < 0.2:
+        score -= 3
+    why = f"{percent(common)} of the names of one are in the other" if common else "a pair by name"
+    return score, why
+
+
+def _item_pairs(table: ProfiledTable) -> list[_Items]:
+    """Pairs of columns that may hold the two items, the likeliest first."""
+    found: list[_Items] = []
+    columns = [one for one in _names_like(table) if not (one.is_constant and one.numeric)]
+    known = {one.name: one for one in columns}
+    related = {pair for pair in families(known) if len(pair) == 2}
+    family_of = {name: pair for pair in related for name in pair}
+    for first, second in combinations(columns, 2):
+        turned = (second.name, first.name) in related
+        a, b = (second, first) if turned else (first, second)
+        pair = (a.name, b.name)
+        is_family = pair in related
+        if not is_family and (
+            _overlap(a, b) < 0.5
+            or a.name in family_of
+            or b.name in family_of
+            or (a.numeric and not _names_numbers(a))
+            or (b.numeric and not _names_numbers(b))
+            or a.is_constant
+            or b.is_constant
+        ):
+            continue
+        if a.is_constant and b.is_constant and a.counts == b.counts:
+            continue
+        score, why = _pair_score(a, b, related=is_family)
+        if (
+            _is_outcome_like(a)
+            and _is_outcome_like(b)
+            and not ({*a.words} & _ITEM and {"3"} <= {*a.counts, *b.counts})
+        ):
+            continue
+        sides = (a.name, b.name)
+        cells = list(zip(a.values, b.values, strict=True))
+        if not any(x and y for x, y in cells):
+            continue
+        found.append(_Items((a.name, b.name), score, why, cells, _sided(a.name, b.name), [], sides))
+    found = [_composed(one, table, related) for one in found]
+    found += _combined(table)
+    found += _pointed_at(table)
+    found = [one for one in found if one.score >= 2.5]
+    return sorted(found, key=lambda one: -one.score)
+
+
+def _pointed_at(table: ProfiledTable) -> Iterator[_Items]:
+    """Two columns whose own names are the values of a third: baseline, candidate."""
+    known = {one.name.casefold(): one for one in _names_like(table)}
+    for one in table:
+        if not one.is_small or one.is_constant:
+            continue
+        meant = [known[value.casefold()] for value in one.counts if value.casefold() in known]
+        if len(meant) != 2 or one in meant:
+            continue
+        order = list(table)
+        a, b = sorted(meant, key=lambda column: [c.name for c in order].index(column.name))
+        if families([a.name, b.name]):
+            continue
+        yield _Items(
+            (a.name, b.name), 4.5, f"{one.name} names these columns",
+            list(zip(a.values, b.values, strict=True)), _sided(a.name, b.name),
+            sides=(a.name, b.name),
+        )  # fmt: skip
+
+
+def _names_numbers(one: ColumnProfile) -> bool:
+    """Whether whole numbers can be names of items, by the name of their column."""
+    words = set(one.words)
+    return not one.is_small and bool(words & (_ITEM | _WON | _LOST)) and not words & _NO_SCORE
+
+
+def _is_outcome_like(one: ColumnProfile) -> bool:
+    """Whether its values are sides or ties, such as A and B."""
+    if one.n_distinct > 4 or one.is_constant:
+        return False
+    meanings = [label_meaning(value) for value in one.counts]
+    return None not in meanings or all(value in ("0", "1", "2", "-1") for value in one.counts)
+
+
+def _sided(left: str, right: str) -> dict[str, Any]:
+    return {"left": left, "right": right}
+
+
+def _composed(items: _Items, table: ProfiledTable, related: Iterable[tuple[str, ...]]) -> _Items:
+    """The same with a second pair of columns that sets equal names apart."""
+    same = share((pair for pair in items.rows if all(pair)), lambda pair: pair[0] == pair[1])
+    if same < 0.05:
+        return items
+    left, right = (table[name] for name in items.columns)
+    best: tuple[float, tuple[str, ...]] | None = None
+    for pair in related:
+        if pair == items.columns or any(table[name].is_constant for name in pair):
+            continue
+        if any(table[name].n_distinct > 40 for name in pair):
+            continue
+        cells = zip(
+            left.values, table[pair[0]].values, right.values, table[pair[1]].values, strict=True
+        )
+        still = share(cells, lambda row: (row[0], row[1]) == (row[2], row[3]))
+        words = {*table[pair[0]].words}
+        if (
+            still < same / 3
+            and not words & (_RANK | _SCORE | _COUNT)
+            and (best is None or still < best[0])
+        ):
+            best = still, pair
+    if best is None:
+        items.doubts.append(
+            f"{percent(same)} of the rows compare an item with itself: names may span two columns"
+        )
+        items.score -= 2 if same > 0.2 else 0
+        return items
+    second = best[1]
+    parts = [(items.columns[i], second[i]) for i in (0, 1)]
+    names = [
+        [
+            " ".join(both) if all(both) else ""
+            for both in zip(table[a].values, table[b].values, strict=True)
+        ]
+        for a, b in parts
+    ]
+    return replace(
+        items,
+        columns=(*items.columns, *second),
+        rows=list(zip(names[0], names[1], strict=True)),
+        options={"items": tuple("+".join(part) for part in parts)},
+        why=f"{items.columns[0]} alone is often the same on both sides",
+        score=items.score + 1,
+        doubts=["the names are composed of two columns"],
+    )
+
+
+_BETWEEN = (
+    " vs. ",
+    " vs ",
+    "_vs_",
+    "-vs-",
+    " VS ",
+    " v ",
+    "|",
+    ";",
+    ",",
+    "/",
+    " - ",
+    ":",
+    "_",
+    "-",
+)
+
+
+def _combined(table: ProfiledTable) -> Iterator[_Items]:
+    """One column with both items, such as `a_b`."""
+    for one in table:
+        if one.is_list:
+            cells = [list_cells(value) for value in one.values if value]
+            if cells and share(cells, lambda cell: len(cell) == 2) == 1 and _is_pair(cells):
+                rows = [_both(list_cells(value) if value else []) for value in one.values]
+                yield _Items((one.name,), 4.0, "a list of two names", rows, {"items": (one.name,)})
+            continue
+        if not one.is_names or one.numeric or one.is_constant or one.n_distinct * 2 > one.n:
+            continue
+        values = list(one.counts)
+        for sign in _BETWEEN:
+            cells = [value.split(sign) for value in values]
+            if any(len(cell) != 2 or not all(map(str.strip, cell)) for cell in cells):
+                continue
+            if _is_pair(cells):
+                rows = [_both(value.split(sign)) for value in one.values]
+                options = {"items": (one.name,), "between": sign}
+                yield _Items(
+                    (one.name,), 3.5, f"two names with {sign!r} between them", rows, options,
+                    [f"{one.name} is split at {sign!r} into the first and the second item"],
+                )  # fmt: skip
+            break
+
+
+def _both(cell: Sequence[str]) -> tuple[str, str]:
+    return (cell[0].strip(), cell[1].strip()) if len(cell) == 2 else ("", "")
+
+
+def _is_pair(cells: Sequence[Sequence[str]]) -> bool:
+    """Whether the two parts share a vocabulary that is smaller than that of the wholes."""
+    first, second = ({cell[i].strip() for cell in cells} for i in (0, 1))
+    common = len(first & second)
+    return common >= 1 and common * 3 >= min(len(first), len(second)) and len(first | second) > 2
+
+
+# -- who won
+
+
+def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """Two items and a column that says who won."""
+    found: list[_Found] = []
+    numbers = {
+        name
+        for family in families([one.name for one in table if one.numeric])
+        for name in family
+        if set(tokens(name)) & (_RANK | _SCORE | _COUNT)
+    }
+    for one in table:
+        if one.name in items.columns or one.is_list or not one.counts:
+            continue
+        if one.name in numbers or (one.is_text and not one.is_names):
+            continue
+        if one.is_constant and one.n > 3:
+            continue
+        reading = _by_item_names(items, one) or _by_codes(items, one)
+        if reading is not None:
+            found.append(reading)
+    found.sort(key=lambda reading: -reading.score)
+    alike = [one for one in found if "values" in one.options and not _says_choice(one)]
+    if (
+        len(alike) == len(found) > 1
+        and len({frozenset(one.options["values"].items()) for one in found}) == 1
+    ):
+        names = listed((one.options["winner"] for one in found), 6)
+        found[0].weak = (
+            f"{names} have the same values: they may be the choices of several raters "
+            f"(-O raters=…) or the answers to several questions (-O winner=…); say which"
+        )
+    if len(found) > 1 and found[1].score > found[0].score - 1.5:
+        other = found[1].options["winner"]
+        found[0].doubts.append(f"{other} could be the column of choices as well")
+        found[0].explicit = False
+    yield from found[:3]
+
+
+def _says_choice(one: _Found) -> bool:
+    """Whether the name of the column of choices says that it is one."""
+    return bool(set(tokens(one.options["winner"])) & _CHOICE)
+
+
+def _outcome_words(one: ColumnProfile) -> float:
+    words = set(one.words)
+    return 2.0 * bool(words & _CHOICE) - 2.0 * bool(words & _TRAP)
+
+
+def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
+    """The column holds the name of the item that won."""
+    cells = [(v, a, b) for v, (a, b) in zip(one.values, items.rows, strict=True) if v and a and b]
+    named = [row for row in cells if row[0] in row[1:]]
+    if len(named) < 2 or len(named) < 0.3 * len(cells):
+        return None
+    others = Counter(v for v, a, b in cells if v not in (a, b))
+    meaning: dict[str, str] = {}
+    doubts = []
+    for value in others:
+        said = label_meaning(value)
+        if not isinstance(said, str):
+            skip = " ".join(tokens(value)) in SKIPS
+            if not skip or len(others) > SMALL:
+                return None
+            said = "skip"
+            doubts.append(f"{value!r} is taken for no answer")
+        meaning[value] = said
+    if (
+        share(named, lambda row: row[0] == row[1]) in (0.0, 1.0)
+        and len(named) > 20
+        and (not set(one.words) & _WON)
+    ):
+        # The name of one side again, not of the winner.
+        return None
+    if _is_given_by_items(items, one):
+        return None
+    why = f"its values are names of the two items of the row ({percent(len(named) / len(cells))})"
+    found = _choice_reading(items, one, why, 5.0 + _outcome_words(one))
+    if meaning:
+        found.options["values"] = meaning
+    found.doubts += doubts
+    found.explicit = not doubts and bool(set(one.words) & _CHOICE) and not found.doubts
+    return found
+
+
+def _choice_reading(items: _Items, one: ColumnProfile, why: str, score: float) -> _Found:
+    roles = [Role("item", column, items.why) for column in items.columns]
+    roles.append(Role("outcome", one.name, why))
+    return _Found(
+        "two items and who won",
+        {**items.options, "winner": one.name},
+        score + items.score / 2,
+        roles,
+        list(items.doubts),
+        used={*items.columns, one.name},
+        items=items.columns,
+    )
+
+
+def _by_codes(items: _Items, one: ColumnProfile) -> _Found | None:
+    """The column holds words or codes for the sides."""
+    if not one.is_small:
+        return None
+    found = coding(one, items.sides if len(items.columns) == 2 else ("", ""))
+    if found is None or _is_given_by_items(items, one):
+        return None
+    shown = ", ".join(f"{value}={said}" for value, said in found.values.items())
+    why = f"few values, which say who won: {shown}"
+    known = {"left", "right"} <= set(found.values.values())
+    named = bool(set(one.words) & _CHOICE) or side_named(one, items.sides) is not None
+    named = named or _is_unnamed([one])
+    if not (found.explicit or found.telling or named):
+        # A code without a word for a choice may stand for anything.
+        return None
+    if not named and not found.explicit:
+        found.doubts.append(f"only its values say that {one.name} is the column of choices")
+    score = (3.5 if found.explicit else 1.5) + _outcome_words(one) - (0 if known else 1.5)
+    score -= 2 * (one.n_empty / max(1, len(one.values)) > 0.5)
+    reading = _choice_reading(items, one, why, score)
+    reading.doubts += found.doubts
+    usual = found.explicit and all(value == said for value, said in found.values.items())
+    if not usual:
+        reading.options["values"] = found.values
+    reading.explicit = found.explicit and not reading.doubts and bool(set(one.words) & _CHOICE)
+    reading.others = [({"values": other}, difference) for other, difference in found.others]
+    return reading
+
+
+def _is_given_by_items(items: _Items, one: ColumnProfile) -> bool:
+    """Whether the items alone decide the value, so that it is no answer about them."""
+    by_pair: dict[tuple[str, str], set[str]] = {}
+    n: Counter[tuple[str, str]] = Counter()
+    for pair, value in zip(items.rows, one.values, strict=True):
+        if all(pair) and value:
+            by_pair.setdefault(pair, set()).add(value)
+            n[pair] += 1
+    again = [pair for pair in by_pair if n[pair] > 1]
+    if sum(n[pair] - 1 for pair in again) < 5:
+        return False
+    # Where a pair comes up many times, people hardly ever agree on all of them.
+    return all(len(by_pair[pair]) == 1 for pair in again) and (
+        len(again) < 4 or set(one.words).isdisjoint(_CHOICE)
+    )
+
+
+def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """Two items, and one column of choices a rater."""
+    groups: dict[str, list[ColumnProfile]] = {}
+    for one in table:
+        who = rater_word(one.name)
+        if one.is_small and not one.is_constant and who and one.name not in items.columns:
+            groups.setdefault(who, []).append(one)
+    for group in groups.values():
+        vocabulary = {value for one in group for value in one.counts}
+        if len(group) < 2 or len(vocabulary) > SMALL:
+            continue
+        together = ColumnProfile.of(
+            group[0].name, [value for one in group for value in one.values], {}, is_list=False
+        )
+        found = coding(together, items.sides if len(items.columns) == 2 else ("", ""))
+        if found is None:
+            continue
+        names = tuple(one.name for one in group)
+        roles = [Role("item", column, items.why) for column in items.columns]
+        roles += [Role("outcome", name, "the choices of one rater") for name in names]
+        options = {**items.options, "raters": names, "values": found.values}
+        yield _Found(
+            "two items and a column of choices for each rater",
+            options, 7 + items.score / 2, roles, [*items.doubts, *found.doubts],
+            others=[({"values": other}, difference) for other, difference in found.others],
+            used={*items.columns, *names}, items=items.columns,
+        )  # fmt: skip
+
+
+def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:
+    """Two columns, one of the item that won and one of the item that lost."""
+    columns = _names_like(table)
+    found: list[_Found] = []
+    for a in columns:
+        for b in columns:
+            if a is b or not _says_won(a) or not _says_lost(b, a) or (a.is_constant and a.n > 3):
+                continue
+            if a.is_small and _is_outcome_like(a):
+                continue
+            common = _overlap(a, b)
+            score, why = _pair_score(a, b, related=True)
+            score += 2.5
+            if common == 0 and a.n > 10:
+                score -= 3
+            word = {*a.words} & {"winner", "won", "chosen", "preferred"}
+            reading = _Found(
+                "winner and loser", {"winner": a.name, "loser": b.name}, score,
+                [Role("winner", a.name, why), Role("loser", b.name, why)],
+                used={a.name, b.name}, items=(a.name, b.name), explicit=bool(word) and common > 0,
+            )  # fmt: skip
+            found.append(reading)
+    found.sort(key=lambda reading: -reading.score)
+    if len(found) > 1:
+        first, second = ((table[c] for c in one.items) for one in found[:2])
+        one_to_one = all(x.n_distinct == y.n_distinct for x, y in zip(first, second, strict=True))
+        found[0].explicit = found[0].explicit and one_to_one
+    yield from found[:1]
+    if not found and len(table.columns) <= 4:
+        yield from _bare_pair(table)
+
+
+def _bare_pair(table: ProfiledTable) -> Iterator[_Found]:
+    """Two columns without a heading that says which won: by custom the first."""
+    columns = [one for one in _names_like(table) if not one.is_constant]
+    pairs = [pair for pair in combinations(columns, 2) if _overlap(*pair) >= 0.3]
+    if not _is_unnamed(table) or not pairs:
+        return
+    a, b = max(pairs, key=lambda pair: _overlap(*pair))
+    if any(_is_outcome_like(one) for one in table if one not in (a, b)):
+        # Another column says who won.
+        return
+    yield _Found(
+        "winner and loser without a header",
+        {"winner": a.name, "loser": b.name}, 4.5 + 2 * _overlap(a, b),
+        [Role("winner", a.name, "by custom before the loser"), Role("loser", b.name, "after it")],
+        [f"nothing in the file says that {a.name} holds the winner"],
+        others=[({"winner": b.name, "loser": a.name}, f"{b.name} holds the winner")],
+        used={a.name, b.name}, items=(a.name, b.name),
+    )  # fmt: skip
+
+
+def _is_unnamed(columns: Iterable[ColumnProfile]) -> bool:
+    """Whether the columns have no names of their own."""
+    return all(one.words[:1] == ["column"] and one.words[-1].isdigit() for one in columns)
+
+
+def _says_won(one: ColumnProfile) -> bool:
+    words = one.words
+    return bool(set(words) & (_WON | {"w"})) and not set(words) & _NOT
+
+
+def _says_lost(one: ColumnProfile, winner: ColumnProfile) -> bool:
+    words = set(one.words)
+    if "w" in winner.words:
+        # WTeam and LTeam
+        return ["l" if word == "w" else word for word in winner.words] == one.words
+    if words & _LOST:
+        return True
+    return bool(words & _NOT) and bool(words & _WON & set(winner.words))
+
+
+# -- ranks, scores, counts
+
+
+def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """Two items with a rank, a score or a number of wins each."""
+    if len(items.columns) != 2:
+        return
+    numeric = [one.name for one in table if one.numeric and not one.is_constant]
+    for pair in (family for family in families(numeric) if len(family) == 2):
+        if set(pair) & set(items.columns):
+            continue
+        found = _numbers_reading(table, items.columns, pair, items)
+        if found is not None:
+            yield found
+
+
+def _numbers_reading(
+    table: ProfiledTable, names: tuple[str, ...], pair: tuple[str, ...], items: _Items
+) -> _Found | None:
+    words = {word for name in pair for word in table[name].words}
+    low = min(table[name].low for name in pair)
+    if words & _NO_SCORE or words & _WHEN - {"time"}:
+        return None
+    base = dict(items.options)
+    roles = [Role("item", name, items.why) for name in names]
+    used, score = {*names, *pair}, 4.0 + items.score / 2
+    if (
+        words & _COUNT
+        and not words & _SCORE
+        and all(table[name].whole for name in pair)
+        and low >= 0
+    ):
+        ties = next(
+            (
+                one.name
+                for one in table
+                if one.numeric and {"tie", "ties", "draw", "draws"} & set(one.words)
+            ),
+            None,
+        )
+        options = {**base, "wins": pair} | ({"ties": ties} if ties else {})
+        roles += [Role("outcome", name, "how often the item won") for name in pair]
+        return _Found(
+            "two items and how often each won", options, score + 0.5, roles,
+            [*items.doubts, "a row stands for as many answers as it has wins"],
+            used=used | ({ties} if ties else set()), items=names,
+        )  # fmt: skip
+    is_rank = bool(words & _RANK) and all(table[name].whole for name in pair)
+    if is_rank and max(table[name].high for name in pair) > _LAST_RANK:
+        # A place among all items of the world, and not among those of the row.
+        return None
+    is_score = bool(words & _SCORE)
+    if not is_rank and not is_score:
+        return None
+    if is_rank and low == 0:
+        # Ranks from 0, or scores: nothing tells.
+        return None
+    better = {"lower": "better"} if is_rank else {"higher": "better"}
+    other = {"higher": "better"} if is_rank else {"lower": "better"}
+    what = "a rank, 1 is the best" if is_rank else "a score, a higher one is better"
+    roles += [Role("outcome", name, what) for name in pair]
+    return _Found(
+        f"two items with {'ranks' if is_rank else 'scores'}", {**base, "ranks": pair, **better},
+        score, roles, [*items.doubts, f"{pair[0]} is taken for {what}; equal is a tie"],
+        others=[({**other, next(iter(better)): None}, "the other way round")],
+        used=used, items=names,
+    )  # fmt: skip
+
+
+def _slates(table: ProfiledTable) -> Iterator[_Found]:
+    """Three or more items with a rank each, or of which one was chosen."""
+    names = [one.name for one in _names_like(table) if not one.is_constant]
+    for group in families(names):
+        if len(group) < 3 or all(table[name].numeric for name in group):
+            continue
+        score = 2 + 2 * _vocabulary(table, group)
+        for ranks in families([one.name for one in table if one.numeric]):
+            words = {word for name in ranks for word in table[name].words}
+            if len(ranks) != len(group) or not words & (_RANK | _SCORE):
+                continue
+            low = min(table[name].low for name in ranks)
+            is_rank = bool(words & _RANK)
+            if is_rank and low == 0:
+                continue
+            better = {"lower": "better"} if is_rank else {"higher": "better"}
+            what = "a rank, 1 is the best" if is_rank else "a score, a higher one is better"
+            roles = [Role("item", name, "one of those shown") for name in group]
+            roles += [Role("outcome", name, what) for name in ranks]
+            yield _Found(
+                f"{len(group)} items with {'ranks' if is_rank else 'scores'}",
+                {"items": group, "ranks": ranks, **better}, score + 4, roles,
+                [f"{ranks[0]} is taken for {what}; equal is a tie"],
+                used={*group, *ranks}, items=group,
+            )  # fmt: skip
+        yield from _best_of(table, group, score)
+
+
+def _best_of(table: ProfiledTable, group: tuple[str, ...], score: float) -> Iterator[_Found]:
+    """One of several items was chosen as the best."""
+    for one in table:
+        if one.name in group or not set(one.words) & (_WON | _CHOICE) or not one.counts:
+            continue
+        if set(one.words) & word_set("odd different worst least"):
+            continue
+        cells = zip(one.values, *(table[name].values for name in group), strict=True)
+        inside = share((row for row in cells if row[0]), lambda row: row[0] in row[1:])
+        if inside < 0.95:
+            continue
+        roles = [Role("item", name, "one of those shown") for name in group]
+        yield _Found(
+            f"the best of {len(group)} items", {"items": group, "best": one.name}, score + 2.5,
+            [*roles, Role("outcome", one.name, "the item that was chosen")],
+            ["the chosen item is taken for the best; it beats the others"],
+            used={*group, one.name}, items=group,
+        )  # fmt: skip
+
+
+def _vocabulary(table: ProfiledTable, group: Sequence[str]) -> float:
+    """How much the columns of a group have the same names."""
+    sets = [set(table[name].counts) for name in group]
+    union = set().union(*sets)
+    return sum(len(one) for one in sets) / (len(sets) * len(union)) if union else 0.0
+
+
+def _best_worst(table: ProfiledTable) -> Iterator[_Found]:
+    """The best and the worst of several items."""
+    names = [one for one in _names_like(table) if not one.is_constant]
+    best = [one for one in names if set(one.words) & _BEST]
+    worst = [one for one in names if set(one.words) & _WORST]
+    for a, b in ((a, b) for a in best for b in worst if a is not b):
+        groups = [g for g in families([one.name for one in names]) if not {a.name, b.name} & set(g)]
+        for group in groups:
+            shown = list(zip(*(table[name].values for name in group), strict=True))
+            cells = [
+                (x, y, row) for x, y, row in zip(a.values, b.values, shown, strict=True) if x and y
+            ]
+            inside = share(cells, lambda cell: cell[0] in cell[2] and cell[1] in cell[2])
+            outside = share(cells, lambda cell: cell[0] not in cell[2] and cell[1] not in cell[2])
+            words = {value for name in group for value in table[name].counts}
+            known = share([value in words for value in (*a.counts, *b.counts)], bool)
+            options: dict[str, Any] = {"items": group, "best": a.name, "worst": b.name}
+            places = _places(a, b, len(group))
+            if inside < 0.9 and places and not all(table[name].numeric for name in group):
+                options["values"] = places
+            elif inside < 0.9 and (outside < 0.9 or len(names) > 12 + len(group)):
+                continue
+            doubts = [f"{a.name} beats the others, and the others beat {b.name}"]
+            if inside < 0.9 and "values" not in options:
+                doubts.append(
+                    f"best and worst are not among {', '.join(group)}: all are taken as shown"
+                )
+            roles = [Role("item", name, "one of those shown") for name in group]
+            roles += [Role("best", a.name, "by its name"), Role("worst", b.name, "by its name")]
+            yield _Found(
+                "the best and the worst of several items", options,
+                6.5 + inside + known, roles, doubts, used={a.name, b.name, *group},
+                items=(*group, a.name, b.name),
+            )  # fmt: skip
+        if not groups and _overlap(a, b) >= 0.3 and "worst" in b.words:
+            yield _Found(
+                "best and worst, as winner and loser", {"winner": a.name, "loser": b.name},
+                5.0 + _overlap(a, b),
+                [Role("winner", a.name, "by its name"), Role("loser", b.name, "by its name")],
+                ["no column lists the other items that were shown"],
+                used={a.name, b.name}, items=(a.name, b.name),
+            )  # fmt: skip
+
+
+def _places(a: ColumnProfile, b: ColumnProfile, n: int) -> dict[str, str] | None:
+    """The codes of places among n items, from 1 or from 0."""
+    if not (a.numeric and b.numeric and a.whole and b.whole):
+        return None
+    low, high = min(a.low, b.low), max(a.high, b.high)
+    first = 0 if low == 0 else 1
+    if not (low >= 0 and high <= n - 1 + first):
+        return None
+    return {str(i + first): str(i + 1) for i in range(n)}
+
+
+def _rankings(table: ProfiledTable) -> Iterator[_Found]:
+    """Names by their rank: rank1 … rank6, 1st choice … 3rd choice."""
+    names = [one.name for one in _names_like(table) if not one.numeric]
+    for group in families(names):
+        words = {word for name in group for word in table[name].words}
+        if len(group) < 2 or not words & _ORDERED:
+            continue
+        if words & word_set("id number text reason comment"):
+            continue
+        if len(group) == 2 and not words & _RANK and not words & {"st", "nd", "first"}:
+            continue
+        common = _vocabulary(table, group)
+        no_names = {
+            value: "skip"
+            for name in group
+            for value in table[name].counts
+            if " ".join(tokens(value)) in NO_NAMES
+        }
+        rows = [
+            [cell for cell in row if cell and cell not in no_names]
+            for row in zip(*(table[name].values for name in group), strict=True)
+        ]
+        distinct = share((row for row in rows if row), lambda row: len(set(row)) == len(row))
+        if common < 0.3 or distinct < 0.9:
+            continue
+        roles = [Role("rank", name, "the item at this rank, best first") for name in group]
+        yield _Found(
+            f"a ranking of {len(group)} items by their names",
+            {"ranking": group} | ({"values": no_names} if no_names else {}),
+            6.0 + 2 * common, roles,
+            [f"{group[0]} is taken for the best", *(f"{v!r} is no name" for v in no_names)],
+            others=[({"ranking": group[::-1]}, "the last is the best")],
+            used=set(group), items=group,
+        )  # fmt: skip
+
+
+def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
+    """One column an item, with the rank in the cell."""
+    columns = []
+    for one in table:
+        ranks = [ordinal(value) for value in one.counts]
+        known = [rank for rank in ranks if rank is not None and rank.is_integer()]
+        if (
+            known
+            and len(known) == len(ranks)
+            and 1 <= min(known) <= max(known) <= len(table.columns)
+        ):
+            columns.append(one)
+    if len(columns) < 3:
+        return
+    rows = [
+        [cell for cell in row if cell] for row in zip(*(one.values for one in columns), strict=True)
+    ]
+    rows = [row for row in rows if row]
+
+    def is_order(row: list[str]) -> bool:
+        ranks = sorted(ordinal(cell) or 0 for cell in row)
+        return ranks == list(range(1, len(row) + 1))
+
+    ordered = share(rows, is_order)
+    if ordered < 0.8 or sum(len(row) for row in rows) < 2 * len(rows) or not rows:
+        return
+    names = tuple(one.name for one in columns)
+    gaps = any(len(row) < len(columns) for row in rows)
+    doubts = ["the cells are ranks, 1 for the best; each column is an item"]
+    if gaps:
+        doubts.append("an item without a rank stands below those with one")
+    yield _Found(
+        "a ranking with one column an item", {"ranks": names, "lower": "better"}, 5.5 + 2 * ordered,
+        [Role("item", name, "its cells are ranks from 1 on") for name in names], doubts,
+        others=[({"unranked": "unknown"}, "items without a rank are not compared")] if gaps else [],
+        used=set(names), items=(),
+    )  # fmt: skip
+
+
+def _lists(table: ProfiledTable) -> Iterator[_Found]:
+    """Names and ranks in lists, or all names of a ranking in one cell."""
+    lists = [one for one in table if one.is_list]
+    cells = {
+        one.name: [list_cells(value) if value else [] for value in one.values] for one in lists
+    }
+    numeric = [
+        one for one in lists
+        if all(number(cell) is not None for row in cells[one.name] for cell in row)
+    ]  # fmt: skip
+    for one in lists:
+        flat = [cell for row in cells[one.name] for cell in row]
+        again = len(flat) / max(1, len(set(flat)))
+        if one in numeric or again < 1.5 or max(map(len, flat)) > 80:
+            continue
+        if set(one.words) & (_ORDERED | {"order"}):
+            yield _Found(
+                "a ranking in one column", {"ranking": (one.name,)}, 6.0,
+                [Role("rank", one.name, "names, best first")], ["the first is taken for the best"],
+                used={one.name}, items=(one.name,),
+            )  # fmt: skip
+            continue
+        for ranks in numeric:
+            same = share(
+                zip(cells[one.name], cells[ranks.name], strict=True),
+                lambda both: len(both[0]) == len(both[1]),
+            )
+            low = min(number(c) or 0 for row in cells[ranks.name] for c in row)
+            words = set(ranks.words)
+            if same < 0.95 or not words & (_RANK | _SCORE):
+                continue
+            better = {"lower": "better"} if words & _RANK and low >= 1 else {"higher": "better"}
+            if words & _RANK and low == 0:
+                continue
+            yield _Found(
+                "a list of items with a list of ranks",
+                {"items": (one.name,), "ranks": (ranks.name,), **better}, 6.0,
+                [Role("item", one.name, "a list"), Role("outcome", ranks.name, "a list as long")],
+                [f"{ranks.name} has a rank for each of {one.name}, in the same order"],
+                used={one.name, ranks.name}, items=(one.name,),
+            )  # fmt: skip
+    for one in table:
+        yield from _ordered_text(one)
+
+
+def _ordered_text(one: ColumnProfile) -> Iterator[_Found]:
+    """Cells such as a > b > c."""
+    if one.is_list or one.numeric or not one.counts or not set(one.words) & (_ORDERED | {"order"}):
+        return
+    for sign in (">", "≻", ";", "|", ","):
+        parts = [[part.strip() for part in value.split(sign)] for value in one.counts]
+        names = Counter(part for row in parts for part in row)
+        good = share(parts, lambda row: len(row) > 1 and all(row) and len(set(row)) == len(row))
+        if good > 0.9 and len(names) <= 60 and names.total() >= 2 * len(names):
+            yield _Found(
+                "a ranking in one column", {"ranking": (one.name,), "between": sign},
+                6.0 + (sign == ">"),
+                [Role("rank", one.name, f"names with {sign!r} between them")],
+                ["the first name is taken for the best"],
+                others=[] , used={one.name}, items=(one.name,),
+            )  # fmt: skip
+            return
+
+
+def _matrix(table: ProfiledTable) -> _Found | None:
+    """A square table of wins."""
+    columns = list(table)
+    others = {one.name for one in columns[1:]}
+    labels = columns[0] if columns and set(columns[0].counts) == others else None
+    cells = [one for one in columns if one is not labels]
+    n = len(cells)
+    if not any(one.counts for one in cells):
+        return None
+    if (
+        n < 3
+        or not table.n_rows == table.n_held == n
+        or not all(one.numeric or not one.counts for one in cells)
+    ):
+        return None
+    diagonal = [one.values[i] for i, one in enumerate(cells)]
+    if labels is not None:
+        place = {name: i for i, name in enumerate(labels.values)}
+        diagonal = [one.values[place[one.name]] for one in cells]
+    if any(value and number(value) != 0 for value in diagonal):
+        return None
+    if any(one.low < 0 or not one.whole for one in cells if one.counts):
+        return None
+    roles = [Role("item", one.name, "a row and a column of a square table") for one in cells]
+    return _Found(
+        f"a square table of wins of {n} items", {"matrix": "row"}, 7.0, roles,
+        ["a cell is taken for how often its row beat its column"],
+        others=[({"matrix": "column"}, "a cell is how often its column beat its row")],
+        used={one.name for one in columns}, items=(),
+    )  # fmt: skip
+
+
+# -- what goes with every shape
+
+
+def _row_filters(
+    table: ProfiledTable, given: Mapping[str, Any]
+) -> list[tuple[dict[str, str], str]]:
+    """Which rows are to be read: those that were said, or all, or those without checks."""
+    if "rows" in given:
+        said = given["rows"]
+        if isinstance(said, str):
+            said = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
+        return [({str(c): str(v) for c, v in dict(said).items()}, "as said")]
+    ways: list[tuple[dict[str, str], str]] = [({}, "")]
+    for one in table:
+        if (
+            one.is_constant
+            or one.is_text
+            or one.n_distinct > SMALL
+            or not set(one.words) & (_KIND | _VALID)
+        ):
+            continue
+        if set(one.words) & _VALID and {v.casefold() for v in one.counts} == {"true", "false"}:
+            good = [value for value in one.counts if value.casefold() == "true"]
+            ways.append(({one.name: good[0]}, f"rows that are not {one.name} are left out"))
+            continue
+        checks = [value for value in one.counts if set(tokens(value)) & _CHECK]
+        rest = [value for value in one.counts if value not in checks]
+        if checks and rest:
+            why = f"rows with {one.name} {listed(checks, 3)} are left out"
+            ways.append(({one.name: "|".join(rest)}, why))
+            continue
+        ways += _filled_rows(table, one)
+    return ways
+
+
+def _filled_rows(table: ProfiledTable, one: ColumnProfile) -> Iterator[tuple[dict[str, str], str]]:
+    """Kinds of rows that fill columns which the others leave empty."""
+    partly = [
+        c for c in table if c is not one and c.n_empty and c.n and c.n_empty * 50 > len(c.values)
+    ]
+    for value in one.counts:
+        mine = [i for i, cell in enumerate(one.values) if cell == value]
+        theirs = [i for i, cell in enumerate(one.values) if cell != value]
+        full = [
+            c for c in partly
+            if share(mine, lambda i, c=c: bool(c.values[i])) > 0.98  # type: ignore[misc]
+            and share(theirs, lambda i, c=c: bool(c.values[i])) < 0.02  # type: ignore[misc]
+        ]  # fmt: skip
+        if len(full) >= 2 and len(mine) > 1:
+            yield (
+                {one.name: value},
+                f"only rows with {one.name} {value} have {listed((c.name for c in full), 3)}",
+            )
+
+
+def _add_details(found: _Found, table: ProfiledTable) -> None:
+    """Who answered, when, how long it took and what weighs."""
+    free = [one for one in table if one.name not in found.used and one.counts]
+    if not {"raters", "rater"} & found.options.keys():
+        _add_rater(found, free, unnamed=_is_unnamed(table))
+    asked = False
+    for one in free:
+        words = set(one.words)
+        if words & _ASKED_WEIGHT or (
+            words & _WEIGHT and one.numeric and one.high > 1000 * max(one.low, 1)
+        ):
+            if one.numeric and not words & {"time"} and not asked:
+                asked = True
+                found.doubts.append(
+                    f"{one.name} is not used as a weight; add -O weight={one.name} if it is one"
+                )
+        elif (
+            words <= _WEIGHT | {"of"} and one.numeric and one.whole and one.low >= 1
+            and not {"weight", "wins"} & found.options.keys() and not one.is_constant
+        ):  # fmt: skip
+            found.options["weight"] = one.name
+            found.roles.append(Role("weight", one.name, "whole numbers, by its name"))
+            found.doubts.append(
+                f"{one.name} is taken for the number of answers that a row stands for"
+            )
+            found.others.append(({"weight": None}, f"{one.name} is no weight"))
+            found.explicit = False
+    _add_times(found, free)
+    _leave_out_empty(found, table)
+
+
+def _leave_out_empty(found: _Found, table: ProfiledTable) -> None:
+    """Where many rows have no answer, or no items, they are named and left out."""
+    if "rows" in found.options or not {"winner", "best"} & found.options.keys():
+        return
+    needed = [role.column for role in found.roles if role.role in ("item", "outcome", "winner")]
+    gaps = [
+        table[c] for c in needed if c in table.columns and table[c].n_empty * 100 > table.n_held
+    ]
+    if "raters" in found.options or not gaps:
+        return
+    one = max(gaps, key=lambda column: column.n_empty)
+    found.options = {"rows": {one.name: "*"}, **found.options}
+    found.doubts.append(
+        f"{counted(one.n_empty, 'row')} ({percent(one.n_empty / table.n_held)}) without {one.name} "
+        "are left out"
+    )
+    found.explicit = False
+
+
+def _add_rater(found: _Found, free: list[ColumnProfile], *, unnamed: bool) -> None:
+    """The column of who answered, if its name says so and its values do not deny it."""
+    best: tuple[float, ColumnProfile] | None = None
+    slate = {"ranks", "ranking", "best"} & found.options.keys()
+    for one in free:
+        word = rater_word(one.name)
+        if word is None or one.is_text or one.is_list or _is_outcome_like(one):
+            continue
+        if one.is_constant and one.n > 1 and word not in ("judge", "annotator", "rater"):
+            continue
+        if (one.n < 1.5 * one.n_distinct and one.n > 20 and not slate) or (
+            one.numeric and not one.whole
+        ):
+            continue
+        rank = (
+            rater_place(word)
+            + (0.0 if len(one.words) <= 2 else 0.5)
+            + 100 * (one.n_empty > 0.02 * len(one.values))
+        )
+        if best is None or rank < best[0]:
+            best = rank, one
+    why = "by its name; "
+    if best is None and unnamed:
+        few = [one for one in free if one.n >= 3 * one.n_distinct and one.n_distinct > 1]
+        best = next(((0.0, one) for one in few if one.is_names and not one.numeric), None)
+        why = ""
+        if best is not None:
+            found.doubts.append(f"{best[1].name} is taken for the rater")
+    if best is None:
+        _name_possible_raters(found, free)
+        return
+    one = best[1]
+    found.options["rater"] = one.name
+    found.roles.append(
+        Role("rater", one.name, f"{why}{one.n_distinct:,} values over {one.n:,} rows")
+    )
+    if "session" in one.words:
+        found.doubts.append(f"{one.name} names sessions, not people")
+        found.explicit = False
+
+
+# Columns of such names group the questions or the items, not the answers of people.
+_GROUPS = word_set(
+    "lang language category domain type topic task dataset city country tournament group prompt "
+    "question url link version split source scene batch neutral gender status venue round season "
+    "league mode level difficulty"
+)
+
+
+def _name_possible_raters(found: _Found, free: list[ColumnProfile]) -> None:
+    """Where no name says who answered, columns that may well do so are a question."""
+    for one in free:
+        few = (
+            3 <= one.n_distinct <= one.n / 3
+            and not one.numeric
+            and not one.is_text
+            and not one.is_list
+        )
+        if few and not set(one.words) & (_GROUPS | _WHEN | _TOOK | _CHOICE | _TRAP):
+            found.explicit = False
+            found.doubts.append(
+                f"no column is taken for the rater; if it is {one.name}, add -O rater={one.name}"
+            )
+            return
+
+
+def _add_times(found: _Found, free: list[ColumnProfile]) -> None:
+    for one in free:
+        words = set(one.words)
+        sample = [value for value in one.values if value][:50]
+        if (
+            words & _WHEN
+            and "at" not in found.options
+            and not words & _TOOK
+            and not words & {"response", "reaction"}
+        ):
+            moments = [seconds_since_1970(value) for value in sample]
+            if None not in moments and (not one.numeric or one.low > 1e8):
+                found.options["at"] = one.name
+                found.roles.append(Role("time", one.name, "moments"))
+        took = words & _TOOK or {"response", "time"} <= words or {"reaction", "time"} <= words
+        if (
+            took
+            and one.numeric
+            and one.low >= 0
+            and "time" not in found.options
+            and not one.is_constant
+        ):
+            unit = (
+                "ms"
+                if words & {"ms", "milliseconds"}
+                else "s"
+                if words & {"s", "sec", "secs", "seconds"}
+                else None
+            )
+            if unit is None and "taken" in words and one.high < 10_000:
+                unit = "s"
+            if unit is not None:
+                found.options["time"] = one.name
+                if unit == "ms":
+                    found.options["time_unit"] = "ms"
+                found.roles.append(Role("duration", one.name, f"in {unit}"))
+
+
+# -- the readings
+
+
+def _readings(found: list[_Found], given: Mapping[str, Any]) -> tuple[Reading, ...]:
+    """The likeliest reading, its own alternatives, and others that are nearly as likely."""
+    out: list[Reading] = []
+    seen: list[dict[str, Any]] = []
+
+    def add(one: _Found, changed: Mapping[str, Any], difference: str) -> None:
+        options = {k: v for k, v in {**one.options, **changed}.items() if v is not None}
+        options = {k: v for k, v in options.items() if given.get(k) != NONE}
+        if "values" in options:
+            options["values"] = _in_order(options["values"])
+        if not _agrees(options, given) or options in seen or len(out) >= _MOST_READINGS:
+            return
+        seen.append(options)
+        certain = one.explicit and not one.doubts and not out and not changed
+        clear: Confidence = "certain" if certain else "possible" if out else "likely"
+        roles, doubts = tuple(one.roles), tuple(one.doubts)
+        out.append(Reading("table", options, clear, one.shape, roles, doubts, difference))
+
+    for one in found:
+        if one.score < found[0].score - 3 and out:
+            continue
+        near = out and one.score > found[0].score - 1.0
+        if near and out[0].confidence == "certain" and one.explicit:
+            out[0] = replace(out[0], confidence="likely")
+        add(one, {}, f"{one.shape}: {_shown(one)}" if out else "")
+        if len(out) == 1:
+            for changed, difference in one.others:
+                add(one, changed, difference)
+    return tuple(out)
+
+
+def _shown(one: _Found) -> str:
+    return ", ".join(f"{role.role} {role.column}" for role in one.roles[:4])
+
+
+def _agrees(options: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a reading says nothing else than what was given."""
+    for name, value in given.items():
+        if name in options and spelled(options[name]) != spelled(value):
+            return False
+        if name not in options and name in (
+            "left",
+            "right",
+            "winner",
+            "loser",
+            "items",
+            "ranks",
+            "ranking",
+            "best",
+            "matrix",
+            "wins",
+            "raters",
+        ):
+            return False
+    return True
+
+
+def _question(first: Reading) -> str:
+    if first.confidence == "certain":
+        return ""
+    return f"it looks like {first.shape}, but that is not certain"
+
+
+def _why_nothing(table: ProfiledTable) -> str:
+    """What the file is, and why no comparison is seen in it."""
+    columns = list(table)
+    texts = [one for one in columns if one.is_text and one.n_distinct > 0.8 * one.n]
+    pairs = [(pair[0], pair[1]) for pair in families(one.name for one in texts) if len(pair) == 2]
+    if not pairs and {"chosen", "rejected"} <= {word for one in columns for word in one.words}:
+        found = [one.name for one in columns if {"chosen", "rejected"} & set(one.words)]
+        pairs = [(found[0], found[-1])]
+    if pairs:
+        return (
+            f"{pairs[0][0]} and {pairs[0][1]} hold texts, and hardly any comes twice: these are "
+            "pairs of texts without names of what wrote them, so no ranking follows from them"
+        )
+    zero = [one.name for one in columns if one.numeric and one.low == 0 and set(one.words) & _RANK]
+    if zero and len(zero) > 1:
+        return (
+            f"{zero[0]} holds 0, and ranks count from 1: these may be scores, or ranks from 0; say "
+            "which with -O higher=better or -O lower=better, and correct ranks of 0"
+        )
+    if len(columns) == 1:
+        lines = counted(table.n_rows, "line")
+        return f"one column of {lines} of text, and no table with columns of items and choices"
+    about = f"{counted(table.n_rows, 'row')} and {counted(len(columns), 'column')}"
+    names = listed((one.name for one in columns), 12)
+    if items := [one for one in _item_pairs(table) if len(one.columns) == 2]:
+        first, second = items[0].columns
+        return (
+            f"a table of {about} ({names}); {first} and {second} may hold the compared items, but "
+            "no column clearly says who won"
+        )
+    small = [one.name for one in columns if one.is_small and set(one.words) & _CHOICE]
+    missing = "no two columns hold the names of compared items"
+    if small:
+        missing += f", though {small[0]} may hold answers"
+    return f"a table of {about} ({names}); {missing}, so no votes are seen in it"

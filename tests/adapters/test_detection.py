@@ -1,0 +1,554 @@
+"""Which reading a file gets: by evidence from its values, in many spellings of every shape."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bbq_plugin.data.files import inspected, opened, read
+from bbq_plugin.data.readings import UnclearError
+from bbq_plugin.errors import FormatError
+from tests.adapters.made_votes import ITEMS, RATERS, chosen, loser, orders, table, votes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.readings import Inspection
+
+VOTES = votes()
+ORDERS = orders()
+
+
+def file(tmp_path: Path, content: str | bytes, name: str = "votes.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def look(path: Path, **given: Any) -> Inspection:
+    with opened(path) as one:
+        return inspected(one, str(path), given)
+
+
+def as_proposed(path: Path) -> tuple[Comparisons, dict[str, Any]]:
+    """The file read as the first proposal says, or at once."""
+    try:
+        return read(path), {}
+    except UnclearError as error:
+        first = error.readings[0]
+        return read(path, first.adapter, **first.options), dict(first.options)
+
+
+def check(data: Comparisons, *, raters: int = 4, ties: int = 0, third: bool = False) -> None:
+    """The board has the votes of `VOTES`, of which every ninth may be the third value."""
+    kept = [vote for i, vote in enumerate(VOTES) if not (third and i % 9 == 0)]
+    expected = {item: sum(vote[2] == item for vote in kept) for item in ITEMS}
+    wins = dict.fromkeys(data.items, 0.0)
+    half = data.n_ties / max(1, ties) if ties else 1
+    assert data.n_ties == ties
+    for winner, weight in zip(data.winner.tolist(), data.weight.tolist(), strict=True):
+        if weight == 1:
+            wins[data.items[winner]] += 1
+    assert half == 1
+    assert wins == expected
+    assert len(data.raters) == raters
+
+
+N_THIRD = len([i for i in range(len(VOTES)) if i % 9 == 0])
+
+#: Head and rows, and what is known about the third value: a tie, or no answer.
+CHOICES: dict[str, tuple[list[str], list[list[object]], str | None]] = {
+    "german": (["Bewerter", "links", "rechts", "Wahl"], chosen(("links", "rechts")), None),
+    "french": (
+        ["juge", "gauche", "droite", "choix"], chosen(("gauche", "droite"), third="égalité"), "tie",
+    ),
+    "spanish": (
+        ["evaluador", "modelo_izquierda", "modelo_derecha", "preferencia"],
+        chosen(("izquierda", "derecha"), third="empate"), "tie",
+    ),
+    "one or two": (["worker_id", "model_1", "model_2", "choice"], chosen((1, 2)), None),
+    "two is a tie": (["WorkerId", "sys1", "sys2", "choice"], chosen((1, 2), third=0), "tie"),
+    "index": (["participant", "option_a", "option_b", "acceptedIndex"], chosen((0, 1)), None),
+    "float index": (["juror", "repo_a", "repo_b", "acceptedIndex"], chosen((0.0, 1.0)), None),
+    "score of the first": (
+        ["user", "player1", "player2", "score"], chosen((1, 0), third=0.5), "tie",
+    ),
+    "signed": (["rater_id", "sys_a", "sys_b", "preference"], chosen((1, -1), third=0), "tie"),
+    "letters": (["annotator", "item_a", "item_b", "answer"], chosen(("A", "B"), third="C"), "tie"),
+    "same": (["labeler", "A", "B", "label"], chosen(("a", "b"), third="s"), "tie"),
+    "left and right": (["observer", "image_l", "image_r", "resp"], chosen(("L", "R")), None),
+    "result of a match": (
+        ["referee_id", "HomeTeam", "AwayTeam", "FTR"], chosen(("H", "A"), third="D"), "tie",
+    ),
+    "chess": (
+        ["judge", "white", "black", "result"], chosen(("1-0", "0-1"), third="1/2-1/2"), "tie",
+    ),
+    "flag": (["user_id", "left_item", "right_item", "left_won"], chosen((True, False)), None),
+    "sentences": (
+        ["evaluator", "system1", "system2", "verdict"],
+        chosen(("System 1 is better", "System 2 is better"), third="About the same"), "tie",
+    ),
+    "columns": (["judge_id", "repo_a", "repo_b", "winner"], chosen(("repo_a", "repo_b")), None),
+    "corners": (
+        ["judge", "R_fighter", "B_fighter", "Winner"], chosen(("Red", "Blue"), third="Draw"), "tie",
+    ),
+    "flag of the second": (
+        ["user", "home_team", "visiting_team", "visiting_win"], chosen((0, 1)), None,
+    ),
+    "flag by a letter": (["judge", "redTeam", "blueTeam", "bResult"], chosen((0, 1)), None),
+    "brackets": (
+        ["judge", "assistant_a", "assistant_b", "verdict"],
+        chosen(("[[A]]", "[[B]]"), third="[[C]]"), "tie",
+    ),
+    "signs": (
+        ["username", "model_a", "model_b", "label"], chosen(("A>B", "B>>A"), third="A=B"), "tie",
+    ),
+    "keys": (["participant", "leftImage", "rightImage", "response"], chosen(("f", "j")), None),
+    "prefixed": (
+        ["ASSIGNMENT:worker_id", "INPUT:left", "INPUT:right", "OUTPUT:result"],
+        chosen(("left", "right")), None,
+    ),
+    "skipped": (
+        ["reviewer", "text_id_a", "text_id_b", "choice"], chosen(("A", "B"), third="skip"), "skip",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", CHOICES)
+def test_two_items_and_a_choice_in_any_coding(tmp_path: Path, name: str, sign: str) -> None:
+    head, rows, third = CHOICES[name]
+    data, _ = as_proposed(file(tmp_path, table(head, rows, sign)))
+    raters = 0 if name == "result of a match" else 4
+    check(data, third=third is not None, ties=N_THIRD if third == "tie" else 0, raters=raters)
+
+
+@pytest.mark.parametrize(
+    ("won", "lost"),
+    [
+        ("candidate_chosen", "candidate_not_chosen"), ("Winner Text", "Loser Text"),
+        ("winner_name", "loser_name"), ("chosen", "rejected"), ("best", "worst"),
+        ("WTeamID", "LTeamID"), ("Sieger", "Verlierer"), ("gagnant", "perdant"),
+        ("ganador", "perdedor"),
+    ],
+)  # fmt: skip
+def test_winner_and_loser_by_any_names(tmp_path: Path, won: str, lost: str) -> None:
+    rows: list[list[object]] = [[vote[3], vote[2], loser(vote)] for vote in VOTES]
+    check(as_proposed(file(tmp_path, table(["judge", won, lost], rows)))[0])
+
+
+def test_the_winner_may_be_named(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[a, b, winner] for a, b, winner, _ in VOTES]
+    data = read(file(tmp_path, table(["home_team", "away_team", "winner"], rows)))
+    check(data, raters=0)
+
+
+@pytest.mark.parametrize("rated", [False, True])
+def test_a_file_without_a_header_is_asked_about(tmp_path: Path, rated: bool) -> None:
+    rows: list[list[object]] = [[vote[2], loser(vote)] for vote in VOTES]
+    if rated:
+        rows = [[vote[3], *row] for vote, row in zip(VOTES, rows, strict=True)]
+    path = file(tmp_path, table(None, rows))
+    with pytest.raises(UnclearError, match="without a header") as caught:
+        read(path)
+    assert len(caught.value.readings) == 2
+    check(as_proposed(path)[0], raters=4 if rated else 0)
+
+
+def test_a_choice_without_a_header_counts_before_winner_and_loser(tmp_path: Path) -> None:
+    check(as_proposed(file(tmp_path, table(None, chosen((1, 2)))))[0])
+    rows: list[list[object]] = [[a, b, w] for a, b, w, _ in VOTES]
+    assert rows[0][2] in rows[0][:2]
+    check(as_proposed(file(tmp_path, table(None, rows)))[0], raters=0)
+
+
+def test_a_delimiter_at_the_end_of_each_line_is_no_column(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[w, loser((a, b, w, who)), who, ""] for a, b, w, who in VOTES]
+    check(read(file(tmp_path, table(["winner", "loser", "judge"], rows))))
+
+
+def test_a_judge_by_another_name_is_a_rater_and_noted(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[a, b, w, f"lab/{who}", "api"] for a, b, w, who in VOTES]
+    head = ["model_a", "model_b", "winner", "judge_model", "judge_platform"]
+    data = read(file(tmp_path, table(head, rows)))
+    check(data)
+    assert any("judge_model is taken for the rater" in note for note in data.warnings)
+    data = read(file(tmp_path, table([*head[:3], "session_id", "platform"], rows)))
+    check(data)
+    assert any("the raters are sessions (session_id)" in note for note in data.warnings)
+
+
+def test_items_called_by_numbers_are_told_from_places(tmp_path: Path) -> None:
+    """1 and 2 are places where the choice is often none of the two items by name."""
+    code = {item: str(i) for i, item in enumerate(ITEMS[:3], 1)}
+    rows: list[list[object]] = [
+        [who, code[a], code[b], 1 + (w == b)] for a, b, w, who in VOTES if {a, b} <= code.keys()
+    ]
+    data, options = as_proposed(
+        file(tmp_path, table(["user", "item_left", "item_right", "choice"], rows))
+    )
+    assert options["values"] == {"1": "left", "2": "right"}
+    assert data.n_comparisons == len(rows)
+
+
+def test_statements_that_come_again_are_items(tmp_path: Path) -> None:
+    said = {item: f"the statement that {item} is a tree which people like to see " * 2
+            for item in ITEMS}  # fmt: skip
+    rows: list[list[object]] = [
+        [who, said[w], said[loser((a, b, w, who))]] for a, b, w, who in VOTES
+    ]
+    data, _ = as_proposed(file(tmp_path, table(["Session ID", "Winner Text", "Loser Text"], rows)))
+    assert (data.n_comparisons, len(data.items), len(data.raters)) == (len(VOTES), 5, 4)
+
+
+def test_who_won_is_told_from_who_began(tmp_path: Path) -> None:
+    """Both columns hold names of the two items."""
+    rows: list[list[object]] = [[a, b, (a, b)[i % 2], w] for i, (a, b, w, _) in enumerate(VOTES)]
+    head = ["team1", "team2", "toss_winner", "winner"]
+    data, _ = as_proposed(file(tmp_path, table(head, rows)))
+    check(data, raters=0)
+
+
+def test_a_place_in_the_world_is_no_rank_in_the_row(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, 16 if w == a else 3, 3 if w == a else 16, 1 + i % 90, 1 + i % 7]
+        for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    head = ["team_1", "team_2", "result_1", "result_2", "rank_1", "rank_2"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["ranks"] == ("result_1", "result_2")
+    check(data, raters=0)
+
+
+def test_items_without_an_answer_are_named_as_such(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[i, a, b] for i, (a, b, _, _) in enumerate(VOTES)]
+    with pytest.raises(UnclearError, match=r"image_a and image_b may hold .* no column clearly"):
+        read(file(tmp_path, table(["pair_id", "image_a", "image_b"], rows)))
+
+
+def test_several_columns_of_the_same_codes_are_not_guessed_at(tmp_path: Path) -> None:
+    """They may be people, or questions."""
+    rows: list[list[object]] = [
+        [a, b, 1 + (w == b), 1 + (w == b), 1 + (w == a)] for a, b, w, _ in VOTES
+    ]
+    path = file(tmp_path, table(["model_1", "model_2", "alice", "bob", "carol"], rows))
+    with pytest.raises(
+        UnclearError, match=r"several raters .* or the answers to several"
+    ) as caught:
+        read(path)
+    assert not caught.value.readings
+
+
+def test_a_number_above_numbers_is_no_header(tmp_path: Path) -> None:
+    code = {item: i for i, item in enumerate(ITEMS)}
+    rows: list[list[object]] = [[code[vote[2]], code[loser(vote)]] for vote in VOTES]
+    data, options = as_proposed(file(tmp_path, table(None, rows)))
+    assert options["header"] is False
+    assert data.n_comparisons == len(VOTES)
+
+
+def test_scores_are_better_when_higher_and_ranks_when_lower(tmp_path: Path) -> None:
+    scored: list[list[object]] = [
+        [a, b, 3 if w == a else 1, 1 if w == a else 3] for a, b, w, _ in VOTES
+    ]
+    data, options = as_proposed(
+        file(tmp_path, table(["home", "away", "home_score", "away_score"], scored))
+    )
+    check(data, raters=0)
+    assert options["higher"] == "better"
+    ranked: list[list[object]] = [
+        [who, a, b, 1 if w == a else 2, 2 if w == a else 1] for a, b, w, who in VOTES
+    ]
+    head = ["judgeID", "system1Id", "system2Id", "system1rank", "system2rank"]
+    data, options = as_proposed(file(tmp_path, table(head, ranked)))
+    check(data)
+    assert options["lower"] == "better"
+
+
+def test_ranks_of_0_are_not_guessed_at(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[a, b, int(w == b), int(w == a)] for a, b, w, _ in VOTES]
+    path = file(tmp_path, table(["sys1", "sys2", "rank1", "rank2"], rows))
+    with pytest.raises(UnclearError, match="rank1 holds 0, and ranks count from 1") as caught:
+        read(path)
+    assert not caught.value.readings
+
+
+def test_a_column_that_the_items_decide_is_no_answer(tmp_path: Path) -> None:
+    """Where `ours` stands is told beside who won."""
+    rows = [
+        {
+            "user_id": RATERS[i % 4], "left_model": a, "right_model": b,
+            "ours_side": "left" if a == "ours" else "right", "choice": said,
+        }
+        for i in range(40)
+        for a, b in [("ours", "base") if i % 2 else ("base", "ours")]
+        for said in ["tie" if i % 10 == 0 else "left" if i % 3 else "right"]
+    ]  # fmt: skip
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    data = read(file(tmp_path, text, "votes.jsonl"))
+    assert (data.n_comparisons, data.n_ties, len(data.raters)) == (40, 4, 4)
+
+
+# -- more than two items
+
+
+def test_ranks_and_names_of_a_ranking(tmp_path: Path) -> None:
+    n = len(ORDERS)
+    ranks: list[list[object]] = [
+        [i, *(order.index(item) + 1 for item in ITEMS)] for i, order in enumerate(ORDERS)
+    ]
+    by_item, options = as_proposed(file(tmp_path, table(["id", *ITEMS], ranks)))
+    assert options["ranks"] == ITEMS
+    names: list[list[object]] = [[f"v{i}", *order] for i, order in enumerate(ORDERS)]
+    head = ["Voter", *(f"{place} Choice" for place in ("1st", "2nd", "3rd", "4th", "5th"))]
+    by_rank, _ = as_proposed(file(tmp_path, table(head, names)))
+    text: list[list[object]] = [[f"v{i}", " > ".join(order)] for i, order in enumerate(ORDERS)]
+    in_one, _ = as_proposed(file(tmp_path, table(["voter", "ranking"], text)))
+    lines = "".join(json.dumps({"items": list(ITEMS), "ranks": row[1:]}) + "\n" for row in ranks)
+    in_lists, _ = as_proposed(file(tmp_path, lines, "votes.jsonl"))
+    boards = []
+    for data in (by_item, by_rank, in_one, in_lists):
+        assert data.n_comparisons == 10 * n
+        wins = dict.fromkeys(data.items, 0)
+        for winner in data.winner.tolist():
+            wins[data.items[winner]] += 1
+        boards.append(wins)
+    assert all(board == boards[0] for board in boards)
+    assert max(boards[0], key=boards[0].__getitem__) == "oak"
+
+
+def test_ranks_may_be_written_as_places(tmp_path: Path) -> None:
+    place = ("1st choice", "2nd choice", "3rd choice", "4th choice", "5th choice")
+    rows: list[list[object]] = [
+        ["2024/01/02 3:04:05 PM", *(place[order.index(item)] for item in ITEMS)] for order in ORDERS
+    ]
+    head = ["Timestamp", *(f"Rank them [{item}]" for item in ITEMS)]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["lower"] == "better"
+    assert data.n_comparisons == 10 * len(ORDERS)
+
+
+def test_ballots_with_gaps_are_rankings_of_the_named(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, order in enumerate(ORDERS):
+        named = order[: 1 + i % 3]
+        rows.append([f"P-{i % 7}", *named, *["undervote"] * (3 - len(named))])
+    head = ["Precinct", "1ST CHOICE MAYOR", "2ND CHOICE MAYOR", "3RD CHOICE MAYOR"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["values"] == {"undervote": "skip"}
+    pairs = (0, 1, 3)
+    assert data.n_comparisons == sum(pairs[i % 3] for i in range(len(ORDERS)))
+    assert set(data.items) == set(ITEMS)
+
+
+def test_one_of_a_list_of_choices_is_the_winner(tmp_path: Path) -> None:
+    text = "".join(
+        json.dumps({"options": [{"id": a}, {"id": b}], "accept": [w], "_annotator_id": who}) + "\n"
+        for a, b, w, who in VOTES
+    )
+    check(as_proposed(file(tmp_path, text, "votes.jsonl"))[0])
+
+
+def test_a_slate_with_ties_keeps_them(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [RATERS[i % 4], *order[:3], 1, 1, 2] for i, order in enumerate(ORDERS)
+    ]
+    head = [
+        "WorkerId",
+        "Input.sys1",
+        "Input.sys2",
+        "Input.sys3",
+        *(f"Answer.rank{i}" for i in (1, 2, 3)),
+    ]
+    data, _ = as_proposed(file(tmp_path, table(head, rows)))
+    assert (data.n_comparisons, data.n_ties) == (3 * len(ORDERS), len(ORDERS))
+
+
+@pytest.mark.parametrize("listed", ["all", "others", "index"])
+def test_the_best_beats_all_and_all_beat_the_worst(tmp_path: Path, listed: str) -> None:
+    rows: list[list[object]] = []
+    for i, order in enumerate(ORDERS):
+        shown = sorted(order[:4])
+        best, worst = order[0], order[3]
+        if listed == "others":
+            rows.append(
+                [RATERS[i % 4], *(one for one in shown if one not in (best, worst)), best, worst]
+            )
+        elif listed == "index":
+            rows.append([RATERS[i % 4], *shown, shown.index(best) + 1, shown.index(worst) + 1])
+        else:
+            rows.append([RATERS[i % 4], *shown, best, worst])
+    n = 2 if listed == "others" else 4
+    head = ["annotator", *(f"option{i}" for i in range(1, n + 1)), "best", "worst"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert {"items", "best", "worst"} <= options.keys()
+    assert data.n_comparisons == 5 * len(ORDERS)
+
+
+def test_every_annotator_is_a_column(tmp_path: Path) -> None:
+    rows = [[f"{a}_{b}", *((1, 2)[w == b] for _ in range(3))] for a, b, w, _ in VOTES]
+    head = ["cmp_key", "annotator1", "annotator2", "annotator3"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))  # type: ignore[arg-type]
+    assert (options["items"], options["between"]) == (("cmp_key",), "_")
+    assert data.raters == ("annotator1", "annotator2", "annotator3")
+    assert data.n_comparisons == 3 * len(VOTES)
+
+
+def test_matrices_and_counts(tmp_path: Path) -> None:
+    wins = {(a, b): 0 for a in ITEMS for b in ITEMS}
+    for vote in VOTES:
+        wins[vote[2], loser(vote)] += 1
+    square = [[a, *(wins[a, b] for b in ITEMS)] for a in ITEMS]
+    check(as_proposed(file(tmp_path, table(["", *ITEMS], square)))[0], raters=0)
+    # Rows go by their names, not by their order.
+    turned = file(tmp_path, table(["", *ITEMS], square[::-1]))
+    check(as_proposed(turned)[0], raters=0)
+    numbered = [[i, *row[1:]] for i, row in enumerate(square)]
+    data, _ = as_proposed(file(tmp_path, table(["item", *map(str, range(5))], numbered)))
+    assert data.n_comparisons == len(VOTES)
+    bare = [row[1:] for row in square]
+    check(as_proposed(file(tmp_path, table(list(ITEMS), bare)))[0], raters=0)
+    counts: list[list[object]] = [
+        [a, b, wins[a, b], wins[b, a]] for i, a in enumerate(ITEMS) for b in ITEMS[i + 1 :]
+    ]
+    for head in (["left", "right", "wins_left", "wins_right"], ["item1", "item2", "n1", "n2"]):
+        check(as_proposed(file(tmp_path, table(head, counts)))[0], raters=0)
+
+
+# -- names, rows and documents
+
+
+def test_names_over_two_columns_are_composed(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [
+            RATERS[i % 4],
+            "jpeg" if i % 2 else "blur",
+            1 + i % 4,
+            "jpeg" if i % 3 else "blur",
+            1 + (i + 1) % 4,
+            1 + i % 2,
+        ]
+        for i in range(120)
+    ]
+    head = ["observer", "dist_type1", "dist_level1", "dist_type2", "dist_level2", "choice"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["items"] == ("dist_type1+dist_level1", "dist_type2+dist_level2")
+    assert (data.n_comparisons, len(data.items)) == (120, 8)
+
+
+def test_trials_among_other_rows_are_found(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, (a, b, w, who) in enumerate(VOTES):
+        if i % 10 == 0:
+            rows.append(["instructions", 1200, "", "", "", who])
+        rows.append(["comparison", 900, a, b, int(w == b), who])
+    head = ["trial_type", "rt", "stim_left", "stim_right", "response", "subject"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["rows"] == {"trial_type": "comparison"}
+    check(data)
+
+
+def test_checks_of_attention_are_left_out(tmp_path: Path) -> None:
+    rows: list[list[object]] = [["main", *row] for row in chosen((1, 2))]
+    rows += [["vigilance", "ann", "_broken", "oak", 2]] * 12
+    head = ["kind", "worker", "model_a", "model_b", "choice"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["rows"] == {"kind": "main"}
+    check(data)
+
+
+def test_rows_are_found_inside_a_document(tmp_path: Path) -> None:
+    inside = [
+        {"judge": who, "left": {"model": a, "text": "x" * 90},
+         "right": {"model": b, "text": "y" * 90}, "preferred": "left" if w == a else "right"}
+        for a, b, w, who in VOTES
+    ]  # fmt: skip
+    for indent in (None, 1):
+        text = json.dumps({"meta": {"version": 1}, "study": {"votes": inside}}, indent=indent)
+        check(as_proposed(file(tmp_path, text, "votes.json"))[0])
+
+
+def test_lists_columns_and_pairs_of_json_are_rows(tmp_path: Path) -> None:
+    pairs = json.dumps([[vote[2], loser(vote)] for vote in VOTES])
+    check(as_proposed(file(tmp_path, pairs, "pairs.json"))[0], raters=0)
+    cycle = file(tmp_path, '{"n_items": 3, "data": [[0, 1], [1, 2], [2, 0]]}', "cycle.json")
+    assert as_proposed(cycle)[0].n_comparisons == 3
+    columns = {"model_a": 0, "model_b": 1, "judge": 3}
+    frame: dict[str, Any] = {
+        c: {str(i): v[k] for i, v in enumerate(VOTES)} for c, k in columns.items()
+    }
+    frame["winner"] = {
+        str(i): "model_a" if v[2] == v[0] else "model_b" for i, v in enumerate(VOTES)
+    }
+    check(as_proposed(file(tmp_path, json.dumps(frame), "frame.json"))[0])
+    both = "".join(
+        json.dumps({"models": [a, b], "choice": "AB"[w == b], "user": who}) + "\n"
+        for a, b, w, who in VOTES
+    )
+    check(as_proposed(file(tmp_path, both, "both.jsonl"))[0])
+
+
+# -- no votes
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("user,movie,rating\nann,oak,4\nbob,elm,2\nann,fir,5\n", "a table of 3 rows and 3 columns"),
+        ("just a text\nwith some lines\n", "text"),
+        ('{"name": "x", "scripts": {"a": "b"}}', "no two columns"),
+        ('{\n "name": "x",\n "scripts": {"a": "b"}\n}', "a JSON document without a list of rows"),
+        ('[Event "x"]\n1. e4 e5 1-0\n', "chess"),
+        ("<!DOCTYPE html><html></html>", "HTML"),
+        (b"%PDF-1.7 \xe2\xe3", "PDF"),
+        (b"\x00\x01\x02\x03" * 20, "binary"),
+    ],
+)
+def test_a_file_without_votes_is_refused_with_what_it_is(
+    tmp_path: Path, content: str | bytes, says: str
+) -> None:
+    with pytest.raises(FormatError, match=says) as caught:
+        read(file(tmp_path, content, "file"))
+    assert not getattr(caught.value, "readings", ())
+
+
+def test_texts_without_names_are_refused(tmp_path: Path) -> None:
+    rows = [{"chosen": f"answer {i} " * 20, "rejected": f"other {i} " * 20} for i in range(40)]
+    path = file(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "pairs.jsonl")
+    with pytest.raises(UnclearError, match="hold texts, and hardly any comes twice") as caught:
+        read(path)
+    assert not caught.value.readings
+
+
+def test_named_models_beside_texts_are_the_items(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [f"answer {i} " * 20, f"other {i} " * 20, vote[2], loser(vote)]
+        for i, vote in enumerate(VOTES)
+    ]
+    head = ["chosen", "rejected", "chosen_model", "rejected_model"]
+    check(as_proposed(file(tmp_path, table(head, rows)))[0], raters=0)
+
+
+# -- what is said already
+
+
+def test_readings_agree_with_what_is_given(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [*row, "A" if i % 2 else "B"] for i, row in enumerate(chosen((1, 2)))
+    ]
+    path = file(tmp_path, table(["worker", "m1", "m2", "fluency_choice", "overall_choice"], rows))
+    found = look(path, winner="overall_choice")
+    assert found.readings
+    assert {one.options["winner"] for one in found.readings} == {"overall_choice"}
+    assert not look(path, winner="worker").readings
+
+
+def test_a_wide_column_of_weights_is_not_taken_for_one(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[*row, 10 ** (i % 4)] for i, row in enumerate(chosen((1, 2)))]
+    path = file(tmp_path, table(["juror", "repo_a", "repo_b", "choice", "multiplier"], rows))
+    first = look(path).readings[0]
+    assert "weight" not in first.options
+    assert any("multiplier is not used as a weight" in doubt for doubt in first.doubts)
