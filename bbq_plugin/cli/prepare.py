@@ -1,0 +1,113 @@
+"""`bbq prepare`: votes into a prepared set, for fits of more than the memory holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bbq_plugin.cli.inputs import Input, expanded, reading_options
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.output import progress, tell
+from bbq_plugin.errors import UsageError
+from bbq_plugin.text import counted
+
+if TYPE_CHECKING:
+    from bbq_plugin.scale.prepared_set import PreparedSet
+
+
+@click.command(cls=Command)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder of the set, such as votes.bbq. If it is a set already, FILES are appended.",
+)
+@click.option(
+    "--keep",
+    default="side",
+    show_default=True,
+    help="What to keep besides rater, items and outcome: side, time, names of tags; or none. Rows "
+    "that are equal in all that is kept become one.",
+)
+@click.option(
+    "--memory",
+    default="2GB",
+    show_default=True,
+    help="How much memory the database may use; beyond, it uses the disk.",
+)
+@click.option(
+    "--parts",
+    type=click.IntRange(1, 4096),
+    help="Into how many parts raters fall. Default: by the number of votes.",
+)
+@click.option("--retract", is_flag=True, help="Take the votes of FILES back instead.")
+@reading_options
+def prepare(
+    source: Input,
+    output: Path,
+    keep: str,
+    memory: str,
+    parts: int | None,
+    retract: bool,  # noqa: FBT001 (click passes by keyword)
+) -> None:
+    """Write votes as a prepared set, which every command reads.
+
+    Parquet and CSV files whose columns are named by -O (left, right and winner, or winner and
+    loser; rater, weight, time, at, values) are read by DuckDB within --memory. All other FILES are
+    read as every command reads them, in memory.
+    """
+    from bbq_plugin.scale.preparation import (
+        Preparation,
+        checked_keep,
+        checked_memory,
+        from_lake,
+        prepare_comparisons,
+        prepare_lake,
+    )
+
+    kept, limit = checked_keep(keep.split(",")), checked_memory(memory)
+    with progress("Preparing") as move:
+
+        def moved(done: int, of: int) -> None:
+            move(completed=done, total=of)
+
+        how = Preparation(
+            output, kept, parts, limit, retract, source.strict, source.max_skipped, moved
+        )
+        if _reads_lake(source):
+            files = _files(source)
+            if from_lake(files, source.options, source.adapter):
+                _tell(prepare_lake(files, source.options, how))
+                return
+        tags = tuple(name for name in kept if name not in ("side", "time"))
+        found = prepare_comparisons(source.read(tags), how)
+    _tell(found)
+
+
+def _files(source: Input) -> list[str]:
+    """What to read, patterns expanded; DuckDB itself looks up addresses."""
+    found: list[str] = []
+    for name in source.files:
+        found += [name] if "://" in name else expanded((name,))
+    return found
+
+
+def _reads_lake(source: Input) -> bool:
+    """Whether nothing was asked for that only reading in memory does."""
+    simple = not (source.store or source.where or source.rename or source.drop_rater or source.key)
+    if any("://" in name for name in source.files) and not simple:
+        raise UsageError("files at an address are read by DuckDB, without filters and renaming")
+    return simple and source.prepared() is None
+
+
+def _tell(found: PreparedSet) -> None:
+    """Say what the set holds now."""
+    tell(
+        f"{found.path} has {counted(found.n_comparisons, 'comparison')} of "
+        f"{counted(len(found.items), 'item')} by {counted(found.n_raters, 'rater')} in "
+        f"{counted(found.n_rows, 'row')} and {counted(found.n_parts, 'part')}",
+        *found.manifest.batches[-1].warnings,
+    )

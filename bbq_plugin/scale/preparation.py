@@ -1,0 +1,620 @@
+"""Votes into a prepared set: DuckDB partitions, sums and sorts them within a memory limit.
+
+First all rows are written apart by the hash of their rater, then each part alone is summed, coded
+and sorted. So no step holds more than one part, or what DuckDB puts on disk by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from bbq_plugin.data.dataset_builder import UNRATED, TooManySkippedError
+from bbq_plugin.data.records import AGAINST_ITSELF, BAD_WEIGHT, LEAST_WEIGHT, MOST_WEIGHT, NO_WINNER
+from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError, did_you_mean
+from bbq_plugin.scale.prepared_set import (
+    KEPT_COLUMNS,
+    MANIFEST,
+    SCHEMA,
+    TAG,
+    InputFile,
+    Manifest,
+    PartFiles,
+    PreparedBatch,
+    PreparedSet,
+    StoredFile,
+    is_prepared,
+    needs_extra,
+)
+from bbq_plugin.text import brief, listed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bbq_plugin.data.dataset import Comparisons
+
+    Progress = Callable[[int, int], object]
+
+#: Rows of a part, where the number of parts is not given: about 200 MB while it is fitted.
+ROWS_OF_A_PART = 1_500_000
+LEAST_PARTS, MOST_PARTS = 4, 4096
+NO_NAME = "an item without a name"
+_SIZE = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B)", re.IGNORECASE)
+
+#: What a column of a lake may be: as the adapter of tables calls it.
+ROLES = ("rater", "left", "right", "winner", "loser", "weight", "time", "at", "values")
+#: What the values of a column of outcomes mean, as codes: left, right, tie, both bad.
+_WORDS = {
+    "left": 0, "model_a": 0, "right": 1, "model_b": 1, "tie": 2, "both_bad": 3, "tie (bothbad)": 3,
+}  # fmt: skip
+_LAKE = (".parquet", ".csv", ".csv.gz")
+
+
+def checked_keep(keep: Sequence[str]) -> tuple[str, ...]:
+    """What to keep: ``side``, ``time`` or names of tags; ``none`` stands alone."""
+    names = tuple(dict.fromkeys(name.strip() for name in keep))
+    if names == ("none",):
+        return ()
+    if not all(names) or "none" in names:
+        raise UsageError(
+            f"keep={','.join(keep)!r}: expected names such as side,scene,time, or none"
+        )
+    return names
+
+
+def checked_memory(limit: str) -> str:
+    """A size as DuckDB takes it."""
+    if not _SIZE.fullmatch(limit.strip()):
+        raise UsageError(f"memory={limit!r}: expected a size such as 2GB or 500MB")
+    return limit.strip()
+
+
+def from_lake(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
+    """Whether DuckDB can read these files itself: tables whose columns are all named."""
+    named = "loser" in roles or {"left", "right"} <= roles.keys()
+    tables = bool(files) and all(name.lower().endswith(_LAKE) for name in files)
+    return named and "winner" in roles and tables and adapter in (None, "table") and (
+        roles.keys() <= set(ROLES)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How a set is to be written."""
+
+    folder: Path
+    keep: tuple[str, ...] = ("side",)
+    parts: int | None = None
+    memory: str = "2GB"
+    retract: bool = False
+    strict: bool = False
+    max_skipped: float = 0.01
+    #: Told how many steps of how many are done.
+    progress: Progress = field(default=lambda _done, _of: None)
+
+
+def prepare_lake(files: Sequence[str], roles: Mapping[str, Any], how: Preparation) -> PreparedSet:
+    """Read Parquet or CSV files by DuckDB; ``roles`` names their columns."""
+    with _database(how) as db:
+        inputs = _digests(files)
+        _check_new(how, inputs)
+        _lake_view(db, files, roles, how.keep)
+        n_ok, skipped = _checked_rows(db, files, roles, how)
+        told = [
+            InputFile(name, "duckdb", "columns as named", n_ok if one else 0,
+                      sum(skipped.values()) if one else 0, digest)
+            for one, (name, digest) in zip([True] + [False] * len(inputs), inputs, strict=False)
+        ]  # fmt: skip
+        return _written(db, how, tuple(told), skipped, ())
+
+
+def prepare_comparisons(data: Comparisons, how: Preparation) -> PreparedSet:
+    """Write answers that were read already."""
+    for name in how.keep:
+        if name not in KEPT_COLUMNS and name not in data.tag_values:
+            raise UsageError(
+                f"--keep {name}: the files have no such tag"
+                f"{did_you_mean(name, data.tag_values, f'they have: {listed(data.tag_values)}')}"
+            )
+    inputs = tuple(
+        InputFile(s.file, s.adapter, s.why, s.n_comparisons, s.n_skipped, s.sha256)
+        for s in data.sources
+    )
+    _check_new(how, [(one.file, one.sha256) for one in inputs])
+    warnings, answers = list(data.warnings), data.answers
+    if answers is not None and answers.slate is not None:
+        warnings.append(
+            "rankings and choices were prepared as single pairs: which of them are one answer is "
+            "not kept, so intervals and verdicts take each pair as an answer of its own"
+        )
+    if data.n_both_bad:
+        warnings.append("answers 'both are bad' were prepared as ties")
+    with _database(how) as db:
+        _arrow_view(db, data, how.keep)
+        return _written(db, how, inputs, dict(data.skip_reasons), tuple(warnings))
+
+
+# -- what comes in
+
+
+def _ident(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+@contextmanager
+def _database(how: Preparation) -> Iterator[Any]:
+    """A database of its own, whose temporary files stand beside the set."""
+    try:
+        import duckdb  # noqa: PLC0415 (an extra)
+        import pyarrow  # noqa: F401, ICN001, PLC0415
+    except ImportError as error:
+        raise needs_extra(error) from error
+    parent = how.folder.parent
+    if not parent.is_dir():
+        raise UsageError(f"there is no folder {str(parent)!r}; create it first")
+    if how.folder.exists() and not is_prepared(how.folder) and any(how.folder.iterdir()):
+        raise UsageError(f"{how.folder} is no prepared set and not empty; name another folder")
+    scratch = tempfile.mkdtemp(prefix=f".{how.folder.name}-", dir=parent)
+    try:
+        with duckdb.connect() as db:
+            db.execute(f"SET memory_limit = {_text(checked_memory(how.memory))}")
+            db.execute(f"SET temp_directory = {_text(f'{scratch}/spill')}")
+            db.execute("SET preserve_insertion_order = false")
+            db.execute("SET enable_progress_bar = false")
+            db.execute(f"CREATE TEMP TABLE scratch AS SELECT {_text(scratch)} AS folder")
+            yield db
+    except duckdb.OutOfMemoryException as error:
+        raise UnsupportedError(
+            f"the memory limit of {how.memory} does not suffice; allow more with --memory, or "
+            "make more parts with --parts"
+        ) from error
+    except duckdb.Error as error:
+        said = str(error).partition("\n")[0]
+        raise FormatError(f"DuckDB cannot read this ({said})", remedy="check files and columns") \
+            from error  # fmt: skip
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _digests(files: Sequence[str]) -> list[tuple[str, str]]:
+    """The files and their SHA-256; none of what is not on this machine."""
+    found = []
+    for name in files:
+        digest = ""
+        if "://" not in name:
+            try:
+                with Path(name).open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise FormatError(
+                    f"cannot be read ({error.strerror})", name, remedy="check the path"
+                ) from error
+        found.append((name, digest))
+    return found
+
+
+def _check_new(how: Preparation, inputs: Sequence[tuple[str, str]]) -> None:
+    """Refuse a file that is in the set already: its votes would count twice."""
+    if how.retract or not is_prepared(how.folder):
+        return
+    known = {s.sha256: s.file for s in PreparedSet(str(how.folder)).sources if s.sha256}
+    for name, digest in inputs:
+        if digest in known:
+            raise FormatError(
+                f"is in {how.folder} already (as {known[digest]})", name,
+                remedy="leave it out; --retract takes its votes back",
+            )  # fmt: skip
+
+
+def _lake_view(
+    db: Any, files: Sequence[str], roles: Mapping[str, Any], keep: Sequence[str]
+) -> None:
+    """The view `votes`: one row a vote, with the reason if it is to be left out."""
+    listed_files = ", ".join(map(_text, files))
+    if files[0].lower().endswith(".parquet"):
+        source = f"read_parquet([{listed_files}], union_by_name = true)"
+    else:
+        source = f"read_csv([{listed_files}], all_varchar = true, union_by_name = true)"
+    kinds = {
+        row[0]: str(row[1]) for row in db.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+    }
+    tags = [name for name in keep if name not in KEPT_COLUMNS]
+    for what, column in [*((role, roles[role]) for role in roles if role != "values"),
+                         *(("--keep", tag) for tag in tags)]:  # fmt: skip
+        if column not in kinds:
+            hint = did_you_mean(column, kinds, f"there are: {listed(kinds)}")
+            raise FormatError(f"{what}={column}: there is no such column{hint}", files[0])
+
+    def name_of(column: str) -> str:
+        """A name as text; whole numbers without .0, and blank text is none."""
+        here, text = _ident(column), f"CAST({_ident(column)} AS VARCHAR)"
+        if kinds[column] in ("DOUBLE", "FLOAT"):
+            whole = f"CAST(CAST({here} AS HUGEINT) AS VARCHAR)"
+            text = f"CASE WHEN {here} = floor({here}) THEN {whole} ELSE {text} END"
+        return f"CASE WHEN trim({text}) = '' THEN NULL ELSE {text} END"
+
+    def number_of(role: str, otherwise: str) -> str:
+        return f"TRY_CAST({_ident(roles[role])} AS DOUBLE)" if role in roles else otherwise
+
+    columns = {
+        "rater": name_of(roles["rater"]) if "rater" in roles else "CAST(NULL AS VARCHAR)",
+        "weight": number_of("weight", "CAST(1 AS DOUBLE)"),
+        "time_s": number_of("time", "CAST(NULL AS DOUBLE)"),
+        "at": _moment(roles, kinds),
+        **{TAG + tag: name_of(tag) for tag in tags},
+    }
+    if "loser" in roles:
+        columns |= {
+            "first": name_of(roles["winner"]), "second": name_of(roles["loser"]),
+            "word": "CAST(NULL AS VARCHAR)", "sided": "false",
+        }  # fmt: skip
+    else:
+        columns |= {
+            "first": name_of(roles["left"]), "second": name_of(roles["right"]),
+            "word": name_of(roles["winner"]), "sided": "true",
+        }  # fmt: skip
+    chosen = ", ".join(f"{sql} AS {_ident(name)}" for name, sql in columns.items())
+    db.execute(f"CREATE TEMP VIEW named AS SELECT {chosen} FROM {source}")
+    said = "0" if "loser" in roles else _outcome_sql(roles.get("values") or {})
+    reason = (
+        f"CASE WHEN first IS NULL OR second IS NULL THEN {_text(NO_NAME)} "
+        f"WHEN first = second THEN {_text(AGAINST_ITSELF)} "
+        f"WHEN said IS NULL THEN {_text(NO_WINNER)} "
+        f"WHEN weight IS NULL OR NOT weight BETWEEN {LEAST_WEIGHT} AND {MOST_WEIGHT} "
+        f"THEN {_text(BAD_WEIGHT)} END"
+    )
+    db.execute(
+        f"CREATE TEMP VIEW told AS SELECT *, {reason} AS reason "
+        f"FROM (SELECT *, {said} AS said FROM named)"
+    )
+
+
+def _moment(roles: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
+    if "at" not in roles:
+        return "CAST(NULL AS DOUBLE)"
+    column = _ident(roles["at"])
+    if kinds[roles["at"]].startswith(("TIMESTAMP", "DATE")):
+        return f"epoch({column})"
+    return f"coalesce(TRY_CAST({column} AS DOUBLE), epoch(TRY_CAST({column} AS TIMESTAMP)))"
+
+
+def _outcome_sql(values: Mapping[str, str]) -> str:
+    """Who won, as a code: NULL if nothing is said, -1 if it is not known what that means.
+
+    A word that is an outcome and the name of an item too is not known, unless ``values`` has it.
+    """
+    for word, meaning in values.items():
+        if meaning not in _WORDS:
+            raise UsageError(
+                f"values: {word!r} is to mean {meaning!r}; expected left, right, tie or both_bad"
+            )
+    told = "".join(f" WHEN word = {_text(w)} THEN {_WORDS[m]}" for w, m in values.items())
+    words = "".join(
+        f" WHEN word = {_text(word)} THEN CASE WHEN (word = first AND {code} <> 0) "
+        f"OR (word = second AND {code} <> 1) THEN -1 ELSE {code} END"
+        for word, code in _WORDS.items()
+    )
+    return (
+        f"CASE WHEN word IS NULL THEN NULL{told}{words} WHEN word = first THEN 0 "
+        "WHEN word = second THEN 1 ELSE -1 END"
+    )
+
+
+def _checked_rows(
+    db: Any, files: Sequence[str], roles: Mapping[str, Any], how: Preparation
+) -> tuple[int, dict[str, int]]:
+    """Count what is left out and why; refuse what is not known, and too much of it."""
+    counts = db.execute(
+        "SELECT reason, said = -1, rater IS NULL, count(*), min(word) FROM told GROUP BY 1, 2, 3"
+    ).fetchall()
+    where = files[0] if len(files) == 1 else None
+    skipped: dict[str, int] = {}
+    rated = unrated = 0
+    for reason, unknown, nobody, n, word in counts:
+        if reason is not None:
+            skipped[reason] = skipped.get(reason, 0) + n
+        elif unknown:
+            raise FormatError(
+                f"{roles['winner']} is {brief(word)} in {n:,} rows, and it is not known who won "
+                "then", where, value=word, remedy="say what it means with -O values, such as "
+                f"-O values='{word}=left' (left, right, tie or both_bad)",
+            )  # fmt: skip
+        elif nobody:
+            unrated += n
+        else:
+            rated += n
+    if rated and unrated:
+        skipped[UNRATED] = unrated
+    n_ok, n_out = rated or unrated, sum(skipped.values())
+    if not n_ok:
+        why = "; ".join(f"{n:,} × {reason}" for reason, n in skipped.items()) or "it has no rows"
+        raise FormatError(f"there are no comparisons ({why})", where, remedy="give other files")
+    if how.strict and n_out:
+        raise FormatError(
+            f"{n_out:,} rows cannot be used ({listed(skipped)})", where,
+            remedy="correct them, or prepare without --strict",
+        )  # fmt: skip
+    if n_out > max(how.max_skipped * (n_ok + n_out), how.max_skipped > 0):
+        name = where or f"{len(files)} files"
+        raise TooManySkippedError(name, "duckdb", skipped, n_ok + n_out, how.max_skipped)
+    some = "rater IS NOT NULL AND" if rated else ""
+    # A tie has no winner: the first name of the two stands there, so that equal ties are one row.
+    side = "CASE WHEN sided THEN 1 ELSE 0 END" if "side" in how.keep else "0"
+    swap = "(said = 1 OR (said > 1 AND first > second))"
+    more = [c for name in how.keep for c in KEPT_COLUMNS.get(name, (TAG + name,))]
+    db.execute(
+        f"CREATE TEMP VIEW votes AS SELECT rater, if({swap}, second, first) AS winner, "
+        f"if({swap}, first, second) AS loser, CAST(greatest(said - 1, 0) AS TINYINT) AS tie, "
+        f"CAST(if({swap}, -1, 1) * {side} AS TINYINT) AS side, weight"
+        + "".join(f", {_ident(name)}" for name in more)
+        + f" FROM told WHERE {some} reason IS NULL"
+    )
+    return n_ok, skipped
+
+
+def _arrow_view(db: Any, data: Comparisons, keep: Sequence[str]) -> None:
+    """The same of answers in memory: the second half of a tie is left out, the first counts all."""
+    import pyarrow as pa  # noqa: PLC0415 (an extra)
+
+    known = data.answers
+    half: NDArray[np.int8] = np.zeros(data.winner.size, np.int8)
+    if known is not None and known.half is not None:
+        half = known.half
+    once = half < 2
+    tie = half[once]
+    winner, loser = data.winner[once], data.loser[once]
+    swap = (tie > 0) & (winner > loser)
+    winner, loser = np.where(swap, loser, winner), np.where(swap, winner, loser)
+    side: NDArray[np.int8] = np.zeros(tie.size, np.int8)
+    if "side" in keep and known is not None and known.side is not None:
+        side = known.side[once]
+    columns: dict[str, Any] = {
+        "winner": winner, "loser": loser, "tie": tie, "side": side,
+        "weight": data.weight[once] * np.where(tie > 0, 2.0, 1.0), "who": data.rater[once],
+    }  # fmt: skip
+    more = [c for name in keep for c in KEPT_COLUMNS.get(name, (TAG + name,))]
+    for name in more:
+        if name.startswith(TAG):
+            tag = name.removeprefix(TAG)
+            values = np.array([*data.tag_values[tag], None], dtype=object)
+            columns[name] = pa.array(values[data.tags[tag][once]], pa.string())
+        else:
+            found = None if known is None else getattr(known, name)
+            filled = np.full(tie.size, np.nan) if found is None else found[once].astype(np.float64)
+            columns[name] = pa.array(filled, from_pandas=True)
+    db.register("rows", pa.table(columns))
+    db.register("item_names", _names(data.items))
+    db.register("rater_names", _names(data.raters))
+    kept = "".join(f", {_ident(name)}" for name in more)
+    rater, join = "CAST(NULL AS VARCHAR) AS rater", ""
+    if data.has_raters:
+        rater, join = "r.name AS rater", " JOIN rater_names AS r ON r.code = who"
+    db.execute(
+        f"CREATE TEMP VIEW votes AS SELECT {rater}, w.name AS winner, l.name AS loser, tie, side, "
+        f"weight{kept} FROM rows JOIN item_names AS w ON w.code = winner "
+        f"JOIN item_names AS l ON l.code = loser{join}"
+    )
+
+
+def _names(names: Sequence[str]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 (an extra)
+
+    return pa.table(
+        {"code": np.arange(len(names), dtype=np.int32), "name": pa.array(names, pa.string())}
+    )
+
+
+# -- what goes out
+
+
+def _written(
+    db: Any, how: Preparation, inputs: tuple[InputFile, ...], skipped: dict[str, int],
+    warnings: tuple[str, ...],
+) -> PreparedSet:  # fmt: skip
+    """Write the view `votes` as one batch, and name it in the manifest at the very end."""
+    before = PreparedSet(str(how.folder)) if is_prepared(how.folder) else None
+    rated = db.execute("SELECT rater IS NOT NULL FROM votes LIMIT 1").fetchone()[0]
+    manifest = _begun(before, how, rated=rated, n_rows=_n_rows(db, inputs))
+    scratch = Path(db.execute("SELECT folder FROM scratch").fetchone()[0])
+    n, staged = manifest.n_parts, scratch / "rows"
+    total = n + 1
+    how.progress(0, total)
+    # The hash is MD5's, which no version of any library changes.
+    part = f"CAST(md5_number_lower(rater) % {n} AS INTEGER)" if rated else "0"
+    db.execute(
+        f"COPY (SELECT {part} AS part, * FROM votes) TO {_text(str(staged))} "
+        "(FORMAT parquet, PARTITION_BY (part), COMPRESSION snappy)"
+    )
+    how.progress(1, total)
+    how.folder.mkdir(exist_ok=True)
+    number = len(manifest.batches) + 1
+    folder = Path(tempfile.mkdtemp(prefix=f"batch-{number:04d}-", dir=how.folder))
+    folder.chmod(0o755)
+    try:
+        items = _write_items(db, staged, folder, before)
+        parts, n_answers, n_ties = {}, 0, 0
+        for p in range(n):
+            found = _write_part(db, staged / f"part={p}", folder, p, before, how)
+            if found is not None:
+                parts[p], ties = found
+                n_answers, n_ties = n_answers + parts[p].n_answers, n_ties + ties
+            how.progress(p + 2, total)
+        batch = PreparedBatch(
+            folder.name, how.retract, n_answers, n_ties, inputs, skipped, warnings, items, parts
+        )
+        if how.retract and before is not None:
+            _check_retraction(db, before, folder, batch)
+        _commit(how.folder, before, msgspec.structs.replace(
+            manifest, batches=(*manifest.batches, batch)))  # fmt: skip
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return PreparedSet(str(how.folder))
+
+
+def _n_rows(db: Any, inputs: tuple[InputFile, ...]) -> int:
+    said = sum(one.n_comparisons for one in inputs)
+    return said or int(db.execute("SELECT count(*) FROM votes").fetchone()[0])
+
+
+def _begun(before: PreparedSet | None, how: Preparation, *, rated: bool, n_rows: int) -> Manifest:
+    """The manifest so far, or a new one; what the set is like is settled by its first batch."""
+    if before is None:
+        if how.retract:
+            raise UsageError(f"{how.folder} is no prepared set: there is nothing to retract")
+        n = how.parts or 1 << max(0, -(-n_rows // ROWS_OF_A_PART) - 1).bit_length()
+        n = min(max(n, 1 if how.parts else LEAST_PARTS), MOST_PARTS)
+        return Manifest(SCHEMA, how.keep, rated, n if rated else 1)
+    had = before.manifest
+    if set(how.keep) != set(had.keep):
+        kept = ",".join(had.keep) or "none"
+        raise UsageError(f"{how.folder} was prepared with --keep {kept}; append with the same")
+    if how.parts not in (None, had.n_parts):
+        raise UsageError(f"{how.folder} has {had.n_parts} parts, which cannot be changed")
+    if rated != had.has_raters:
+        has, these = ("raters", "have none") if had.has_raters else ("no raters", "have some")
+        raise DataError(f"{how.folder} has {has}, and these votes {these}; prepare another set")
+    return had
+
+
+def _stored(path: Path, rows: int) -> StoredFile:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return StoredFile(path.name, rows, path.stat().st_size, digest)
+
+
+def _files_of(before: PreparedSet | None, kind: str, part: int) -> list[str]:
+    """The files that the set has already, of raters or votes of one part, or of items."""
+    found = []
+    for batch in before.manifest.batches if before is not None else ():
+        of_part = batch.parts.get(part)
+        file = batch.items if kind == "items" else of_part and getattr(of_part, kind)
+        if file:
+            found.append(f"{before.path}/{batch.folder}/{file.name}")  # type: ignore[union-attr]
+    return found
+
+
+def _known(db: Any, table: str, files: list[str]) -> int:
+    """The names that have codes already, as a table; how many there are."""
+    source = "(SELECT 0 AS code, '' AS name WHERE false)"
+    if files:
+        source = f"read_parquet([{', '.join(map(_text, files))}])"
+    db.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT code, name FROM {source}")
+    return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def _add_names(db: Any, table: str, names: str, n_known: int, path: Path) -> StoredFile | None:
+    """Give new names the next codes, in the order of the alphabet, and write them."""
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE fresh AS SELECT "
+        f"CAST({n_known} + row_number() OVER (ORDER BY name) - 1 AS INTEGER) AS code, name "
+        f"FROM (SELECT DISTINCT name FROM ({names}) WHERE name NOT IN (SELECT name FROM {table}))"
+    )
+    n = int(db.execute("SELECT count(*) FROM fresh").fetchone()[0])
+    if not n:
+        return None
+    db.execute(
+        f"COPY (SELECT code, name FROM fresh ORDER BY code) TO {_text(str(path))} "
+        "(FORMAT parquet, COMPRESSION zstd)"
+    )
+    db.execute(f"INSERT INTO {table} SELECT code, name FROM fresh")
+    return _stored(path, n)
+
+
+def _write_items(
+    db: Any, staged: Path, folder: Path, before: PreparedSet | None
+) -> StoredFile | None:
+    rows = f"read_parquet({_text(f'{staged}/*/*.parquet')})"
+    n = _known(db, "item_codes", _files_of(before, "items", 0))
+    names = f"SELECT winner AS name FROM {rows} UNION SELECT loser AS name FROM {rows}"
+    return _add_names(db, "item_codes", names, n, folder / "items.parquet")
+
+
+def _write_part(
+    db: Any, staged: Path, folder: Path, part: int, before: PreparedSet | None, how: Preparation
+) -> tuple[PartFiles, int] | None:
+    if not staged.is_dir():
+        return None
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE summed AS SELECT *, count(*) AS n FROM "
+        f"read_parquet({_text(f'{staged}/*.parquet')}, hive_partitioning = false) GROUP BY ALL"
+    )
+    shutil.rmtree(staged)
+    has = {row[0] for row in db.execute("DESCRIBE summed").fetchall()}
+    raters, rater, join = None, "0", ""
+    if db.execute("SELECT rater IS NOT NULL FROM summed LIMIT 1").fetchone()[0]:
+        known = _known(db, "rater_codes", _files_of(before, "raters", part))
+        names = "SELECT rater AS name FROM summed"
+        raters = _add_names(db, "rater_codes", names, known, folder / f"raters-{part:03d}.parquet")
+        rater, join = "r.code", " JOIN rater_codes AS r ON r.name = s.rater"
+    sign = "-1" if how.retract else "1"
+    others = ["winner", "loser", "tie", "side", "weight", "rater", "n", "part"]
+    more = "".join(f", s.{_ident(name)}" for name in sorted(has.difference(others)))
+    path = folder / f"votes-{part:03d}.parquet"
+    db.execute(
+        f"COPY (SELECT CAST({rater} AS INTEGER) AS rater, CAST(w.code AS INTEGER) AS winner, "
+        "CAST(l.code AS INTEGER) AS loser, s.tie, s.side, s.weight"
+        + more
+        + f", CAST({sign} * s.n AS BIGINT) AS n FROM summed AS s "
+        f"JOIN item_codes AS w ON w.name = s.winner JOIN item_codes AS l ON l.name = s.loser{join} "
+        f"ORDER BY ALL) TO {_text(str(path))} (FORMAT parquet, COMPRESSION zstd)"
+    )
+    rows, answers, ties = db.execute(
+        "SELECT count(*), sum(n), coalesce(sum(n) FILTER (tie > 0), 0) FROM summed"
+    ).fetchone()
+    return PartFiles(_stored(path, int(rows)), raters, int(answers)), int(ties)
+
+
+def _check_retraction(db: Any, before: PreparedSet, folder: Path, batch: PreparedBatch) -> None:
+    """Refuse to take back what is not there."""
+    for p, files in batch.parts.items():
+        names = [*_files_of(before, "votes", p), str(folder / files.votes.name)]
+        listed_names = ", ".join(map(_text, names))
+        wrong = db.execute(
+            "SELECT winner, loser, left_over FROM (SELECT * EXCLUDE (n), sum(n) AS left_over "
+            f"FROM read_parquet([{listed_names}]) GROUP BY ALL) WHERE left_over < 0 LIMIT 1"
+        ).fetchone()
+        if wrong:
+            first, second, n = wrong
+            name = dict(db.execute("SELECT code, name FROM item_codes").fetchall())
+            raise DataError(
+                f"{-n:,} votes for {name[first]!r} over {name[second]!r} are to be retracted that "
+                f"are not in {before.path}; nothing was changed: retract the files that were "
+                "appended, prepared in the same way"
+            )
+
+
+def _commit(folder: Path, before: PreparedSet | None, manifest: Manifest) -> None:
+    """Replace the manifest, unless another process did so meanwhile."""
+    target, lock = folder / MANIFEST, folder / "manifest.lock"
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError as error:
+        raise DataError(
+            f"{folder}: another bbq prepare is writing this set; wait for it, or, if there is "
+            f"none, remove {lock}"
+        ) from error
+    try:
+        now = PreparedSet(str(folder)).manifest if target.is_file() else None
+        if now != (None if before is None else before.manifest):
+            raise DataError(f"{folder}: the set changed meanwhile; run the command again")
+        fresh = folder / f"{MANIFEST}.new"
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+        fresh.replace(target)
+    finally:
+        lock.unlink()

@@ -1,0 +1,282 @@
+"""Fits over the parts of a prepared set: the same as in memory, wherever the parts are computed.
+
+One Dask cluster of two processes on the loopback serves all tests here; it is ended with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import bbq_plugin as bbq
+from bbq_plugin.cli import main
+from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
+from bbq_plugin.model.parts import added, added_up
+from bbq_plugin.scale.engines import DaskEngine, LocalEngine, opened_engine
+from bbq_plugin.scale.parted_fit import PartedFit
+from bbq_plugin.scale.preparation import Preparation, prepare_lake
+from bbq_plugin.scale.prepared_set import PreparedSet, open_dataset
+
+ROLES = {"left": "a", "right": "b", "winner": "won", "rater": "rater"}
+TIGHT = 1e-10
+# Without types of their own.
+distributed: Any = import_module("distributed")
+
+
+def votes(n: int = 30_000, raters: int = 300, items: int = 9, ties: float = 0.1) -> pa.Table:
+    rng = np.random.default_rng(5)
+    theta = rng.normal(0, 1, items)
+    quality = np.where(rng.random(raters) < 0.15, rng.beta(1, 9, raters), rng.beta(10, 2, raters))
+    r, a = (raters * rng.random(n) ** 1.5).astype(int), rng.integers(0, items, n)
+    b = (a + rng.integers(1, items, n)) % items
+    p = 0.5 + quality[r] * (1 / (1 + np.exp(theta[b] - theta[a])) - 0.5)
+    won = np.where(rng.random(n) < p, "left", "right")
+    won = np.where(rng.random(n) < ties * (1 + r % 3) / 2, "tie", won)
+    columns = {"rater": [f"r{x}" for x in r], "a": [f"i{x}" for x in a], "b": [f"i{x}" for x in b]}
+    return pa.table({**columns, "won": won.tolist()})
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedSet:
+    folder = tmp_path_factory.mktemp("prepared")
+    pq.write_table(votes(), folder / "votes.parquet")
+    return prepare_lake(
+        [str(folder / "votes.parquet")], ROLES, Preparation(folder / "v.bbq", parts=5)
+    )
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[DaskEngine]:
+    print("starting a Dask cluster of two processes on 127.0.0.1")  # noqa: T201 (said to the user)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address="127.0.0.1:0", env={"BBQ_THREADS": "1"},
+        ) as cluster,
+        distributed.Client(cluster.scheduler_address, set_as_default=False) as client,
+    ):  # fmt: skip
+        yield DaskEngine(client, cluster.scheduler_address)
+
+
+def largest(a: Any, b: Any) -> float:
+    return float(np.max(np.abs(np.asarray(a) - np.asarray(b))))
+
+
+def by_item(fit: bbq.Fit) -> np.ndarray[Any, Any]:
+    return np.argsort(fit.items)
+
+
+def assert_same(found: bbq.Fit, memory: bbq.Fit) -> None:
+    """Within 1e-8, the bar for both fits at tol = 1e-10."""
+    i, j = by_item(found), by_item(memory)
+    assert largest(found.theta[i], memory.theta[j]) < 1e-8
+    if memory.population is not None:
+        assert found.population is not None
+        assert largest(found.population.eta, memory.population.eta) < 1e-8
+    assert largest(found.covariance()[np.ix_(i, i)], memory.covariance()[np.ix_(j, j)]) < 1e-8
+    quality = dict(zip(memory.raters, memory.quality.tolist(), strict=True))
+    assert largest(found.quality, [quality[name] for name in found.raters]) < 1e-8
+    boards = [{row.item: row for row in bbq.leaderboard(fit)} for fit in (found, memory)]
+    for name, row in boards[0].items():
+        other = boards[1][name]
+        for field in ("rating_lower", "rating_upper", "win_share_lower", "win_share_upper", "n"):
+            assert row[field] == pytest.approx(other[field], abs=1e-6), field
+        assert (row.rank, row.rank_best, row.rank_worst) == (
+            other.rank, other.rank_best, other.rank_worst,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{}, {"ties": "half"}, {"priors": "paper"}, {"cluster": "none", "camps": 1}],
+    ids=["default", "half ties", "the paper's priors", "no clusters"],
+)
+def test_a_fit_over_parts_is_the_fit_in_memory(prepared: PreparedSet, chosen: Any) -> None:
+    found = bbq.fit(prepared, tol=TIGHT, **chosen)
+    assert_same(found, bbq.fit(prepared.read(), tol=TIGHT, **chosen))
+    assert (found.axis is None) == (chosen.get("camps") == 1)
+
+
+def test_dask_gives_the_same_bits_as_one_process(prepared: PreparedSet, dask: DaskEngine) -> None:
+    here, there = bbq.fit(prepared), bbq.fit(prepared, engine=dask)
+    assert np.array_equal(here.theta, there.theta)
+    assert np.array_equal(here.covariance(), there.covariance())
+    assert np.array_equal(here.quality, there.quality)
+
+
+def test_a_worker_killed_in_a_pass_changes_no_digit(
+    prepared: PreparedSet, dask: DaskEngine
+) -> None:
+    expected = bbq.fit(prepared)
+    passes = 0
+
+    class Killing(DaskEngine):
+        def sum(self, work: Any, tasks: Any, *args: Any) -> Any:
+            nonlocal passes
+            passes += 1
+            if passes == 4:
+                pids = self.client.run(os.getpid)
+                futures = super()._futures(work, tasks, args)
+                os.kill(next(iter(pids.values())), signal.SIGKILL)
+                return added_up(
+                    futures, lambda a, b: self.client.submit(added, a, b, pure=False)
+                ).result()
+            return super().sum(work, tasks, *args)
+
+    found = bbq.fit(prepared, engine=Killing(dask.client, dask.where))
+    assert passes > 4
+    assert np.array_equal(found.theta, expected.theta)
+    assert np.array_equal(found.covariance(), expected.covariance())
+
+
+def test_a_run_that_was_cut_off_begins_from_the_last_finished_pass(prepared: PreparedSet) -> None:
+    expected = bbq.fit(prepared)
+    counts: list[int] = []
+
+    class Failing(LocalEngine):
+        def __init__(self, after: int) -> None:
+            super().__init__()
+            self.left = after
+
+        def sum(self, work: Any, tasks: Any, *args: Any) -> Any:
+            counts[-1] += 1
+            self.left -= 1
+            if self.left < 0:
+                raise RemoteError("the scheduler is gone")
+            return super().sum(work, tasks, *args)
+
+    counts.append(0)
+    with pytest.raises(RemoteError):
+        bbq.fit(prepared, engine=Failing(6))
+    counts.append(0)
+    found = bbq.fit(prepared, engine=Failing(1000))
+    counts.append(0)
+    again = bbq.fit(prepared, engine=Failing(1000))
+    # The pass that failed is made again; a run that was finished leaves nothing behind.
+    assert counts[1] == counts[2] - 6
+    _ = again.covariance()
+    assert not Path(prepared.path, ".passes").exists()
+    assert np.array_equal(found.theta, expected.theta)
+    assert np.array_equal(again.theta, expected.theta)
+
+
+def test_a_scheduler_that_is_gone_is_named(prepared: PreparedSet) -> None:
+    with (
+        pytest.raises(RemoteError, match="no Dask scheduler answers"),
+        opened_engine("dask://127.0.0.1:1"),
+    ):
+        raise AssertionError
+    cluster = distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    )
+    client = distributed.Client(cluster.scheduler_address, set_as_default=False)
+    engine = DaskEngine(client, cluster.scheduler_address)
+    try:
+        cluster.close()
+        with pytest.raises(RemoteError, match="is gone"):
+            bbq.fit(prepared, engine=engine)
+    finally:
+        client.close()
+
+
+def test_what_is_not_computed_over_parts_is_refused(prepared: PreparedSet) -> None:
+    refused: list[dict[str, Any]] = [{"model": "bayes-bt"}, {"camps": 2}, {"solver": "em"}]
+    for chosen in refused:
+        with pytest.raises(UsageError, match="memory"):
+            bbq.fit(prepared, **chosen)
+    with pytest.raises(UsageError, match="expected local"):
+        bbq.fit(prepared, engine="spark")
+    found = bbq.fit(prepared)
+    with pytest.raises(UnsupportedError, match="memory"):
+        found.bootstrap(10)
+    with pytest.raises(UsageError, match="open_dataset"):
+        bbq.fit(prepared.read(), engine="dask")
+
+
+def test_appending_and_retracting_between_fits(tmp_path: Path) -> None:
+    pq.write_table(votes(4000), tmp_path / "1.parquet")
+    pq.write_table(votes(3000, raters=70), tmp_path / "2.parquet")
+    how = Preparation(tmp_path / "v.bbq", parts=3)
+    alone = bbq.fit(prepare_lake([str(tmp_path / "1.parquet")], ROLES, how), tol=TIGHT)
+    both = prepare_lake([str(tmp_path / "2.parquet")], ROLES, how)
+    assert_same(bbq.fit(both, tol=TIGHT), bbq.fit(both.read(), tol=TIGHT))
+    back = Preparation(tmp_path / "v.bbq", retract=True)
+    prepare_lake([str(tmp_path / "2.parquet")], ROLES, back)
+    again = bbq.fit(open_dataset(tmp_path / "v.bbq"), tol=TIGHT)
+    assert largest(again.theta, alone.theta) < 1e-8
+
+
+def test_raters_are_judged_as_in_memory_and_written_as_parquet(prepared: PreparedSet) -> None:
+    memory = {row.rater: row for row in bbq.rater_report(bbq.fit(prepared.read(), tol=TIGHT))}
+    found = bbq.fit(prepared, tol=TIGHT)
+    report = bbq.rater_report(found)
+    for field in ("p_bad", "p_inverted", "quality", "quality_lower", "agreement", "tie_rate", "n"):
+        assert largest([row[field] for row in report],
+                       [memory[row.rater][field] for row in report]) < 1e-8, field  # fmt: skip
+    # The rate of wrong exclusions is held in each part, and so over all: the lists differ at most
+    # by raters at the margin.
+    excluded = set(report.excluded)
+    p_bad = [memory[name].p_bad for name in excluded]
+    assert min(p_bad) >= 0.9
+    assert np.mean(p_bad) >= 0.95
+    differ = excluded ^ {name for name, row in memory.items() if row.verdict == "exclude"}
+    assert all(memory[name].verdict != "keep" for name in differ)
+    assert len(differ) <= 0.1 * len(excluded)
+    assert isinstance(found, PartedFit)
+    files = sorted(Path(found.results).glob("raters-*.parquet"))
+    written = pa.concat_tables([pq.read_table(file) for file in files])
+    assert sorted(written["rater"].to_pylist()) == sorted(memory)
+
+
+def command(*words: object) -> str:
+    run = CliRunner().invoke(main, [str(word) for word in words])
+    assert run.exit_code == 0, run.output
+    return run.stdout
+
+
+def test_the_command_prints_the_same_from_memory_and_from_parts(prepared: PreparedSet) -> None:
+    shown = [command("fit", prepared.path, "--engine", e) for e in ("memory", "local", "dask")]
+    tables = ["\n".join(text.splitlines()[:-2]) for text in shown]
+    assert tables[0] == tables[1] == tables[2]
+
+
+def test_a_document_lists_so_many_raters_unless_all_are_asked_for(
+    prepared: PreparedSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bbq_plugin.analysis.raters.parted_report.MOST_LISTED", 20)
+    monkeypatch.setattr("bbq_plugin.cli.fit.MOST_LISTED", 20)
+    for engine in ("local", "memory"):
+        some = json.loads(command("fit", prepared.path, "--engine", engine, "--format", "json"))
+        assert (len(some["raters"]), some["n_raters"]) == (20, 300)
+        assert some["raters"][0]["verdict"] == "exclude"
+        assert any("raters are listed" in text for text in some["warnings"])
+        whole = ("fit", prepared.path, "--engine", engine, "--format", "json", "--all")
+        assert len(json.loads(command(*whole))["raters"]) == 300
+
+
+def test_an_engine_is_for_prepared_sets(prepared: PreparedSet, tmp_path: Path) -> None:
+    file = tmp_path / "v.csv"
+    file.write_text("rater,winner,loser\nann,a,b\n")
+    for words, why in (
+        (["fit", str(file), "--engine", "dask"], "bbq prepare"),
+        (["fit", prepared.path, "--engine", "local", "--drop-rater", "r1"], "--engine memory"),
+        (["fit", prepared.path, "--engine", "spark"], "expected local"),
+    ):
+        run = CliRunner().invoke(main, words)
+        assert run.exit_code == 2
+        assert why in run.output
