@@ -1,0 +1,165 @@
+"""Slices of one study side by side: a leaderboard each, what differs, and a mix of given shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+
+from bbq_plugin.analysis.analysis import Analysis
+from bbq_plugin.analysis.leaderboard import Leaderboard, Row, leaderboard, to_rating
+from bbq_plugin.analysis.uncertainty import relative_sd
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.errors import UsageError, did_you_mean
+from bbq_plugin.model import Fit, fit
+from bbq_plugin.model.pooling import Pooled, pooled
+from bbq_plugin.text import listed
+
+
+@dataclass(frozen=True, slots=True)
+class SliceCell(Row):
+    """An item in a slice: its rating there, and how far that is from the mean over all slices.
+
+    ``differs``: the difference is not 0, for all items and slices at once at the level.
+    """
+
+    slice: str
+    item: str
+    rating: float
+    rating_lower: float
+    rating_upper: float
+    difference: float
+    difference_lower: float
+    difference_upper: float
+    differs: bool
+    n: float
+
+
+@dataclass(frozen=True, slots=True)
+class SliceSummary(Row):
+    """What is known of a slice: its answers and raters, their mean quality, and what is first."""
+
+    slice: str
+    n_comparisons: int
+    n_raters: int
+    quality: float | None
+    best: str
+
+
+class SlicedStudy:
+    """A fit of all answers, and its slices by the values of ``tag``, partially pooled."""
+
+    def __init__(self, tag: str, overall: Analysis, groups: Mapping[str, Comparisons]) -> None:
+        self.tag, self.overall, self.groups = tag, overall, groups
+        self._fit = _one_ranking(overall.fit)
+        #: Of the mix that was asked for last.
+        self.shares: dict[str, float] = {}
+
+    @cached_property
+    def pooled(self) -> Pooled:
+        """The rankings of all slices."""
+        return pooled(self._fit, self.groups)
+
+    @cached_property
+    def analyses(self) -> dict[str, Analysis]:
+        """Each slice as an analysis; raters are judged by all their answers."""
+        base = self.overall
+        return {
+            name: Analysis(
+                self.pooled.slice_fit(self._fit, place, data), base.limits,
+                base.previously_excluded, at=base.at, raters=base.raters,
+            )
+            for place, (name, data) in enumerate(self.groups.items())
+        }  # fmt: skip
+
+    @property
+    def boards(self) -> dict[str, Leaderboard]:
+        """The leaderboard of each slice."""
+        return {name: one.leaderboard for name, one in self.analyses.items()}
+
+    @cached_property
+    def cells(self) -> tuple[SliceCell, ...]:
+        """Every item in every slice, the items in the order of the board of all answers."""
+        n, to = len(self.groups), self.overall.limits
+        items = self._fit.items
+        code = {name: i for i, name in enumerate(items)}
+        order = [code[row.item] for row in self.overall.leaderboard]
+        sure = NormalDist().inv_cdf(1 - (1 - to.level) / (2 * n * len(items)))
+        reach = NormalDist().inv_cdf((1 + to.level) / 2)
+        unit, out = self._unit, []
+        for place, (name, board) in enumerate(self.boards.items()):
+            rows = {row.item: row for row in board}
+            apart, covariance = self.pooled.of(np.eye(n)[place] - 1 / n)
+            apart, sd = apart - apart.mean(), relative_sd(covariance)
+            for i in order:
+                row = rows[items[i]]
+                out.append(
+                    SliceCell(
+                        name, row.item, row.rating, row.rating_lower, row.rating_upper,
+                        float(unit * apart[i]),
+                        float(unit * (apart[i] - reach * sd[i])),
+                        float(unit * (apart[i] + reach * sd[i])),
+                        bool(abs(apart[i]) > sure * sd[i]),
+                        row.n,
+                    )
+                )  # fmt: skip
+        return tuple(out)
+
+    @property
+    def spread(self) -> float:
+        """How far slices lie apart, on the scale of the ratings."""
+        return self.pooled.tau * self._unit
+
+    @property
+    def _unit(self) -> float:
+        scale = self.overall.limits.scale
+        return float(to_rating(np.ones(1), scale)[0] - to_rating(np.zeros(1), scale)[0])
+
+    def by_item(self) -> list[list[SliceCell]]:
+        """The cells of each item in the order of the slices, items as in the board of all."""
+        k = len(self._fit.items)
+        return [list(self.cells[i::k]) for i in range(k)]
+
+    @cached_property
+    def summaries(self) -> tuple[SliceSummary, ...]:
+        """The slices in a line each."""
+        quality = dict(zip(self._fit.raters, self._fit.quality.tolist(), strict=False))
+        return tuple(
+            SliceSummary(
+                name, data.n_comparisons, data.n_raters,
+                float(np.mean([quality[r] for r in data.raters])) if self._fit.rated else None,
+                self.boards[name][0].item,
+            )
+            for name, data in self.groups.items()
+        )  # fmt: skip
+
+    def target(self, shares: Mapping[str, float]) -> Leaderboard:
+        """The leaderboard of a mix of slices with these shares (post-stratification)."""
+        weights = checked_shares(shares, list(self.groups), self.tag)
+        self.shares = dict(zip(self.groups, weights, strict=True))
+        mixed = self.pooled.mix_fit(self._fit, weights)
+        to = self.overall.limits
+        return leaderboard(mixed, "robust", to.level, to.scale, seed=to.seed)
+
+
+def checked_shares(shares: Mapping[str, float], names: Sequence[str], tag: str) -> list[float]:
+    """The share of each slice, summing to 1; a name that is no slice is refused."""
+    for name in shares:
+        if name not in names:
+            hint = did_you_mean(name, names, f"{tag} has: {listed(names)}")
+            raise UsageError(f"there is no slice {name!r} of {tag}{hint}")
+    weights = [float(shares.get(name, 0.0)) for name in names]
+    total = sum(weights)
+    if min(weights) < 0 or not np.isfinite(total) or total <= 0:
+        raise UsageError(f"the shares of {tag} are {dict(shares)}; expected positive numbers")
+    return [weight / total for weight in weights]
+
+
+def _one_ranking(found: Fit) -> Fit:
+    """Slices are those of one ranking: of a divided panel, of the panel taken as one."""
+    if found.division is None:
+        return found
+    return fit(found.data, found.model, camps=1, ties=found.ties, cluster=found.cluster)

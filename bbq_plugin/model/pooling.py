@@ -1,0 +1,276 @@
+"""Slices of a study, partially pooled: an item's place in a slice leans on its place overall.
+
+Slice s (a category of prompts, a group of raters) has a ranking of its own, eta_s, around a common
+one:
+
+    P(r ranks i above j in s) = 1/2 + q_r (sigma(eta_si - eta_sj) - 1/2)
+    eta_si ~ Normal(theta_i, tau^2)      theta as in the fit of all answers
+
+Quality q_r is that of the fit of all answers. tau, how much slices differ, is not known: a grid of
+values is averaged over, each weighted by its marginal likelihood (Laplace's approximation). So a
+slice of few answers stays near the common ranking, and its interval is as wide as slices are apart.
+Each answer counts 1 / phi (quasi-likelihood), phi the factor by which the answers of one rater vary
+more together than these rankings say: with g_r the rater's score and H the information of all
+slices, phi = sum_r g_r' H^-1 g_r / (K - 1). It is estimated from R raters, hence the covariances
+hold the factor of Student's interval with R - 1 degrees of freedom.
+
+With H_s the information of slice s, A_s = (H_s + I / tau^2)^-1 and C the covariance of theta,
+
+    Cov(eta_s, eta_t) = [s = t] A_s + A_s C A_t / tau^4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.triples import Codes, Floats
+from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.model.fit import Fit
+from bbq_plugin.model.robust import Robust, t_factor
+from bbq_plugin.model.solvers import Laplace, inverse
+from bbq_plugin.model.ties import wins_of
+
+#: How far slices may lie apart, in nats. The prior is even in tau itself (Gelman 2006): one that is
+#: even in its logarithm believes too firmly in no difference.
+TAUS = np.geomspace(0.03, 2.4, 9)
+STEPS, SMALL = 60, 1e-8
+# Beyond, one matrix of items x items for each slice is more than is sensible.
+MOST_ITEMS = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """The wins of one slice: items coded as in the fit of all, and the raters' quality."""
+
+    winner: Codes
+    loser: Codes
+    weight: Floats
+    quality: Floats
+    rater: Codes
+
+    def _chances(self, eta: Floats) -> tuple[Floats, Floats]:
+        """The probability of each win, and its derivative by the difference of the two items."""
+        y = 0.5 + 0.5 * np.tanh(0.5 * (eta[self.winner] - eta[self.loser]))
+        return 0.5 + self.quality * (y - 0.5), self.quality * y * (1.0 - y)
+
+    def push(self, eta: Floats) -> Floats:
+        """The score of each win."""
+        p, slope = self._chances(eta)
+        return np.asarray(self.weight * slope / p)
+
+    def at(self, eta: Floats) -> tuple[float, Floats, Floats]:
+        """Log-likelihood, gradient and expected information."""
+        k = eta.size
+        p, slope = self._chances(eta)
+        push = self.weight * slope / p
+        gradient = np.bincount(self.winner, push, k) - np.bincount(self.loser, push, k)
+        curve = self.weight * slope**2 / (p * (1.0 - p) + 1e-300)
+        half = np.bincount(self.winner * k + self.loser, curve, k * k).reshape(k, k)
+        both = half + half.T
+        return (
+            float(self.weight @ np.log(p)),
+            np.asarray(gradient, dtype=np.float64),
+            np.diag(both.sum(axis=1)) - both,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Height:
+    """The top for one tau: eta of each slice, A_s, C, and the log of the marginal likelihood."""
+
+    theta: Floats
+    eta: Floats
+    within: Floats
+    common: Floats
+    evidence: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled:
+    """The rankings of all slices, averaged over tau; ``share`` is what each tau weighs."""
+
+    names: tuple[str, ...]
+    tau: float
+    dispersion: float
+    _tops: tuple[_Height, ...]
+    share: Floats
+    #: What the scale of all rankings has in common and estimated priors leave open.
+    _scale: Floats
+    freedom: float
+
+    def of(self, weights: Sequence[float]) -> tuple[Floats, Floats]:
+        """Mean and covariance of sum_s weights_s eta_s: of a slice, a mix or a difference."""
+        by, taus = np.asarray(weights, dtype=np.float64), TAUS[-len(self._tops) :]
+        means, inside = [], 0.0
+        for top, tau, share in zip(self._tops, taus, self.share, strict=True):
+            means.append(by @ top.eta)
+            lean = np.einsum("s,sij->ij", by, top.within) / tau**2
+            apart = np.einsum("s,sij->ij", by**2, top.within)
+            inside = inside + share * (apart + lean @ top.common @ lean.T)
+        spread = np.array(means)
+        mean = self.share @ spread
+        apart = (spread - mean).T @ ((spread - mean) * self.share[:, None])
+        few = t_factor(self.freedom)
+        return np.asarray(mean), np.asarray(few * inside + apart + by.sum() ** 2 * self._scale)
+
+    def slice_fit(self, fit: Fit, place: int, data: Comparisons) -> Fit:
+        """A slice as a fit of its own answers, with the pooled ranking and its covariance."""
+        unit = np.eye(len(self.names))[place]
+        return _as_fit(fit, data, self.freedom, *self.of(unit))
+
+    def mix_fit(self, fit: Fit, shares: Sequence[float]) -> Fit:
+        """All answers as a fit of the mix of slices with these shares."""
+        return _as_fit(fit, fit.data, self.freedom, *self.of(shares))
+
+
+def pooled(fit: Fit, groups: Mapping[str, Comparisons]) -> Pooled:
+    """Fit all slices at once; ``groups`` are the answers of ``fit`` by slice."""
+    k = len(fit.items)
+    if fit.model not in ("bbq", "bayes-bt"):
+        raise UnsupportedError(
+            f"slices are not pooled under {fit.model}; fit model='bbq', or fit each slice alone "
+            "(--by-alone)"
+        )
+    if k > MOST_ITEMS:
+        raise UnsupportedError(
+            f"slices of {k} items are not pooled (the limit is {MOST_ITEMS}); "
+            "fit each slice alone (--by-alone)"
+        )
+    slices = [_answers(fit, data) for data in groups.values()]
+    tops, share = _over_taus(fit, slices)
+    phi = _dispersion(fit, slices, tops[int(share.argmax())])
+    if phi > 1.0:
+        slices = [replace(one, weight=one.weight / phi) for one in slices]
+        tops, share = _over_taus(fit, slices)
+    tau = float(np.exp(share @ np.log(TAUS)))
+    scale: Floats = np.zeros((k, k))
+    if fit.population is not None:
+        scale = fit.population.slope @ fit.population.covariance @ fit.population.slope.T
+    freedom = fit.data.n_raters - 1.0 if fit.data.n_raters > 1 else inf
+    return Pooled(tuple(groups), tau, phi, tops, share, scale, freedom)
+
+
+def _over_taus(fit: Fit, slices: Sequence[_Answers]) -> tuple[tuple[_Height, ...], Floats]:
+    """The top for each tau, and what it weighs."""
+    priors = fit.given_priors("pooling")
+    rate = 0.0 if priors.flat_items else priors.b
+    shape = 0.0 if priors.flat_items else priors.a
+    tops: list[_Height] = []
+    theta = fit.theta - (fit.theta.mean() if priors.flat_items else 0.0)
+    eta = np.tile(theta, (len(slices), 1))
+    for tau in TAUS:
+        top = _top(slices, theta, eta, tau, shape, rate)
+        theta, eta = top.theta, top.eta
+        tops.append(top)
+    evidence = np.array([top.evidence for top in tops]) + np.log(TAUS)
+    share = np.exp(evidence - evidence.max())
+    return tuple(tops), share / share.sum()
+
+
+def _dispersion(fit: Fit, slices: Sequence[_Answers], top: _Height) -> float:
+    """How many times as much raters vary as these rankings say; 1 without raters."""
+    n, k = fit.data.n_raters, len(fit.items)
+    if n < 2:
+        return 1.0
+    scores, told = np.zeros((n, k)), np.zeros((k, k))
+    for one, eta in zip(slices, top.eta, strict=True):
+        push = one.push(eta)
+        np.add.at(scores, (one.rater, one.winner), push)
+        np.add.at(scores, (one.rater, one.loser), -push)
+        told += one.at(eta)[2]
+    spread = np.einsum("ri,ij,rj->", scores, np.linalg.pinv(told, hermitian=True), scores)
+    return max(1.0, float(spread) / (k - 1) * n / (n - 1))
+
+
+def _answers(fit: Fit, data: Comparisons) -> _Answers:
+    """The wins of a slice in the codes of the fit of all answers."""
+    item = {name: i for i, name in enumerate(fit.items)}
+    rater = {name: r for r, name in enumerate(fit.raters)}
+    wins = wins_of(data, fit.ties)
+    code = np.array([item[name] for name in data.items], dtype=np.int64)
+    raters: Codes = np.zeros(wins.n_raters, dtype=np.int64)
+    if fit.data.has_raters:
+        raters = np.array([rater[name] for name in data.raters], dtype=np.int64)
+    who = raters[wins.rater()]
+    quality = fit.quality[who] if fit.rated else np.ones(wins.size)
+    return _Answers(code[wins.winner], code[wins.loser], wins.weight, quality, who)
+
+
+def _top(
+    slices: Sequence[_Answers], theta: Floats, eta: Floats, tau: float, shape: float, rate: float
+) -> _Height:
+    """The joint maximum over theta and all eta, by Fisher's scoring with halved steps."""
+    k, precision = theta.size, 1.0 / tau**2
+    eye = np.eye(k)
+
+    def value(theta: Floats, eta: Floats) -> float:
+        prior = float(np.sum(shape * theta - rate * np.exp(theta)))
+        gap = eta - theta
+        told = sum(one.at(row)[0] for one, row in zip(slices, eta, strict=True))
+        return told + prior - 0.5 * precision * float(np.sum(gap * gap))
+
+    height = value(theta, eta)
+    for _ in range(STEPS):
+        within, ahead = [], []
+        gradient = shape - rate * np.exp(theta)
+        curve = np.diag(rate * np.exp(theta) + 1e-9)
+        for one, row in zip(slices, eta, strict=True):
+            _, push, told = one.at(row)
+            inside = inverse(told + precision * eye)
+            slope = push - precision * (row - theta)
+            within.append(inside)
+            ahead.append(inside @ slope)
+            gradient = gradient + precision * (row - theta) + precision * ahead[-1]
+            curve = curve + precision * eye - precision**2 * inside
+        common = inverse(curve)
+        step = common @ gradient
+        steps = np.array([a + precision * w @ step for a, w in zip(ahead, within, strict=True)])
+        length = 1.0
+        while length > 1e-6:
+            new = value(theta + length * step, eta + length * steps)
+            if new >= height - 1e-10 * abs(height):
+                break
+            length *= 0.5
+        theta, eta, height = theta + length * step, eta + length * steps, new
+        if length * max(np.abs(step).max(), np.abs(steps).max(initial=0.0)) < SMALL:
+            break
+    # log p(answers | tau), up to what does not depend on tau.
+    dets = sum(np.linalg.slogdet(one)[1] for one in within) + np.linalg.slogdet(common)[1]
+    evidence = height + 0.5 * float(dets) - len(slices) * k * float(np.log(tau))
+    return _Height(theta, eta, np.array(within), common, evidence)
+
+
+def _as_fit(fit: Fit, data: Comparisons, freedom: float, mean: Floats, covariance: Floats) -> Fit:
+    """A fit with a given ranking and covariance, so that all is asked of it as of any other."""
+    rater = {name: r for r, name in enumerate(fit.raters)}
+    recoded = recoded_items(data, fit.items)
+    quality = fit.quality[[rater[name] for name in data.raters]] if fit.rated else fit.quality
+    found = replace(
+        fit, data=recoded, theta=mean, quality=quality, population=None, axis=None, division=None,
+        warnings=(),
+    )  # fmt: skip
+    known = fit.robust
+    found.__dict__["laplace"] = Laplace(mean, covariance)
+    found.__dict__["robust"] = Robust(
+        covariance, covariance, covariance, known.ways, freedom, known.wider
+    )
+    return found
+
+
+def recoded_items(data: Comparisons, items: tuple[str, ...]) -> Comparisons:
+    """The same answers, with the items of a larger set; what was counted by item is left out."""
+    code = {name: i for i, name in enumerate(items)}
+    to = np.array([code[name] for name in data.items], dtype=np.int32)
+    rate = data.both_bad_rate
+    if rate is not None:
+        rate = np.zeros(len(items))
+        rate[to] = data.both_bad_rate
+    return replace(
+        data, winner=to[data.winner], loser=to[data.loser], items=items, both_bad_rate=rate,
+        left_excess=None,
+    )  # fmt: skip

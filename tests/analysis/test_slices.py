@@ -1,0 +1,111 @@
+"""Slices of a study: partially pooled, side by side, and mixed by given shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bbq_plugin as bbq
+from bbq_plugin.analysis import Analysis, Leaderboard
+from bbq_plugin.analysis.slices import SlicedStudy
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.errors import UnsupportedError, UsageError
+
+K = 6
+
+
+def sliced(
+    sizes: dict[str, int], reverse: tuple[str, ...] = (), seed: int = 0, **options: Any
+) -> SlicedStudy:
+    """Items i0 … i5, the best first; in the slices of ``reverse`` the best last."""
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(1.2, -1.2, K)
+    rows: dict[str, list[tuple[str, str, str, float]]] = {name: [] for name in sizes}
+    for name, size in sizes.items():
+        here = -theta if name in reverse else theta
+        for _ in range(size):
+            i, j = rng.choice(K, 2, replace=False)
+            won = rng.random() < 1 / (1 + np.exp(here[j] - here[i]))
+            rater = f"r{rng.integers(12)}"
+            rows[name].append((rater, f"i{i if won else j}", f"i{j if won else i}", 1.0))
+    everything = Comparisons.from_records([row for part in rows.values() for row in part])
+    groups = {name: Comparisons.from_records(part) for name, part in rows.items()}
+    fit = bbq.fit(everything, **{"camps": 1, **options})
+    return SlicedStudy("language", Analysis(fit), groups)
+
+
+def ratings(board: Leaderboard) -> dict[str, float]:
+    return {row.item: row.rating for row in board}
+
+
+@pytest.fixture(scope="module")
+def alike() -> SlicedStudy:
+    return sliced({"en": 1500, "de": 1500, "fr": 12})
+
+
+@pytest.fixture(scope="module")
+def apart() -> SlicedStudy:
+    return sliced({"en": 800, "de": 800, "ja": 800}, reverse=("ja",))
+
+
+def test_a_slice_of_few_answers_leans_on_all(alike: SlicedStudy) -> None:
+    overall = ratings(alike.overall.leaderboard)
+    small = alike.boards["fr"]
+    assert len(small) == K
+    for row in small:
+        assert abs(row.rating - overall[row.item]) < 60
+        width, usual = row.rating_upper - row.rating_lower, alike.boards["en"]
+        of_en = next(one for one in usual if one.item == row.item)
+        assert width > of_en.rating_upper - of_en.rating_lower
+    assert not any(cell.differs for cell in alike.cells)
+    assert alike.pooled.tau < 0.2
+
+
+def test_a_slice_with_another_ranking_keeps_it_and_is_marked(apart: SlicedStudy) -> None:
+    assert [row.item for row in apart.boards["ja"]][:2] == ["i5", "i4"]
+    assert [row.item for row in apart.boards["en"]][:2] == ["i0", "i1"]
+    marked = {(cell.slice, cell.item): cell.difference for cell in apart.cells if cell.differs}
+    assert marked["ja", "i5"] > 0 > marked["ja", "i0"]
+    assert apart.pooled.tau > 0.5
+
+
+def test_a_mix_of_one_slice_is_that_slice_and_shares_need_not_sum_to_one(
+    apart: SlicedStudy,
+) -> None:
+    only = ratings(apart.target({"ja": 3.0}))
+    assert only == pytest.approx(ratings(apart.boards["ja"]))
+    half = ratings(apart.target({"en": 5, "ja": 5}))
+    both = [ratings(apart.boards[name]) for name in ("en", "ja")]
+    assert half["i0"] == pytest.approx((both[0]["i0"] + both[1]["i0"]) / 2)
+
+
+def test_shares_of_what_is_no_slice_are_refused(apart: SlicedStudy) -> None:
+    with pytest.raises(UsageError, match="no slice 'jp' of language; language has: en, de, ja"):
+        apart.target({"jp": 1.0})
+    with pytest.raises(UsageError, match="positive"):
+        apart.target({"ja": -1.0})
+
+
+def test_raters_are_judged_by_all_their_answers(apart: SlicedStudy) -> None:
+    for one in apart.analyses.values():
+        assert one.raters is apart.overall.raters
+
+
+def test_cells_stand_in_the_order_of_the_board_of_all(apart: SlicedStudy) -> None:
+    order = [row.item for row in apart.overall.leaderboard]
+    assert [cells[0].item for cells in apart.by_item()] == order
+    assert {cell.slice for cell in apart.by_item()[0]} == {"en", "de", "ja"}
+
+
+def test_a_divided_panel_is_sliced_as_one(apart: SlicedStudy) -> None:
+    fit = bbq.fit(apart.overall.fit.data, camps=2)
+    study = SlicedStudy("language", Analysis(fit), apart.groups)
+    assert ratings(study.boards["ja"]) == pytest.approx(ratings(apart.boards["ja"]), abs=1)
+
+
+def test_models_without_pooling_say_what_to_do() -> None:
+    study = sliced({"en": 60, "de": 60}, model="crowd-bt")
+    with pytest.raises(UnsupportedError, match="--by-alone"):
+        _ = study.pooled
