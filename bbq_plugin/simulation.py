@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, get_args
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.builder import Answers, left_rate
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.dataset_builder import Answers, left_rate
 from bbq_plugin.data.rankings import break_choice, break_ranking, information_weight
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.errors import UsageError
@@ -34,7 +34,8 @@ class Truth:
     """What the study was drawn from: `theta` in nats by item, `quality` and `kind` by rater.
 
     P(i above j) = 1/2 + quality · (y_ij − 1/2): a guesser has quality 0, and one
-    who inverts answers has a quality below 0.
+    who inverts answers has a quality below 0. Raters of the second camp, the minority, follow
+    `minority_theta`.
     """
 
     items: tuple[str, ...]
@@ -42,6 +43,9 @@ class Truth:
     raters: tuple[str, ...]
     quality: NDArray[np.float64]
     kind: tuple[RaterKind, ...]
+    #: 1 or 2 for each rater.
+    camp: NDArray[np.int8]
+    minority_theta: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +161,7 @@ def simulate(
     comparisons: int = 1520,
     guessers: float = 0.0,
     inverted: float = 0.0,
+    minority: float = 0.0,
     left_bias: float = 0.0,
     ties: float = 0.0,
     slate: int = 2,
@@ -170,12 +175,15 @@ def simulate(
     """Draw a study of `comparisons` answers with a known truth.
 
     Skills are Gamma(`shape`, 0.1) as in the paper, or normal in θ with standard
-    deviation `spread`. `guessers` and `inverted` are shares of the raters; the
-    quality of all but the guessers is Beta(*`quality`). Raters answer equally
-    often, or, with `median_votes`, log-normally with that median and the mean
+    deviation `spread`. `guessers`, `inverted` and `minority` are shares of the raters;
+    the quality of all but the guessers is Beta(*`quality`). The minority is honest
+    and follows a ranking of its own: the same skills, dealt out to the items anew.
+    Raters answer equally often, or, with `median_votes`, log-normally with that median and the mean
     that `comparisons` and `raters` imply (at least once each).
     """
-    _check_shares(guessers=guessers, inverted=inverted, left_bias=left_bias, ties=ties)
+    _check_shares(
+        guessers=guessers, inverted=inverted, minority=minority, left_bias=left_bias, ties=ties
+    )
     _check_design(items, raters, comparisons, slate, answer, ties)
     first, second = quality
     _check_positive(shape=shape, **{"quality[0]": first, "quality[1]": second})
@@ -183,10 +191,13 @@ def simulate(
         raise UsageError(f"spread is {spread}; expected a finite number, 0 or more")
     if not isinstance(seed, np.random.Generator) and seed < 0:
         raise UsageError(f"seed is {seed}; expected 0 or more")
-    if guessers + inverted > 1:
-        raise UsageError(f"guessers {guessers} and inverted {inverted} add up to more than 1")
+    if guessers + inverted + minority > 1 + 1e-9:
+        added = f"guessers {guessers}, inverted {inverted} and minority {minority}"
+        raise UsageError(f"{added} add up to more than 1")
     rng = np.random.default_rng(seed)
     truth = _draw_truth(rng, items, raters, guessers, inverted, quality, shape, spread)
+    if minority:
+        truth = _with_minority(rng, truth, round(minority * raters))
     votes = _votes(rng, raters, comparisons, median_votes)
     rater = np.repeat(np.arange(raters, dtype=np.int32), votes)
     shown = np.empty((comparisons, slate), dtype=np.int32)
@@ -226,7 +237,16 @@ def _draw_truth(
         raters=_numbered("rater", raters),
         quality=sign * rng.beta(*quality, raters),
         kind=tuple(kinds[s] for s in sign.tolist()),
+        camp=np.ones(raters, dtype=np.int8),
     )
+
+
+def _with_minority(rng: np.random.Generator, truth: Truth, n: int) -> Truth:
+    """The same with ``n`` of the honest raters in a camp of their own."""
+    honest = np.flatnonzero([kind == "honest" for kind in truth.kind])
+    camp = truth.camp.copy()
+    camp[rng.permutation(honest)[:n]] = 2
+    return replace(truth, camp=camp, minority_theta=rng.permutation(truth.theta))
 
 
 def _draw_answers(
@@ -242,6 +262,8 @@ def _draw_answers(
     quality = truth.quality[rater]
     by_skill = rng.random(n) < np.abs(quality)
     theta = truth.theta[shown]
+    if truth.minority_theta is not None:
+        theta = np.where(truth.camp[rater, None] == 2, truth.minority_theta[shown], theta)
     # Skills plus Gumbel noise, sorted, are a Plackett-Luce order; without skills, a random one.
     utility = np.where(by_skill[:, None], theta, 0.0) + rng.gumbel(size=(n, slate))
     order = np.argsort(-utility, axis=1).astype(np.int8)
@@ -350,13 +372,22 @@ def write_study(study: Study, file: TextIO, file_format: StudyFormat) -> None:
 
 
 def write_truth(truth: Truth, file: TextIO) -> None:
-    """Write θ per item, and quality and kind per rater, as JSON."""
-    items = zip(truth.items, truth.theta.tolist(), strict=True)
-    raters = zip(truth.raters, truth.quality.tolist(), truth.kind, strict=True)
+    """Write θ per item (of either camp), and quality, kind and camp per rater, as JSON."""
+    columns = {"item": truth.items, "theta": truth.theta.tolist()}
+    if truth.minority_theta is not None:
+        columns["minority_theta"] = truth.minority_theta.tolist()
+    raters = {
+        "rater": truth.raters, "quality": truth.quality.tolist(), "kind": truth.kind,
+        "camp": truth.camp.tolist(),
+    }  # fmt: skip
     document = {
         "schema": "bbq.truth/1",
-        "items": [{"item": item, "theta": theta} for item, theta in items],
-        "raters": [{"rater": r, "quality": quality, "kind": kind} for r, quality, kind in raters],
+        "items": [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ],
+        "raters": [
+            dict(zip(raters, row, strict=True)) for row in zip(*raters.values(), strict=True)
+        ],
     }
     file.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 

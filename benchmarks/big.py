@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import best_of, in_child, peak_memory_bytes
+from common import PAPERS, best_of, in_child, peak_memory_bytes
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
@@ -74,7 +74,7 @@ def _timed(rater: Codes, winner: Codes, loser: Codes, *, with_laplace: bool) -> 
     data = Comparisons.from_arrays(rater, winner, loser)
     triples = data.triples
     coded = time.perf_counter() - clock
-    found = fit(data)
+    found = fit(data, **PAPERS)
     fitted = time.perf_counter() - clock
     sd = np.sqrt(np.diag(found.covariance())) if with_laplace else np.zeros(1)
     seconds, used = time.perf_counter() - clock, time.process_time() - cpu
@@ -94,7 +94,7 @@ def warm_up() -> None:
     for items in (5, 200):
         winner = rng.integers(0, items, 3000)
         loser = (winner + rng.integers(1, items, 3000)) % items
-        found = fit(Comparisons.from_arrays(rng.integers(0, 300, 3000), winner, loser))
+        found = fit(Comparisons.from_arrays(rng.integers(0, 300, 3000), winner, loser), **PAPERS)
         found.covariance()
 
 

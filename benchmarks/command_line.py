@@ -29,7 +29,8 @@ SECONDS = 1.5
 #: CPU time of an error, in that of `bbq --help`.
 RATIO = 2.0
 IMPORTS = (
-    "import bbq_plugin.cli, bbq_plugin.data.files, bbq_plugin.analysis, bbq_plugin.report.tables"
+    "import bbq_plugin.cli, bbq_plugin.data.files, bbq_plugin.analysis, "
+    "bbq_plugin.report.terminal_tables"
 )
 PYTHON = [sys.executable, "-c"]
 #: Compiled modules are cached, as they are for a user, whatever this process was told.

@@ -43,6 +43,9 @@ for _folder in (str(ROOT / "adapters"), str(ROOT)):
 #: Points of the paper's rating scale per nat of theta.
 PAPER_ELO = 400.0
 
+#: The paper's own fit: one ranking, ties as two halves.
+PAPERS: dict[str, Any] = {"priors": "paper", "camps": 1, "ties": "half"}
+
 Work = TypeVar("Work")
 Result = TypeVar("Result")
 

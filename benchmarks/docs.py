@@ -8,9 +8,10 @@ from typing import Any
 from common import RESULTS, ROOT
 
 ORDER = [
-    "optimum", "plain_bt", "paper_table", "coverage", "calibration", "type_one", "verdicts",
-    "signed", "humaine_speed", "ten_million", "growth", "streaming", "many_items", "command_line",
-    "webhooks",
+    "optimum", "plain_bt", "paper_table", "coverage", "halves", "calibration", "type_one",
+    "verdicts", "reliability", "camps", "slices", "log_loss", "signed", "humaine_speed",
+    "default_cost",
+    "ten_million", "growth", "streaming", "many_items", "command_line", "webhooks", "wild",
 ]  # fmt: skip
 
 HEAD = """\

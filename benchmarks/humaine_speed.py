@@ -17,7 +17,7 @@ from functools import partial
 import evalica
 import numpy as np
 import pandas as pd
-from common import PAPER_ELO, Report, Table, arguments, best_of
+from common import PAPER_ELO, PAPERS, Report, Table, arguments, best_of
 from literal_em import Counts, em
 
 from bbq_plugin import Comparisons, fit, simulate
@@ -52,12 +52,12 @@ def main() -> None:
     tolerance = TOLERANCE_ELO / PAPER_ELO
 
     def ours() -> np.ndarray:
-        return fit(Comparisons.from_arrays(rater, winner, loser), tol=tolerance).theta
+        return fit(Comparisons.from_arrays(rater, winner, loser), tol=tolerance, **PAPERS).theta
 
     repeats = 5 if quick else 20
     seconds = best_of(ours, repeats, warm_up=2)
     # Whether tol keeps its word is measured against a fit a thousand times as tight.
-    optimum = fit(data, tol=1e-12).theta
+    optimum = fit(data, tol=1e-12, **PAPERS).theta
     error = PAPER_ELO * float(np.max(np.abs(ours() - optimum)))
 
     steps, em_seconds, gap = paper_em(Counts.of(data), optimum, 200 if quick else 1_000_000)

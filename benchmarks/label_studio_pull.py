@@ -41,10 +41,10 @@ def fill(server: Any, n_tasks: int) -> int:
 
 def pull(url: str, project: str, store: str) -> dict[str, Any]:
     """One pull in a process of its own."""
-    from bbq_plugin.live.sync import pull as pull_project  # noqa: PLC0415
+    from bbq_plugin.live.pull import pull as pull_project  # noqa: PLC0415
     from bbq_plugin.plugins import tool  # noqa: PLC0415
     from bbq_plugin.store import Store  # noqa: PLC0415
-    from bbq_plugin.store.projects import Memory  # noqa: PLC0415
+    from bbq_plugin.store.project_sync import Memory  # noqa: PLC0415
 
     token = os.environ["LABEL_STUDIO_API_KEY"]
     opened = tool().open(url, token, int(project), options={}, page_size=PAGE)

@@ -19,7 +19,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import Report, Table, arguments, best_of, in_child, peak_memory_bytes, seconds_of
+from common import (
+    PAPERS,
+    Report,
+    Table,
+    arguments,
+    best_of,
+    in_child,
+    peak_memory_bytes,
+    seconds_of,
+)
 
 LINES, MANY, QUICK = 1_000_000, 10_000_000, 20_000
 EACH, NEW, REFRESHES, ROUNDS = 50, 1000, 12, 3
@@ -43,7 +52,7 @@ def draw(folder: str, lines: str) -> dict[str, Any]:
 def ingest(folder: str, rounds: str) -> dict[str, Any]:
     """Seconds of an ingest and of SQLite alone, in turn."""
     from bbq_plugin.live.engine import Engine  # noqa: PLC0415
-    from bbq_plugin.live.ingest import Offer  # noqa: PLC0415
+    from bbq_plugin.live.file_ingest import Offer  # noqa: PLC0415
 
     votes = Path(folder) / "votes.jsonl"
     with votes.open("rb") as file:
@@ -99,7 +108,7 @@ def restart(folder: str, rounds: str) -> dict[str, Any]:
 
     def cold() -> None:
         again = bbq.Comparisons.from_arrays(*arrays, raters=data.raters, items=data.items)
-        bbq.fit(again)
+        bbq.fit(again, **PAPERS)
 
     def start() -> None:
         with bbq.Engine(path) as engine:
@@ -161,7 +170,7 @@ def memory(folder: str) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415
 
     import bbq_plugin as bbq  # noqa: PLC0415
-    from bbq_plugin.live.ingest import Offer  # noqa: PLC0415
+    from bbq_plugin.live.file_ingest import Offer  # noqa: PLC0415
 
     votes = Path(folder) / "votes.jsonl"
     path = Path(folder) / "many.db"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from common import Report, Table, arguments, real_sets
+from common import PAPERS, Report, Table, arguments, real_sets
 from literal_em import Counts, em_to
 
 from bbq_plugin import Comparisons, fit, simulate
@@ -55,13 +55,13 @@ def main() -> None:
             theta, q, steps = em_to(counts, DISTANCE, quality=model == "bbq")
             row = [name, model, f"{steps:,}"]
             for solver in SOLVERS:
-                found = fit(data, model=model, solver=solver)
+                found = fit(data, model=model, solver=solver, **PAPERS)
                 gaps = {"theta": np.max(np.abs(found.theta - theta))}
                 gaps["q"] = np.max(np.abs(found.quality - q))
                 for x, gap in gaps.items():
                     worst[solver, x] = max(worst[solver, x], float(gap))
                     row.append(f"{gap:.0e}")
-            tight = fit(data, model=model, tol=TIGHT)
+            tight = fit(data, model=model, tol=TIGHT, **PAPERS)
             gap = max(np.max(np.abs(tight.theta - theta)), np.max(np.abs(tight.quality - q)))
             tightest = max(tightest, float(gap))
             rows.append([*row, f"{gap:.0e}"])

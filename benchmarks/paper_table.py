@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from common import Report, Table, arguments, mean_and_error, per_cent, real_sets
+from common import PAPERS, Report, Table, arguments, mean_and_error, per_cent, real_sets
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
@@ -36,7 +36,7 @@ PAPER = {
 
 def stability(data: Comparisons, model: Model, n: int) -> tuple[NDArray[np.float64], float, float]:
     """Kendall's τ of each resample, the share with the same first place, and the seconds."""
-    whole = fit(data, model=model)
+    whole = fit(data, model=model, **PAPERS)
     begin = time.perf_counter()
     theta = whole.bootstrap(n)
     seconds = time.perf_counter() - begin

@@ -12,7 +12,7 @@ model's own priors were chosen on other seeds than these.
 from __future__ import annotations
 
 import numpy as np
-from common import Report, Table, arguments, in_two_processes, mean_and_error
+from common import PAPERS, Report, Table, arguments, in_two_processes, mean_and_error
 
 from bbq_plugin import Comparisons, fit, simulate
 from bbq_plugin.analysis.stability import kendall_tau
@@ -47,7 +47,10 @@ def study(piece: tuple[str, int]) -> list[float]:
     name, seed = piece
     drawn = simulate(**DESIGNS[name], inverted=0.1, seed=seed)  # type: ignore[arg-type]
     data = drawn.arrays()
-    fits = [fit(turned(drawn)), *(fit(data, model=m) for m in ("bbq-signed", "bbq", "crowd-bt"))]
+    fits = [
+        fit(turned(drawn), **PAPERS),
+        *(fit(data, model=m, **PAPERS) for m in ("bbq-signed", "bbq", "crowd-bt")),
+    ]
     theta = np.array([one.theta for one in fits])
     return [float(tau) for tau in kendall_tau(drawn.truth.theta, theta)]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-from common import Report, Table, arguments, best_of
+from common import PAPERS, Report, Table, arguments, best_of
 from numpy.typing import NDArray
 
 from bbq_plugin import Comparisons, Priors, fit, simulate
@@ -61,7 +61,7 @@ class Study:
             start = np.full(ITEMS, np.log(ESTIMATED.a / ESTIMATED.b))
             return solve_newton(density, start, np.full(self.n_raters, 0.8), tol).theta
         rows = (self.rater[:n], self.winner[:n], self.loser[:n])
-        return fit(Comparisons.from_arrays(*rows), tol=tol).theta
+        return fit(Comparisons.from_arrays(*rows), tol=tol, **PAPERS).theta
 
     def stream(self) -> Streaming:
         """A solved fit of the history."""

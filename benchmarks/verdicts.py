@@ -424,8 +424,10 @@ def cost(report: Report, *, quick: bool) -> None:
     found = fit(data, priors="auto")
     verdicts = best_of(lambda: rater_report(found), 3)
     laplace = best_of(lambda: fit(data, priors="auto").laplace, 2, warm_up=0)
-    plain = best_of(lambda: fit(data).laplace, 3)
-    draws = best_of(lambda: fit(data).sample(2000, keep_quality=False), 1, warm_up=0)
+    plain = best_of(lambda: fit(data, priors="paper", camps=1).laplace, 3)
+    draws = best_of(
+        lambda: fit(data, priors="paper", camps=1).sample(2000, keep_quality=False), 1, warm_up=0
+    )
     ratio = verdicts / laplace
     report.check(
         "verdicts, in fits with estimated priors and Laplace intervals", f"{ratio:.2f}", "< 1",

@@ -245,3 +245,33 @@ def test_a_file_format_that_cannot_hold_the_study_is_wrong_usage() -> None:
         rows(simulate(ties=0.5), "afc")
     with pytest.raises(UsageError, match="expected one of arena, afc, comparisons"):
         rows(simulate(), "xml")  # type: ignore[arg-type]
+
+
+def test_a_minority_follows_a_ranking_of_its_own_that_the_truth_names() -> None:
+    study = simulate(items=6, raters=20, comparisons=20_000, minority=0.3, guessers=0.2, seed=4)
+    truth = study.truth
+    assert truth.camp.tolist().count(2) == 6
+    assert all(truth.kind[r] == "honest" for r in np.flatnonzero(truth.camp == 2))
+    assert truth.minority_theta is not None
+    assert sorted(truth.minority_theta) == sorted(truth.theta)
+    ranked = np.take_along_axis(study.shown, study.order, axis=1)
+    mine = truth.camp[study.rater] == 2
+    ahead = truth.minority_theta[ranked[:, 0]] > truth.minority_theta[ranked[:, 1]]
+    assert ahead[mine].mean() > 0.6
+    assert ahead[mine].mean() > ahead[~mine].mean() + 0.05
+    file = io.StringIO()
+    write_truth(truth, file)
+    written = json.loads(file.getvalue())
+    assert [row["camp"] for row in written["raters"]] == truth.camp.tolist()
+    assert [row["minority_theta"] for row in written["items"]] == truth.minority_theta.tolist()
+
+
+def test_without_a_minority_there_is_one_camp() -> None:
+    study = simulate(seed=1)
+    assert (study.truth.camp == 1).all()
+    assert study.truth.minority_theta is None
+
+
+def test_shares_that_add_up_to_more_than_all_raters_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"minority 0\.6 add up to more than 1"):
+        simulate(guessers=0.3, inverted=0.2, minority=0.6)

@@ -1,4 +1,4 @@
-"""One analysis of a fit: the leaderboard, the raters, what to compare next, when to stop.
+"""One analysis of a fit: the leaderboard, camps, the raters, what to compare next, when to stop.
 
 Every reader of these (the command line, the daemon's files, the page, a push, the hook) asks an
 `Analysis`. Two readers with the same fit, the same limits and the same list of raters who were
@@ -8,14 +8,17 @@ excluded before get the same verdicts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from bbq_plugin.analysis.answer_worth import AnswerWorth
+from bbq_plugin.analysis.division import PanelDivision, panel_division
 from bbq_plugin.analysis.forecast import TOP_K
-from bbq_plugin.analysis.leaderboard import Leaderboard, Scale, leaderboard
+from bbq_plugin.analysis.inter_rater import InterRater, inter_rater
+from bbq_plugin.analysis.leaderboard import Leaderboard, Scale, checked_camp, leaderboard
 from bbq_plugin.analysis.next_pairs import (
     Goal,
     NextPairs,
@@ -34,6 +37,8 @@ from bbq_plugin.analysis.raters import (
 )
 from bbq_plugin.analysis.stopping import Stopping, stopping
 from bbq_plugin.analysis.uncertainty import Intervals
+from bbq_plugin.data.feedback_actions import PlanWorth
+from bbq_plugin.data.records import LeadWord
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.model import Fit
 from bbq_plugin.model.kernels import likelihood as kernels
@@ -48,7 +53,8 @@ class Limits:
 
     ``level`` is that of all intervals. ``false_rate``, ``least`` and ``threshold`` are those of
     `rater_report`, ``intervals`` and ``scale`` those of `leaderboard`. ``top_k`` is the number of
-    best items whose forecast is made.
+    best items whose forecast is made, ``for_camp`` the camp (from 1) whose ranking it is about;
+    None: the preference of the whole panel.
     """
 
     level: float = 0.95
@@ -59,29 +65,34 @@ class Limits:
     scale: Scale = "elo"
     top_k: int | None = TOP_K
     seed: int = 0
+    for_camp: int | None = None
 
 
 class Analysis:
     """What follows from a fit. Each part is computed once, when it is first asked for.
 
     ``previously_excluded`` are raters whom an earlier analysis excluded: they come back only when
-    little is left against them. ``at`` is when the answers were as they are here, in seconds since
-    1970. Any thread may ask.
+    little is left against them. ``words`` are what a lead has decided about raters. ``raters`` are
+    verdicts that were made elsewhere: those on all answers, where the fit is of a slice of them.
+    ``at`` is when the answers were as they are here, in seconds since 1970. Any thread may ask.
     """
 
     def __init__(
         self,
         fit: Fit,
-        limits: Limits = Limits(),  # noqa: B008 (a frozen value)
+        limits: Limits = Limits(),
         previously_excluded: Collection[str] = (),
         *,
+        words: Mapping[str, LeadWord] = {},
         at: float = 0.0,
+        raters: RaterReport | None = None,
     ) -> None:
         self.fit, self.limits, self.at = fit, limits, at
+        self.words = dict(words)
         self.previously_excluded = frozenset(previously_excluded)
         self._lock = threading.Lock()
         self._locks: dict[Hashable, threading.Lock] = {}
-        self._parts: dict[Hashable, Any] = {}
+        self._parts: dict[Hashable, Any] = {} if raters is None else {"raters": raters}
 
     def _once(self, name: Hashable, make: Callable[[], T]) -> T:
         # Each part has its own lock: the leaderboard does not wait for the verdicts.
@@ -111,20 +122,45 @@ class Analysis:
         board = self.leaderboard
         return self._once("better", lambda: board.better)
 
+    # -- a divided panel
+
+    @property
+    def division(self) -> PanelDivision:
+        """The camps, and the axis along which raters differ."""
+        return self._once("division", lambda: panel_division(self.fit))
+
+    @property
+    def camp_boards(self) -> tuple[Leaderboard, ...]:
+        """The leaderboard of each camp; none if there is one camp."""
+        to, fit = self.limits, self.fit
+        # Resampled or drawn intervals are those of the whole panel.
+        kind: Intervals = "laplace" if to.intervals == "laplace" else "robust"
+        return self._once(
+            "camp boards",
+            lambda: tuple(
+                leaderboard(fit, kind, to.level, to.scale, seed=to.seed, camp=row.camp)
+                for row in self.division
+                if self.division.divided
+            ),
+        )
+
     @property
     def n_groups(self) -> int:
         """Into how many groups the items fall that were never compared with each other."""
-        t = self.fit.data.triples
+        t = self.fit.data.pooled
         return self._once(
             "groups", lambda: int(np.unique(kernels.groups(t.winner, t.loser, t.n_items)).size)
         )
 
     @property
     def stopping(self) -> Stopping:
-        """What is settled, and how many comparisons are still needed."""
-        to = self.limits
+        """What is settled, and how many comparisons are still needed; as `Limits.for_camp` says."""
+        to, board = self.limits, self.leaderboard
+        if to.for_camp is not None:
+            place = checked_camp(self.fit, to.for_camp)
+            board = (self.camp_boards or (board,))[place]
         return self._once(
-            "stopping", lambda: stopping(self.fit, self.leaderboard, top_k=to.top_k, seed=to.seed)
+            "stopping", lambda: stopping(self.fit, board, top_k=to.top_k, seed=to.seed)
         )
 
     # -- raters
@@ -137,9 +173,17 @@ class Analysis:
             "raters",
             lambda: rater_report(
                 self.fit, to.level, false_rate=to.false_rate, least=to.least,
-                threshold=to.threshold, before=self.previously_excluded,
+                threshold=to.threshold, before=self.previously_excluded, words=self.words,
             ),
         )  # fmt: skip
+
+    @property
+    def inter_rater(self) -> InterRater | None:
+        """Percent agreement and Krippendorff's alpha, which ask no model; None over parts."""
+        if self.fit.in_parts:
+            return None
+        data, level = self.fit.data, self.limits.level
+        return self._once("inter-rater", lambda: inter_rater(data, level))
 
     @property
     def judged(self) -> bool:
@@ -153,7 +197,10 @@ class Analysis:
         if fit is self.fit:
             return self
         return self._once(
-            "judge's", lambda: Analysis(fit, self.limits, self.previously_excluded, at=self.at)
+            "judge's",
+            lambda: Analysis(
+                fit, self.limits, self.previously_excluded, words=self.words, at=self.at
+            ),
         )
 
     # -- what to compare next
@@ -166,6 +213,7 @@ class Analysis:
         top_k: int | None = None,
         among: Sequence[str] | None = None,
         raters: Sequence[str] | None = None,
+        camp: int | None = None,
     ) -> NextPairs:
         """What to compare next, as in `next_pairs`; no rater is asked who is excluded here."""
 
@@ -173,14 +221,32 @@ class Analysis:
             exclude = None if raters is None else self.judge.raters.excluded
             found = next_pairs(
                 self.fit, n, goal=goal, top_k=top_k, among=among, raters=raters, exclude=exclude,
-                seed=self.limits.seed,
+                camp=camp, seed=self.limits.seed,
             )  # fmt: skip
             if raters is not None and self.judge is not self:
                 found.warnings = (judged_elsewhere(self.fit), *found.warnings)
             return found
 
         listed = (None if names is None else tuple(names) for names in (among, raters))
-        return self._once(("pairs", n, goal, top_k, *listed), make)
+        return self._once(("pairs", n, goal, top_k, camp, *listed), make)
+
+    @property
+    def answer_worth(self) -> AnswerWorth | None:
+        """What answers that are not given yet would change; None of too many items."""
+        if not 1 < len(self.fit.items) <= LARGEST_COVARIANCE:
+            return None
+        board, seed = self.leaderboard, self.limits.seed
+        return self._once("worth", lambda: AnswerWorth(self.fit, board, seed))
+
+    def next_worth(self, n: int, of: int) -> PlanWorth | None:
+        """What ``n`` answers would change, spread evenly over the first ``of`` next pairs."""
+        worth = self.answer_worth
+        if worth is None:
+            return None
+        pairs = self.pairs(of)
+        each = [n // len(pairs) + (k < n % len(pairs)) for k in range(len(pairs))]
+        asked = [((row.item_a, row.item_b), k) for row, k in zip(pairs, each, strict=True)]
+        return self._once(("next worth", n, of), lambda: worth.together(asked))
 
     def information_bits(self, items: Sequence[str]) -> float | None:
         """What one more answer on these items would tell; None if one of them is not known."""

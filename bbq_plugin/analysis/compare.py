@@ -9,7 +9,13 @@ two items are equal, corrected to third order (DiCiccio and Martin 1991):
     v = dF/dd(equal) sqrt(det j_rest(equal) / det j(top))
     P(left better) = Phi(r + log(v / r) / r)
 
-with F the log-density of theta, quality integrated out, and j minus its Hessian.
+with F the log-density of theta, quality integrated out, and j minus its Hessian. F takes answers as
+independent and estimated priors as known: what clusters of answers and the priors add to the
+variance of the difference blunts the root by the ratio of the standard deviations.
+
+A panel with several camps is ranked by win_share, its mean theta is nobody's ranking, and the two
+may disagree. So there the difference of the win shares is tested, by Wald's z with the covariance
+that the leaderboard's ranks use; ``tested`` says which it was.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import erfc, sqrt
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
@@ -26,6 +33,7 @@ from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import Height, Objective
 from bbq_plugin.model.solvers import with_level
+from bbq_plugin.model.win_share import win_shares
 
 MOST_STEPS = 50
 HALVINGS = 12
@@ -35,7 +43,11 @@ NEARLY_EQUAL = 1e-3  # standard deviations, below which the correction is a rati
 
 @dataclass(frozen=True, slots=True)
 class Difference(Row):
-    """``theta`` is left minus right in nats; ``p_value`` is two-sided."""
+    """``theta`` is left minus right in nats; ``p_value`` is two-sided.
+
+    Where the panel is divided into camps, the difference of the win shares is what ``p_better`` and
+    ``p_value`` speak of (``tested``), as the leaderboard's ranks do; else these three are None.
+    """
 
     left: str
     right: str
@@ -44,6 +56,10 @@ class Difference(Row):
     theta_upper: float
     p_better: float
     p_value: float
+    tested: Literal["theta", "win_share"] = "theta"
+    win_share: float | None = None
+    win_share_lower: float | None = None
+    win_share_upper: float | None = None
 
 
 def compare(fit: Fit, left: str, right: str, level: float = 0.95) -> Difference:
@@ -53,20 +69,42 @@ def compare(fit: Fit, left: str, right: str, level: float = 0.95) -> Difference:
     i, j = (_place(fit, name) for name in (left, right))
     if i == j:
         raise UsageError(f"compare({left!r}, {right!r}): an item against itself")
-    mean, covariance = fit.laplace.mean, fit.laplace.covariance
+    mean, covariance = fit.laplace.mean, fit.covariance()
     gap = float(mean[i] - mean[j])
-    variance = float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
-    sd = sqrt(max(variance, 1e-300))
-    z = _signed_root(fit, i, j, gap / sd)
+    sd, own = (_sd_of_gap(c, i, j) for c in (covariance, fit.laplace.covariance))
+    if fit.division is not None:
+        return _of_shares(fit, i, j, gap, sd, level)
+    given = own**2
     if fit.population is not None:
-        # The root takes the priors as known; what is not known of them blunts it.
         along = fit.population.slope[i] - fit.population.slope[j]
-        z *= sqrt(max(1.0 - float(along @ fit.population.covariance @ along) / variance, 0.0))
+        given -= float(along @ fit.population.covariance @ along)
+    z = _signed_root(fit, i, j, gap / own) * sqrt(max(given, 0.0)) / sd
     # An interval in the same units as the test: 0 lies outside exactly when the test says so.
     unit = gap / z if abs(z) > SHORTEST and gap * z > 0 else sd
     reach = NormalDist().inv_cdf((1 + level) / 2) * unit
-    p = 0.5 * erfc(-z / sqrt(2))  # Phi(z), exact far into both tails
-    return Difference(left, right, gap, gap - reach, gap + reach, p, 2 * min(p, 1 - p))
+    return Difference(left, right, gap, gap - reach, gap + reach, *_p_of(z))
+
+
+def _of_shares(fit: Fit, i: int, j: int, gap: float, sd: float, level: float) -> Difference:
+    """Of a panel with several camps: the difference of the panel's preferences."""
+    known = win_shares(fit, level)
+    apart = float(known.share[i] - known.share[j])
+    spread = _sd_of_gap(np.asarray(known.covariance), i, j)
+    times = NormalDist().inv_cdf((1 + level) / 2)
+    return Difference(
+        fit.items[i], fit.items[j], gap, gap - times * sd, gap + times * sd,
+        *_p_of(apart / spread), "win_share", apart, apart - times * spread, apart + times * spread,
+    )  # fmt: skip
+
+
+def _p_of(z: float) -> tuple[float, float]:
+    """Phi(z), exact far into both tails, and the two-sided p-value."""
+    p, other = 0.5 * erfc(-z / sqrt(2)), 0.5 * erfc(z / sqrt(2))
+    return p, 2 * min(p, other)
+
+
+def _sd_of_gap(covariance: Floats, i: int, j: int) -> float:
+    return sqrt(max(float(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j]), 1e-300))
 
 
 def _place(fit: Fit, name: str) -> int:

@@ -20,11 +20,11 @@ from bbq_plugin.analysis.leaderboard import Leaderboard, Row, Rows
 from bbq_plugin.analysis.next_pairs import (
     LEAST_QUALITY,
     LEAST_VARIANCE,
-    average_quality,
     fisher,
     gap_variance,
 )
-from bbq_plugin.analysis.uncertainty import Uncertainty, eigen, uncertainty
+from bbq_plugin.analysis.target import Target, target_of
+from bbq_plugin.analysis.uncertainty import Uncertainty, eigen, gaussian
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
@@ -114,8 +114,10 @@ class Forecast:
         """The questions; none for too many items, of which ``no_milestones`` tells."""
         if self.no_milestones:
             return ()
-        known = uncertainty(self.fit, "laplace", draws=DRAWS, seed=self.seed)
-        return tuple(milestones(self.fit, known, self.board.level, self.top_k, self.seed))
+        target = target_of(self.fit, self.board.camp)
+        known = gaussian("robust", target.mean, target.covariance, (), DRAWS, self.seed)
+        level = self.board.level
+        return tuple(milestones(self.fit, known, level, self.top_k, self.seed, self.board.camp))
 
     @property
     def no_milestones(self) -> str:
@@ -141,12 +143,13 @@ def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
     kinds = np.where(first == 0, 0, np.where(second == first + 1, 1, 2))
     listed = np.lexsort((second, first, kinds))[:most]
     n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
-    quality = max(average_quality(fit), LEAST_QUALITY)
+    target = target_of(fit, board.camp)
+    quality = max(target.quality, LEAST_QUALITY)
     code = {name: at for at, name in enumerate(fit.items)}
     order = np.array([code[row.item] for row in board])
     z = NormalDist().inv_cdf(sure)
     targets = (z, z + NormalDist().inv_cdf(PATIENT))
-    more, more_80 = _direct(fit, order[first], order[second], quality, targets)
+    more, more_80 = _direct(target, order[first], order[second], quality, targets)
     stakes: tuple[Stake, ...] = ("best", "neighbours", "other")
     rows = [
         OpenPair(
@@ -167,10 +170,10 @@ def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
 
 
 def _direct(
-    fit: Fit, i: Codes, j: Codes, quality: float, targets: tuple[float, ...]
+    known: Target, i: Codes, j: Codes, quality: float, targets: tuple[float, ...]
 ) -> list[Floats]:
     """Direct comparisons until each gap is so many (``targets``) of its standard deviations."""
-    gap, covariance = fit.laplace.mean[i] - fit.laplace.mean[j], fit.laplace.covariance
+    gap, covariance = known.mean[i] - known.mean[j], known.covariance
     spread = np.diag(covariance)
     variance = np.maximum(spread[i] + spread[j] - 2 * covariance[i, j], 1e-300)
     y = 1 / (1 + np.exp(-gap))
@@ -186,40 +189,38 @@ def _whole(n: float) -> float:
 
 
 def milestones(
-    fit: Fit, known: Uncertainty, level: float, top_k: int | None, seed: int = 0
-) -> list[Milestone]:
-    """The three questions of a fit; the one on the best ``top_k`` only where it is another."""
+    fit: Fit, known: Uncertainty, level: float, top_k: int | None, seed: int = 0,
+    camp: int | None = None,
+) -> list[Milestone]:  # fmt: skip
+    """The three questions of a fit; the one on the best ``top_k`` only where it is another.
+
+    Of a divided panel they are on its preference, or on that of one ``camp`` (from 1), of whose
+    raters the comparisons then are.
+    """
+    target = target_of(fit, camp)
     n_items = len(fit.items)
     questions: list[tuple[Question, int | None]] = [("best", None)]
     if top_k is not None and 1 < top_k < n_items:
         questions.append(("top-k", top_k))
     if n_items > 2:
         questions.append(("neighbours", None))
-    return [_milestone(fit, known, level, name, k, seed) for name, k in questions]
+    return [_milestone(fit, target, known, level, name, k, seed) for name, k in questions]
 
 
 def _milestone(
-    fit: Fit, known: Uncertainty, level: float, question: Question, top_k: int | None, seed: int
-) -> Milestone:
-    mean, covariance = fit.laplace.mean, fit.laplace.covariance
+    fit: Fit, target: Target, known: Uncertainty, level: float, question: Question,
+    top_k: int | None, seed: int,
+) -> Milestone:  # fmt: skip
+    mean, covariance = target.mean, target.covariance
     probability = _probability(known, mean, covariance, question, top_k)
     sure = probability >= ((1 + level) / 2 if question == "neighbours" else level)
     needed = [0.0] * 4
     if not sure:
         ask, rng = _Asked(question, top_k, level), np.random.default_rng(seed)
-        more = _current_mix(fit, mean, covariance, ask, rng)
-        chosen = _chosen(mean, covariance, ask, information_quality(fit), rng)
+        more = _current_mix(fit, target, ask, rng)
+        chosen = _chosen(mean, covariance, ask, target.informative, rng)
         needed = [_quantile(n, chance) for n in (more, chosen) for chance in (0.5, PATIENT)]
     return Milestone(question, top_k, probability, sure, *needed)
-
-
-def information_quality(fit: Fit) -> float:
-    """The quality with the mean information of the answers so far: information grows like q^2."""
-    if not fit.rated:
-        return 1.0
-    t = fit.data.triples
-    n = np.bincount(t.rater(), t.weight, t.n_raters)
-    return float(np.sqrt(np.average(np.minimum(np.abs(fit.quality), 1.0) ** 2, weights=n)))
 
 
 def _probability(
@@ -262,13 +263,12 @@ class _Asked:
         return np.asarray(_TAIL[place].sum(axis=1) <= self.doubt)
 
 
-def _current_mix(
-    fit: Fit, mean: Floats, covariance: Floats, ask: _Asked, rng: np.random.Generator
-) -> Floats:
+def _current_mix(fit: Fit, target: Target, ask: _Asked, rng: np.random.Generator) -> Floats:
     """When each path knows, at the current mix of pairs."""
-    roots, axes = eigen(covariance)
+    mean = target.mean
+    roots, axes = eigen(target.covariance)
     half = axes * np.sqrt(roots)
-    told, turn = eigen(half.T @ _information(fit, mean, covariance) @ half)
+    told, turn = eigen(half.T @ _information(fit, target) @ half)
     basis = half @ turn
     n_paths = min(max(CELLS // mean.size, PATHS[0]), PATHS[1])
     at: Floats = np.zeros((n_paths, mean.size))
@@ -291,14 +291,17 @@ def _current_mix(
     return done
 
 
-def _information(fit: Fit, mean: Floats, covariance: Floats) -> Floats:
+def _information(fit: Fit, target: Target) -> Floats:
     """What one more comparison of weight 1, drawn from those so far, adds to the precision."""
-    t, n = fit.data.triples, mean.size
-    met = np.bincount(t.winner.astype(np.int64) * n + t.loser, t.weight, n * n).reshape(n, n)
-    told = fisher(mean[:, None] - mean[None, :], gap_variance(covariance), information_quality(fit))
-    weight = (met + met.T) * told / met.sum()
-    np.fill_diagonal(weight, 0.0)
-    laplacian: Floats = np.diag(weight.sum(axis=1)) - weight
+    everyone, mean, n = target.counted is None, target.mean, target.mean.size
+    t = fit.data.pooled if everyone else fit.data.triples
+    weight = t.weight if target.counted is None else t.weight * target.counted[t.rater()]
+    met = np.bincount(t.winner.astype(np.int64) * n + t.loser, weight, n * n).reshape(n, n)
+    gaps, variance = mean[:, None] - mean[None, :], gap_variance(target.covariance)
+    told = fisher(gaps, variance, target.informative)
+    mix = (met + met.T) * told / met.sum()
+    np.fill_diagonal(mix, 0.0)
+    laplacian: Floats = np.diag(mix.sum(axis=1)) - mix
     return laplacian
 
 

@@ -44,6 +44,7 @@ import numpy as np
 
 from bbq_plugin.analysis.leaderboard import Row, Rows
 from bbq_plugin.analysis.raters import judging_fit, rater_report
+from bbq_plugin.analysis.target import Target, target_of
 from bbq_plugin.analysis.uncertainty import eigen
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.errors import UsageError, did_you_mean
@@ -90,10 +91,12 @@ class NextPairs(Rows[PairRow]):
 
     def __init__(
         self, rows: list[PairRow], quality: float, warnings: tuple[str, ...] = (), *,
-        goal: Goal = "ranking", top_k: int | None = None,
+        goal: Goal = "ranking", top_k: int | None = None, camp: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(rows)
         self.quality, self.warnings, self.goal, self.top_k = quality, warnings, goal, top_k
+        #: Whose ranking they are for, from 1; None: the panel's.
+        self.camp = camp
 
     def __repr__(self) -> str:
         goal = self.goal if self.top_k is None else f"the best {self.top_k}"
@@ -117,6 +120,7 @@ def next_pairs(
     among: Sequence[str] | None = None,
     raters: Sequence[str] | None = None,
     exclude: Collection[str] | None = None,
+    camp: int | None = None,
     seed: int = 0,
 ) -> NextPairs:
     """The ``n`` comparisons to ask for next.
@@ -127,12 +131,16 @@ def next_pairs(
     the same pair twice. Never named are those in ``exclude``; by default, whom `rater_report`
     excludes (of a bbq fit of the same data, where the model gives no verdicts). Sides are balanced
     for each item, with what is known of the past.
+
+    Of a panel that is divided into camps the goal is the panel's preference, or with ``camp``
+    (from 1) the ranking of that camp: then only its raters, and new ones, are named.
     """
     chosen = _codes(fit.items, among)
     _check(n, goal, top_k, chosen.size, seed)
     rng = np.random.default_rng(seed)
-    quality = average_quality(fit)
-    slots, warnings = _slots(fit, n, raters, exclude, quality)
+    target = target_of(fit, camp)
+    quality = target.quality
+    slots, warnings = _slots(fit, n, raters, exclude, target, camp)
     n_pairs = chosen.size * (chosen.size - 1) // 2
     n_able = n_pairs * (1 if raters is None else len({slot.rater for slot in slots}))
     if n > n_able:
@@ -140,14 +148,14 @@ def next_pairs(
         warnings.append(f"there are only {n_pairs} pairs of {chosen.size} items{who}, all listed")
     if quality == 0:
         warnings.append("the raters answer like coins on average: no comparison gives information")
-    mean = fit.laplace.mean[chosen]
-    covariance = fit.laplace.covariance[np.ix_(chosen, chosen)]
+    mean = target.mean[chosen]
+    covariance = target.covariance[np.ix_(chosen, chosen)]
     design = Design(mean, covariance, max(quality, LEAST_QUALITY))
     border = {"ranking": None, "best": 1, "top-k": top_k}[goal]
     batch = _Batch(design, None if border is None else Contenders(design, border, rng))
     picked = [(*batch.pick(slot), slot.rater) for slot in slots[:n_able]]
-    rows = _rows(fit, chosen, covariance, picked, rng)
-    return NextPairs(rows, quality, tuple(warnings), goal=goal, top_k=top_k)
+    rows = _rows(fit, target.mean, chosen, covariance, picked, rng)
+    return NextPairs(rows, quality, tuple(warnings), goal=goal, top_k=top_k, camp=camp)
 
 
 def prediction_scores(pairs: NextPairs, tasks: Iterable[tuple[str, str]]) -> list[float]:
@@ -162,20 +170,12 @@ def prediction_scores(pairs: NextPairs, tasks: Iterable[tuple[str, str]]) -> lis
     return [place.get(frozenset(task), len(place)) / max(1, len(place)) for task in tasks]
 
 
-def average_quality(fit: Fit) -> float:
-    """The mean quality of the answers so far."""
-    if not fit.rated:
-        return 1.0
-    t = fit.data.triples
-    n = np.bincount(t.rater(), t.weight, t.n_raters)
-    return float(np.clip(np.average(fit.quality, weights=n), 0.0, 1.0))
-
-
 def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
     """Expected information of an answer on some items, in bits; of several, the best pair."""
     code = {name: i for i, name in enumerate(fit.items)}
-    quality = max(average_quality(fit), LEAST_QUALITY)
-    design = Design(fit.laplace.mean, fit.laplace.covariance, quality)
+    target = target_of(fit)
+    quality = max(target.quality, LEAST_QUALITY)
+    design = Design(target.mean, target.covariance, quality)
     pairs = zip(design.first.tolist(), design.second.tolist(), strict=True)
     known: dict[Any, float] = dict(zip(pairs, design.gain(quality).tolist(), strict=True))
 
@@ -246,9 +246,11 @@ def _check(n: int, goal: str, top_k: int | None, n_items: int, seed: int) -> Non
 
 
 def _slots(
-    fit: Fit, n: int, raters: Sequence[str] | None, exclude: Collection[str] | None, quality: float
-) -> tuple[list[_Slot], list[str]]:
+    fit: Fit, n: int, raters: Sequence[str] | None, exclude: Collection[str] | None,
+    target: Target, camp: int | None,
+) -> tuple[list[_Slot], list[str]]:  # fmt: skip
     """Who gives each of the ``n`` answers, the best raters first, and what there is to warn of."""
+    quality = target.quality
     if raters is None:
         return [_Slot(None, max(quality, LEAST_QUALITY))] * n, []
     if isinstance(raters, str):
@@ -268,6 +270,15 @@ def _slots(
     if len(left) < len(names):
         out = ", ".join(name for name in names if name in exclude)
         warnings.append(f"not asked, because their answers do not count: {out}")
+    if camp is not None and fit.division is not None:
+        belongs = dict(zip(fit.raters, fit.membership.argmax(axis=1).tolist(), strict=True))
+        others = [name for name in left if belongs.get(name, camp - 1) != camp - 1]
+        left = [name for name in left if name not in set(others)]
+        if not left:
+            raise UsageError(f"none of the raters named is of camp {camp}; name others")
+        if others:
+            some = ", ".join(others[:5]) + (" …" if len(others) > 5 else "")
+            warnings.append(f"not asked, because they are of another camp: {some}")
     known = dict(zip(fit.raters, np.abs(fit.quality), strict=True)) if fit.rated else {}
     new = [name for name in left if name not in fit.raters]
     if new and fit.data.has_raters:
@@ -291,11 +302,11 @@ def judged_elsewhere(fit: Fit) -> str:
 
 
 def _rows(
-    fit: Fit, chosen: Codes, covariance: Floats, picked: list[tuple[int, int, float, str | None]],
-    rng: np.random.Generator,
+    fit: Fit, mean: Floats, chosen: Codes, covariance: Floats,
+    picked: list[tuple[int, int, float, str | None]], rng: np.random.Generator,
 ) -> list[PairRow]:  # fmt: skip
     ndtr = _special().ndtr
-    met, mean = _met(fit), fit.laplace.mean
+    met = _met(fit)
     past = fit.data.left_excess
     sides = _Sides(np.zeros(len(fit.items), dtype=np.int64) if past is None else past.copy(), rng)
     rows = []
@@ -352,7 +363,7 @@ def _codes(items: tuple[str, ...], among: Sequence[str] | None) -> Codes:
 
 def _met(fit: Fit) -> dict[tuple[int, int], float]:
     """Weighted number of comparisons of each pair of items that met."""
-    t = fit.data.triples
+    t = fit.data.pooled
     low, high = np.minimum(t.winner, t.loser), np.maximum(t.winner, t.loser)
     pair, place = np.unique(low.astype(np.int64) * t.n_items + high, return_inverse=True)
     n = np.bincount(place, t.weight).tolist()

@@ -13,7 +13,7 @@ by a mixture: after w wins of i and l of j the stake is
 which depends on the counts alone, so that it can be read off the data at any time. The two differ
 significantly once e >= 1 / alpha. A tie counts as half a win for either, which can only lower e
 (2 sqrt(p (1 - p)) <= 1); so do weights below 1 (Jensen's inequality). A weight above 1 counts as 1:
-one answer is one coin, however much it is to weigh in the fit.
+one answer is one coin, whatever its weight in the fit and whatever number of times it was stored.
 
 The interval. Let p_s be the expected score of i in answer s (its chance to win, plus half that of
 a tie) and p its mean over the answers so far. For any x, exp(x w - sum log(1 - p_s + p_s e^x)) is
@@ -22,6 +22,12 @@ over x by the same weights, the values of p with a stake below 1 / alpha form an
 the true p at all times with probability 1 - alpha; p_s may differ from rater to rater. It
 excludes 1/2 exactly when e >= 1 / alpha, so the direction is right with the same certainty: unless
 more than half of the information comes from inverted raters.
+
+Many pairs. With ten equal items there are 45 chances for a lucky gambler. So the pairs that are
+called settled are those of the e-BH procedure (Wang and Ramdas 2022): the k largest e with
+e >= m / (k alpha), m all pairs of items, for the largest such k. Of them at most a share alpha is
+false on average; and if all items are equal, the chance that any pair is ever settled is at most
+alpha, since k such pairs need a mean stake of 1 / alpha over all m gamblers.
 
 What it does not use: the model, the raters' quality, and evidence by way of other items. Its
 guarantee needs none of them, and it pays for that with more votes (benchmarks.md).
@@ -64,7 +70,8 @@ class HeadToHead(Row):
 
     ``score`` is the first one's share, a tie counting half; its interval holds at all times. In
     ``n`` and ``score`` an answer counts at most once, whatever its weight.
-    ``e_value`` is the evidence that the two differ: at least 1 / (1 - level) is enough.
+    ``e_value`` is the evidence that the two differ. For one pair that was named before,
+    1 / (1 - level) is enough; ``settled`` is corrected for all pairs.
     """
 
     rank: int
@@ -83,28 +90,34 @@ class HeadToHead(Row):
 class Stopping:
     """What is significant under continuous monitoring, and a forecast of what is still needed.
 
-    ``settled`` of the ``compared`` pairs that met differ by their own votes, each with an error of
-    at most 1 - ``level`` over all looks. ``best`` is the item that is significantly the best, with
-    the same error for the whole claim; None while there is none. ``pairs`` are the votes of the
-    leader with each other item, and of neighbours.
+    ``settled`` of the ``compared`` pairs that met differ by their own votes: of these at most a
+    share 1 - ``level`` is false on average, corrected for all pairs (e-BH). ``best`` is the item
+    that is significantly the best, with the same error for the whole claim; None while there is
+    none. ``pairs`` are the votes of the leader with each other item, and of neighbours. With a
+    ``camp`` the forecast is for its ranking, by answers of its raters. The test is of the votes of
+    all raters even then: who belongs to a camp is learnt from the same votes, which it does not
+    allow for.
     """
 
     level: float
+    camp: int | None
     forecast: Forecast
     compared: int
     settled: int
     best: str | None
     _votes: tuple[_Votes, ...]
+    _enough: float  # log e of a pair that is settled
 
     @cached_property
     def pairs(self) -> tuple[HeadToHead, ...]:
         """The votes head to head; computed when first asked for."""
-        return tuple(_head_to_head(self._votes, self.level))
+        return tuple(_head_to_head(self._votes, self.level, self._enough))
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; a number that is out of reach is null."""
         return {
             "level": self.level,
+            "camp": self.camp,
             "milestones": [_finite(dict(row)) for row in self.forecast.milestones],
             "no_forecast": self.forecast.no_milestones or None,
             "for_good": {
@@ -119,14 +132,16 @@ class Stopping:
 def stopping(fit: Fit, board: Leaderboard, *, top_k: int | None = TOP_K, seed: int = 0) -> Stopping:
     """When to stop collecting answers, at the level of the leaderboard."""
     met = _Met.of(fit)
-    enough = -float(np.log(1 - board.level))
+    enough = met.enough(board.level)
     return Stopping(
         level=board.level,
+        camp=board.camp,
         forecast=Forecast(fit, board, top_k, seed),
         compared=met.first.size,
         settled=int((met.log_e >= enough).sum()),
-        best=_best(fit, met, enough),
+        best=_best(fit, met, -float(np.log(1 - board.level))),
         _votes=tuple(_votes(fit, board, met)),
+        _enough=enough,
     )
 
 
@@ -134,7 +149,7 @@ def significant_pairs(fit: Fit, items: Iterable[str], level: float) -> frozenset
     """The pairs of these items that differ significantly, as (a, b) and as (b, a)."""
     wanted = set(items)
     met = _Met.of(fit)
-    sure = np.flatnonzero(met.log_e >= -np.log(1 - level))
+    sure = np.flatnonzero(met.log_e >= met.enough(level))
     ends = zip(met.first[sure].tolist(), met.second[sure].tolist(), strict=True)
     named = ((fit.items[i], fit.items[j]) for i, j in ends)
     found = [pair for pair in named if wanted.issuperset(pair)]
@@ -217,6 +232,15 @@ class _Met:
     won: Floats
     lost: Floats
     log_e: Floats
+    n_items: int
+
+    def enough(self, level: float) -> float:
+        """The log e from which on a pair is settled, by e-BH among all pairs of items."""
+        log_e = np.sort(self.log_e)[::-1]
+        most = self.n_items * (self.n_items - 1) / 2
+        limits = np.log(most / np.arange(1, log_e.size + 1)) - np.log(1 - level)
+        found = np.flatnonzero(log_e >= limits)
+        return float(limits[found[-1]]) if found.size else float("inf")
 
     @classmethod
     def of(cls, fit: Fit) -> _Met:
@@ -228,18 +252,20 @@ class _Met:
         lost = np.bincount(at, weight * (winner > loser), pair.size)
         first, second = np.divmod(pair, k)
         votes = np.asarray(won, np.float64), np.asarray(lost, np.float64)
-        return cls(first, second, *votes, log_e_value(*votes))
+        return cls(first, second, *votes, log_e_value(*votes), k)
 
 
 def _coins(data: Comparisons) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
     """Winners, losers and weights, at most 1 an answer; added up where that is the same."""
     # The two halves of a tie of weight w are two rows of w / 2.
     half = None if data.answers is None else data.answers.half
+    # An answer that was stored again is one coin.
+    weight = data.merged().weight
     most = np.ones(1) if half is None else np.where(half == 0, 1.0, 0.5)
-    if np.all(data.weight <= most):
-        t = data.triples
+    if weight is data.weight and np.all(weight <= most):
+        t = data.pooled
         return t.winner, t.loser, t.weight
-    return data.winner, data.loser, np.minimum(data.weight, most)
+    return data.winner, data.loser, np.minimum(weight, most)
 
 
 def _best(fit: Fit, met: _Met, enough: float) -> str | None:
@@ -270,7 +296,7 @@ def _votes(fit: Fit, board: Leaderboard, met: _Met) -> Iterator[_Votes]:
             yield (board[i], board[j], won, lost) if a < b else (board[i], board[j], lost, won)
 
 
-def _head_to_head(votes: tuple[_Votes, ...], level: float) -> Iterator[HeadToHead]:
+def _head_to_head(votes: tuple[_Votes, ...], level: float, enough: float) -> Iterator[HeadToHead]:
     won, lost = np.array([v[2] for v in votes]), np.array([v[3] for v in votes])
     lower, upper = score_interval(won, lost, level)
     log_e = log_e_value(won, lost)
@@ -285,7 +311,7 @@ def _head_to_head(votes: tuple[_Votes, ...], level: float) -> Iterator[HeadToHea
             score_lower=float(lower[at]),
             score_upper=float(upper[at]),
             e_value=float(np.exp(min(log_e[at], 700.0))),
-            settled=bool(log_e[at] >= -np.log(1 - level)),
+            settled=bool(log_e[at] >= enough),
         )
 
 

@@ -1,5 +1,6 @@
-"""How sure we are of theta: one face for four kinds of intervals.
+"""How sure we are of theta: one face for five kinds of intervals.
 
+``robust``     the Gaussian of ``laplace`` with a covariance that allows for clusters of answers
 ``laplace``    the Gaussian around the top of the posterior with rater quality integrated out
 ``posterior``  draws from the exact posterior
 ``bootstrap``  refits on resampled raters
@@ -8,31 +9,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf, sqrt
 from statistics import NormalDist
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 
 from bbq_plugin.data.triples import Codes, Floats
-from bbq_plugin.errors import UsageError
+from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
+from bbq_plugin.model.robust import t_factor, t_quantile
 
-Intervals = Literal["auto", "laplace", "posterior", "bootstrap", "paper"]
+Intervals = Literal["auto", "robust", "laplace", "posterior", "bootstrap", "paper"]
 FEW_RATERS = 8
+MOST_DRAWN, GAP_DRAWS = 100, 4000  # for the largest of all differences
 MANY_ITEMS = 1024  # beyond, the matrix of all pairs is worked off in blocks of columns
 
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """What is known of theta: draws of it and, for ``laplace``, the Gaussian they come from."""
+    """What is known of theta: draws and, for ``robust`` and ``laplace``, their Gaussian."""
 
     kind: str
     draws: Floats
     mean: Floats | None = None
     covariance: Floats | None = None
     warnings: tuple[str, ...] = ()
+    #: Of the covariance; it holds the factor of Student's 95% interval already.
+    freedom: float = inf
 
     @property
     def n_items(self) -> int:
@@ -118,6 +124,60 @@ class Uncertainty:
             above[columns] = known.sum(axis=0)
         return 1 + above, k - below
 
+    def tiers(self, order: Codes, level: float) -> Codes:
+        """The tier of each place of ``order``, from 1: each item is better than all below its tier.
+
+        That holds for all pairs at once with probability ``level``: a tier ends where every item
+        above differs from every item below by more than the quantile of the largest of all
+        differences, each in its own standard deviation (as in Tukey's test, with any covariance).
+        """
+        k = self.n_items
+        known = self._summed_up()
+        enough = known.largest_gap(level)
+        last = np.zeros(k, dtype=np.int64)  # the last place that cannot be set apart from a place
+        place = np.empty(k, dtype=np.int64)
+        place[order] = np.arange(k)
+        for first in range(0, k, MANY_ITEMS):
+            columns = slice(first, first + MANY_ITEMS)
+            z = cast("Floats", known._z(columns))  # of what is summed up it is known
+            near = np.where(z[order] < enough, place[columns][None, :], 0)
+            last = np.maximum(last, near.max(axis=1, initial=0))
+        reach = np.maximum.accumulate(last)
+        begins = np.concatenate(([True], np.arange(1, k) > reach[:-1]))
+        return np.asarray(np.cumsum(begins), dtype=np.int64)
+
+    def _summed_up(self) -> Uncertainty:
+        """The same with a Gaussian, which draws of not too many items are summed up by."""
+        if self.covariance is not None or self.n_items > MANY_ITEMS:
+            return self
+        covariance = np.atleast_2d(np.cov(self.draws, rowvar=False))
+        return replace(self, mean=self.draws.mean(axis=0), covariance=covariance)
+
+    def largest_gap(self, level: float) -> float:
+        """What no |z| of all pairs exceeds, with probability ``level``, if all items are equal.
+
+        From draws up to MOST_DRAWN items; beyond, and never more than, Bonferroni's bound.
+        """
+        k = self.n_items
+        if k < 2:
+            return 0.0
+        tail = 1.0 - (1.0 - level) / (k * (k - 1))
+        bound = t_quantile(self.freedom, tail)
+        if k <= MOST_DRAWN and self.covariance is not None:
+            rng = np.random.default_rng(0)
+            roots, axes = eigen(self.covariance)
+            noise = rng.standard_normal((GAP_DRAWS, k)) @ (axes * np.sqrt(roots)).T
+            spread = np.diag(self.covariance)
+            largest = np.zeros(GAP_DRAWS)
+            for i in range(1, k):
+                variance = spread[i] + spread[:i] - 2 * self.covariance[i, :i]
+                gaps = np.abs(noise[:, i : i + 1] - noise[:, :i]) / np.sqrt(variance + 1e-300)
+                np.maximum(largest, gaps.max(axis=1), out=largest)
+            if self.freedom < inf:
+                largest /= np.sqrt(rng.chisquare(self.freedom, GAP_DRAWS) / self.freedom)
+            bound = min(bound, float(np.quantile(largest, level)))
+        return bound / sqrt(t_factor(self.freedom))
+
 
 def relative_sd(covariance: Floats) -> Floats:
     """The standard deviation of each theta relative to the mean of all items."""
@@ -127,29 +187,46 @@ def relative_sd(covariance: Floats) -> Floats:
 
 
 def uncertainty(
-    fit: Fit, intervals: Intervals = "auto", *, draws: int = 4000, seed: int = 0
-) -> Uncertainty:
+    fit: Fit, intervals: Intervals = "auto", *, draws: int = 4000, seed: int = 0,
+    camp: int | None = None,
+) -> Uncertainty:  # fmt: skip
     """The uncertainty of a fit.
 
-    ``auto`` is ``laplace``; for very many items ``posterior``, or ``bootstrap`` if weights are
-    fractions.
+    ``auto`` is ``robust``; for very many items ``posterior``, or ``bootstrap`` if weights are
+    fractions. ``robust`` is ``laplace`` where answers form no clusters, and says so. ``camp`` (from
+    0): of that camp's theta, which has these two alone.
     """
     if intervals not in get_args(Intervals):
         raise UsageError(
             f"intervals={intervals!r}: expected one of {', '.join(get_args(Intervals))}"
         )
     if intervals == "auto":
-        intervals = "laplace"
+        intervals = "robust"
         if len(fit.items) > LARGEST_COVARIANCE:
             from bbq_plugin.model.sampling import whole_weights  # noqa: PLC0415 (for few fits)
 
-            intervals = "posterior" if whole_weights(fit.data.triples) else "bootstrap"
+            intervals = "posterior" if whole_weights(fit.triples) else "bootstrap"
     rng = np.random.default_rng(seed)
-    if intervals == "laplace":
-        mean, covariance = fit.laplace.mean, fit.laplace.covariance
-        roots, axes = eigen(covariance)
-        noise = rng.standard_normal((draws, mean.size)) @ (axes * np.sqrt(roots)).T
-        return Uncertainty("laplace", mean + noise, mean, covariance)
+    if camp is not None and intervals not in ("robust", "laplace"):
+        raise UnsupportedError(
+            f"intervals={intervals!r}: those of one camp are robust or laplace; use one of these"
+        )
+    if intervals in ("robust", "laplace"):
+        remarks: tuple[str, ...] = ()
+        if camp is not None:
+            of_clusters = intervals == "robust" and bool(fit.robust.ways)
+            stacked = fit.robust.stacked if of_clusters else fit.robust.own
+            kind, remarks = ("robust", fit.robust.remarks) if of_clusters else ("laplace", ())
+            covariance = camp_covariance(fit, stacked, camp)
+            freedom = fit.robust.freedom if of_clusters else inf
+            theta = fit.camp_theta[camp]
+            return gaussian(kind, theta, covariance, remarks, draws, seed, freedom)
+        mean, covariance, freedom = fit.laplace.mean, fit.laplace.covariance, inf
+        if intervals == "robust":
+            covariance, remarks = fit.covariance(), fit.robust.remarks
+            freedom = fit.robust.freedom
+            intervals = "robust" if fit.robust.ways else "laplace"
+        return gaussian(intervals, mean, covariance, remarks, draws, seed, freedom)
     if intervals == "posterior":
         sample = fit.sample(draws, seed, keep_quality=False)
         return Uncertainty("posterior", sample.theta, warnings=sample.warnings)
@@ -161,6 +238,28 @@ def uncertainty(
     theta = np.log(np.maximum(rng.standard_gamma(shape, (draws, shape.size)) / rate, 1e-300))
     narrow = "the paper's intervals are too narrow (77% instead of 95%): do not decide by them"
     return Uncertainty("paper", theta, warnings=(narrow,))
+
+
+def camp_covariance(fit: Fit, stacked: Floats, camp: int) -> Floats:
+    """Of one camp's theta: its block of all camps' covariance; what priors leave open is added."""
+    k = len(fit.items)
+    mine = slice(camp * k, (camp + 1) * k)
+    block = np.asarray(stacked[mine, mine])
+    if fit.population is None:
+        return block
+    slope = fit.population.slope[mine]
+    return np.asarray(block + slope @ fit.population.covariance @ slope.T)
+
+
+def gaussian(
+    kind: str, mean: Floats, covariance: Floats, warnings: tuple[str, ...], draws: int, seed: int,
+    freedom: float = inf,
+) -> Uncertainty:  # fmt: skip
+    """That of a Gaussian, with draws from it."""
+    roots, axes = eigen(covariance)
+    noise = np.random.default_rng(seed).standard_normal((draws, mean.size))
+    drawn = mean + noise @ (axes * np.sqrt(roots)).T
+    return Uncertainty(kind, drawn, mean, covariance, warnings, freedom)
 
 
 def eigen(matrix: Floats) -> tuple[Floats, Floats]:

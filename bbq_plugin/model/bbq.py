@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from bbq_plugin.data.triples import Floats
+from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model.objectives import Joint, Marginal, theta_density
-from bbq_plugin.model.population import MOST_ITEMS, estimate_priors
+from bbq_plugin.model.objectives import Joint, Marginal, Summed, joint_density, theta_density
+from bbq_plugin.model.parts import Parts
+from bbq_plugin.model.population import MOST_DENSE, estimate_priors
 from bbq_plugin.model.priors import AnyPriors, Priors
+from bbq_plugin.model.robust import Moments, integrated_quality, known_quality
 from bbq_plugin.model.solvers import (
     LAPLACE_TOLERANCE,
     Laplace,
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.model.fit import Fit
 
+#: Nats; the climb over the priors moves no item so far that many answers hold.
+FAR = 10.0
+
 
 class BBQModel:
     """The model of that name; ``rated`` says whether each rater has a quality, to be judged by."""
 
-    solvers: tuple[str, ...] = ("auto", "em")
-    needs_raters = uses_inverted = False
+    uses_inverted = False
 
     def __init__(self, name: Literal["bbq", "bayes-bt"], *, rated: bool) -> None:
         self.name, self.rated, self.gives_verdicts = name, rated, rated
@@ -55,19 +59,23 @@ class BBQModel:
             )
         return priors
 
-    def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
+    def solve(
+        self, data: Comparisons, triples: Triples | Parts, priors: AnyPriors | str, solver: str,
+        tol: float,
+    ) -> Optimum:  # fmt: skip
         """The maximum of the log-posterior; "auto" estimates the priors from the data first."""
         chosen, warnings = self.checked(priors), tuple[str, ...]()
-        if chosen == "auto" and len(data.items) > MOST_ITEMS:
-            chosen = Priors()
-            limit = f"with more than {MOST_ITEMS:,} items priors are not estimated"
-            warnings = (f"{limit}: the paper's were used",)
+        if chosen == "auto" and len(data.items) > MOST_DENSE:
+            approximation = (
+                f"with more than {MOST_DENSE:,} items the priors are estimated as if items were "
+                "known independently of each other: the scale of the ratings may be off, their "
+                "order is not"
+            )
+            warnings = (approximation,)
         rated = self.rated and data.has_raters
-        triples = data.triples if rated else data.triples.without_raters()
+        triples = triples if rated else triples.without_raters()
         given = chosen if chosen != "auto" and not chosen.estimated else None
-        if given is None and solver == "em":
-            raise UsageError("solver='em' is the paper's, under given priors; use solver='auto'")
-        first, population = Joint(triples, given or Priors(), fixed=not rated), None
+        first, population = joint_density(triples, given or Priors(), fixed=not rated), None
         theta, quality = first.start()
         if chosen == "auto":
             guess = solve_newton(first, theta, quality, 1e-3)
@@ -76,21 +84,31 @@ class BBQModel:
         if given is None:
             # Those estimated for another fit are taken as they are, with quality integrated out.
             density = theta_density(triples, chosen, fixed=not rated)
+            if population is not None and np.max(np.abs(theta - guess.theta)) > FAR:
+                # An item that hardly any answer holds may be thrown far out with the priors.
+                theta = guess.theta
             found = solve_newton(density, theta, quality, tol)
+        elif solver == "em" and isinstance(first, Joint):
+            found = solve_em(first, theta, quality, tol)
         else:
-            found = (solve_em if solver == "em" else solve_newton)(first, theta, quality, tol)
+            found = solve_newton(first, theta, quality, tol)
         quality = found.quality if rated else np.ones(len(data.raters))
         return Optimum(found.theta, quality, chosen, found.trace, found.error, population, warnings)
 
-    def density(self, fit: Fit) -> Joint | Marginal:
-        """The log-density of theta with quality integrated out."""
+    def density(self, fit: Fit) -> Joint | Marginal | Summed | None:
+        """The log-density of theta with quality integrated out; none of several camps."""
+        if fit.division is not None:
+            return None
         return theta_density(fit.triples, fit.given_priors(), fixed=not fit.rated)
 
     def laplace(self, fit: Fit) -> Laplace:
         """Mode and covariance of theta; what is not known of estimated priors is added."""
-        density, flat, k = self.density(fit), fit.given_priors().flat_items, len(fit.items)
-        start = fit.quality if fit.rated else np.ones(1)
-        found = solve_newton(density, fit.theta, start, LAPLACE_TOLERANCE)
+        if fit.division is not None:
+            return Laplace(fit.theta, fit.division.covariance(fit.population))
+        flat, k = fit.given_priors().flat_items, len(fit.items)
+        density = theta_density(fit.triples, fit.given_priors(), fixed=not fit.rated)
+        # Where quality is integrated out, it does not matter where it stood.
+        found = solve_newton(density, fit.theta, np.ones(1), LAPLACE_TOLERANCE)
         covariance = inverse(with_level(density.passes.curvature(found.point), flat=flat))
         if flat:
             # Only differences are known: what was added to pin the level is taken out again.
@@ -101,10 +119,21 @@ class BBQModel:
             covariance = covariance + slope @ fit.population.covariance @ slope.T
         return Laplace(found.theta, covariance)
 
+    def moments(self, fit: Fit) -> Moments:
+        """The scores at the top of the density, by rater also where quality is held at 1."""
+        if fit.rated:
+            return integrated_quality(fit)
+        triples = fit.wins
+        return known_quality(triples, fit.laplace.mean, np.ones(triples.n_raters))
+
     def refit(self, fit: Fit, copies: Floats) -> Floats:
         """theta with each rater counted ``copies`` times; the priors stay as they are."""
         # Not pooled, so that raters can be counted.
-        triples, priors = fit.data.triples, fit.given_priors()
+        triples, priors = fit.wins, fit.given_priors()
+        if fit.division is not None:
+            from bbq_plugin.model.camps import refit  # noqa: PLC0415 (few panels have camps)
+
+            return refit(triples, priors, fit.division, copies)
         quality = fit.quality if fit.rated else np.ones(triples.n_raters)
         if priors.estimated:
             density = theta_density(triples, priors, fixed=not fit.rated, copies=copies)

@@ -18,6 +18,7 @@ from bbq_plugin.data.triples import Floats, Mask, Triples
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.priors import AnyPriors, CrowdPriors, Priors, SignedPriors
+from bbq_plugin.model.robust import Moments, known_quality
 from bbq_plugin.model.solvers import Laplace, Optimum, inverse
 
 if TYPE_CHECKING:
@@ -162,19 +163,20 @@ def _free(eta: Floats, stiff: Floats) -> Mask:
 class CrowdModel:
     """The model ``crowd-bt``, a baseline; a fit's quality is 2 eta - 1."""
 
-    solvers: tuple[str, ...] = ("auto",)
-    rated = needs_raters = True
+    rated = True
     gives_verdicts = uses_inverted = False
 
     def checked(self, priors: AnyPriors | str) -> CrowdPriors:
         """Its own priors; others are refused."""
         if isinstance(priors, SignedPriors):
             raise UsageError("SignedPriors belong to model='bbq-signed', not to 'crowd-bt'")
-        if priors not in (Priors(), "paper", CrowdPriors()):
+        if priors not in (Priors(), "paper", "auto", CrowdPriors()):
             raise UsageError("crowd-bt has priors of its own (Chen et al. 2013); leave priors out")
         return CrowdPriors()
 
-    def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
+    def solve(
+        self, data: Comparisons, triples: Triples, priors: AnyPriors | str, solver: str, tol: float
+    ) -> Optimum:
         """The maximum of the log-posterior."""
         del solver
         if len(data.items) > LARGEST_COVARIANCE:
@@ -182,7 +184,7 @@ class CrowdModel:
                 f"crowd-bt, a baseline, is built for up to {LARGEST_COVARIANCE} items; "
                 "fit model='bbq'"
             )
-        theta, eta, trace, error = CrowdBT(data.triples).solve(tol)
+        theta, eta, trace, error = CrowdBT(triples).solve(tol)
         return Optimum(theta, 2.0 * eta - 1.0, self.checked(priors), trace, error)
 
     def density(self, fit: Fit) -> None:
@@ -192,6 +194,16 @@ class CrowdModel:
         """Mode and covariance of theta."""
         curvature = CrowdBT(fit.triples).curvature(fit.theta, 0.5 * (1.0 + fit.quality))
         return Laplace(fit.theta, inverse(curvature))
+
+    def moments(self, fit: Fit) -> Moments:
+        """The scores at the optimum; q = 2 eta - 1 follows theta where eta is not at its edge."""
+        t, eta = fit.triples, 0.5 * (1.0 + fit.quality)
+        stiff = CrowdBT(t)._inner(fit.theta, eta)[2]
+        loose = np.where(_free(eta, stiff), 1.0 / np.where(stiff > 0, stiff, 1.0), 0.0)
+        s = 0.5 * np.tanh(0.5 * (fit.theta[t.winner] - fit.theta[t.loser]))
+        p = 0.5 + np.repeat(fit.quality, np.diff(t.start)) * s
+        follows = 2.0 * np.repeat(loose, np.diff(t.start)) * t.weight * (0.25 - s * s) / p**2
+        return known_quality(t, fit.theta, fit.quality, follows, 4.0 * loose)
 
     def refit(self, fit: Fit, copies: Floats) -> Floats:
         """theta with each rater counted ``copies`` times."""

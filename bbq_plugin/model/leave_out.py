@@ -46,20 +46,35 @@ class Consensus:
 
     def __init__(
         self, triples: Triples, priors: Priors | SignedPriors, theta: Floats, quality: Floats, *,
-        joint: bool = False,
+        joint: bool = False, copies: Floats | None = None, at_top: bool = False,
+        covariance: Floats | None = None,
     ) -> None:  # fmt: skip
-        """``joint``: the top of the log-posterior of (theta, q) instead, as a fit has it."""
+        """``joint``: the top of the log-posterior of (theta, q) instead, as a fit has it.
+
+        ``covariance``: that of all raters, where these are some of them: theta is the top of all,
+        and none of them is refitted without.
+
+        ``at_top``: theta is the top already, as that of a fit under estimated priors is.
+        ``copies`` counts each rater so many times: of one camp, the probability to belong to it.
+        """
         if isinstance(priors, Priors) and priors.flat_items:
             # Without a prior two items that only one rater compared would be infinitely uncertain.
             priors = replace(priors, a=WEAK.a, b=WEAK.b)
         self.triples, self.priors = triples, priors
-        objective = _objective(triples, priors, joint=joint)
+        self.copies = np.ones(triples.n_raters) if copies is None else copies
+        objective = _objective(triples, priors, joint=joint, copies=copies)
         self.chunks = objective.passes.chunks
-        self.point = solve_newton(objective, theta, quality, TOLERANCE).point
+        self.of_all = covariance is not None
+        if at_top or self.of_all:
+            self.point = objective.at(theta, quality)
+        else:
+            self.point = solve_newton(objective, theta, quality, TOLERANCE).point
         self.theta = self.point.theta
         #: The covariance of theta; empty with so many items that it is not sensible.
         self.covariance: Floats = np.empty((0, 0))
-        if triples.n_items <= LARGEST_COVARIANCE:
+        if covariance is not None:
+            self.covariance = np.ascontiguousarray(covariance)
+        elif triples.n_items <= LARGEST_COVARIANCE:
             curvature = objective.passes.curvature(self.point)
             self.covariance = np.ascontiguousarray(np.linalg.inv(curvature))
         self.push = _push(objective, self.point)
@@ -70,14 +85,12 @@ class Consensus:
         low, high = int(t.start[rater]), int(t.start[rater + 1])
         if low == high or not self.covariance.size:
             return self.theta
-        place = np.full(t.n_items, -1, dtype=np.int64)
-        seen = kernels.local_items(low, high, t.winner, t.loser, place)
-        inner, pull = kernels.own_curvature(
-            low, high, t.winner, t.loser, self.push, self.point.curve, self.point.rows, place,
-            seen.size,
+        return np.asarray(
+            kernels.theta_without(
+                low, high, t.winner, t.loser, self.push, self.point.curve, self.point.rows,
+                self.theta, self.covariance,
+            )
         )  # fmt: skip
-        system = np.eye(seen.size) - inner @ self.covariance[np.ix_(seen, seen)]
-        return np.asarray(self.theta - self.covariance[:, seen] @ np.linalg.solve(system, pull))
 
     def leave_each_out(self) -> LeftOut:
         """Without each rater in turn, for the pairs that the rater has answered."""
@@ -94,7 +107,7 @@ class Consensus:
                 )  # fmt: skip
 
             run_chunks(work, self.chunks)
-            exact = _to_refit(t, failed)
+            exact = [] if self.of_all else _to_refit(t, self.copies, failed)
         for r in exact:
             self._without(r, gap, spread)
         within = tuple(r for r in np.flatnonzero(failed).tolist() if r not in exact)
@@ -104,7 +117,7 @@ class Consensus:
 
     def _without(self, r: int, gap: Floats, spread: Floats) -> None:
         """A refit."""
-        copies = np.ones(self.triples.n_raters)
+        copies = self.copies.copy()
         copies[r] = 0.0
         objective = _objective(self.triples, self.priors, copies=copies)
         found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
@@ -136,8 +149,8 @@ def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:
     passes, t = objective.passes, objective.passes.triples
     s = passes.standing(point.theta)
     if not isinstance(objective, Marginal):
-        q = np.repeat(point.quality, np.diff(t.start))
-        return np.asarray(t.weight * q * (0.25 - s * s) / (0.5 + q * s))
+        q, times = (np.repeat(x, np.diff(t.start)) for x in (point.quality, passes.copies))
+        return np.asarray(times * t.weight * q * (0.25 - s * s) / (0.5 + q * s))
     push = np.empty(t.size)
 
     common = t.start, t.weight, s, objective.parts, objective.tops
@@ -146,13 +159,13 @@ def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:
         kernels.marginal_push(first, last, *common, push)
 
     run_chunks(work, passes.chunks)
-    return push
+    return push * np.repeat(passes.copies, np.diff(t.start))
 
 
-def _to_refit(t: Triples, failed: NDArray[np.bool_]) -> list[int]:
+def _to_refit(t: Triples, copies: Floats, failed: NDArray[np.bool_]) -> list[int]:
     """Raters with a large share of all votes, and those whom one step cannot leave out."""
-    total = np.bincount(t.rater(), t.weight, t.n_raters)
-    share = total / max(float(t.weight.sum()), 1e-300)
+    total = copies * np.bincount(t.rater(), t.weight, t.n_raters)
+    share = total / max(float(total.sum()), 1e-300)
     wanted = np.flatnonzero((share > LARGE_SHARE) | failed)
     return sorted(wanted[np.argsort(-share[wanted], kind="stable")][:MOST_REFITS].tolist())
 

@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import lgamma, log
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
 from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
+from bbq_plugin.model.parts import Part, Parts
 from bbq_plugin.model.priors import Priors
 
 LARGEST_COVARIANCE = 4096  # items; beyond, one K x K matrix is a gigabyte and more
@@ -42,7 +43,9 @@ class Height:
 class Objective(Protocol):
     """What a solver needs: a value that it may only raise, with its curvature, and an EM step."""
 
-    passes: Passes
+    @property
+    def passes(self) -> Passes | SummedPasses:
+        """What it does with the data."""
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """The objective at theta; ``quality`` is where to look for the best q from."""
@@ -235,6 +238,42 @@ def population_table(priors: Priors) -> Floats:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PopulationDerivatives:
+    """Of the raters' log-likelihood by the population's parameters, and by these and theta."""
+
+    gradient: Floats
+    hessian: Floats
+    mixed: Floats  # items x parameters
+
+
+LEAST_GUESSER_BETA = 3.0  # the mean quality of guessers is a quarter at most
+
+
+def population_turns(priors: Priors) -> tuple[Floats, Floats]:
+    """The derivatives of each part's log-density, as `quadrature.population_scores` takes them."""
+    from scipy.special import digamma, polygamma  # noqa: PLC0415 (loads slowly)
+
+    both, alpha, beta = priors.alpha + priors.beta, priors.alpha, priors.beta
+    low = priors.guesser_beta
+    of_alpha, of_beta, of_low = alpha - 1.0, beta - 1.0, low - LEAST_GUESSER_BETA
+    turn, bend = np.zeros((2, 4, 4)), np.zeros((2, 4, 4))
+    # Honest: by log(alpha - 1) and log(beta - 1).
+    turn[0, 0] = of_alpha, 0.0, of_alpha * (digamma(both) - digamma(alpha)), 1.0
+    turn[0, 1] = 0.0, of_beta, of_beta * (digamma(both) - digamma(beta)), 1.0
+    shared = polygamma(1, both)
+    bend[0, 0, 0] = of_alpha**2 * (shared - polygamma(1, alpha))
+    bend[0, 1, 1] = of_beta**2 * (shared - polygamma(1, beta))
+    bend[0, 0, 1] = bend[0, 1, 0] = of_alpha * of_beta * shared
+    # The share of guessers, by its logit.
+    turn[0, 2, 2], turn[1, 2, 2] = -priors.guessers, 1.0 - priors.guessers
+    bend[:, 2, 2] = -priors.guessers * (1.0 - priors.guessers)
+    # Guessers: Beta(1, low) is low (1 - q)^(low - 1).
+    turn[1, 3] = 0.0, of_low, of_low / low, 1.0
+    bend[1, 3, 3] = -((of_low / low) ** 2)
+    return turn, bend
+
+
 class Marginal:
     """sum_r log int prior(q) prod (1/2 + q s)^w dq + sum [a theta - b exp(theta)].
 
@@ -247,7 +286,10 @@ class Marginal:
         self.believe(priors)
         self.tops = np.tile(self.parts[:, 1] / self.parts[:, 1:].sum(axis=1), (triples.n_raters, 1))
         self._halves = self.passes.total_weight * np.log(0.5)
-        self.summary = np.zeros((triples.n_raters, 3))
+        #: By rater: mean and variance of q, P(guesser), log-likelihood (less its factors 1/2).
+        self.summary = np.zeros((triples.n_raters, 4))
+        #: By triple: its part of the gradient.
+        self.pushes = np.zeros(triples.size)
         self._wins = self._draw = np.empty(0)
 
     def believe(self, priors: Priors) -> None:
@@ -273,21 +315,51 @@ class Marginal:
     def _prior(self, theta: Floats) -> tuple[float, Floats]:
         if self.priors.flat_items:
             return 0.0, np.zeros(theta.size)
-        skill = self.priors.b * np.exp(theta)
+        # A trial step may be far out, where the density is nothing.
+        with np.errstate(over="ignore"):
+            skill = self.priors.b * np.exp(theta)
         return float(np.sum(self.shape * theta - skill)), skill
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """Value, gradient and curvature; ``quality`` becomes the posterior mean of each q."""
         del quality  # integrated out: where it stood does not matter
-        passes, t = self.passes, self.passes.triples
+        parts = len(self.parts)
+        return self._pass(theta, np.empty((parts, 0, 4)), np.empty((parts, 0, 0)))[0]
+
+    def with_population(self, theta: Floats) -> tuple[Height, PopulationDerivatives]:
+        """The same, with the derivatives by the parameters of the raters' population.
+
+        These are log(alpha - 1), log(beta - 1), logit guessers and log(guesser_beta - 3).
+        """
+        point, mixed, about = self._pass(theta, *population_turns(self.priors))
+        t, n = self.passes.triples, mixed.shape[0]
+        by_item = [
+            np.bincount(t.winner, row, t.n_items) - np.bincount(t.loser, row, t.n_items)
+            for row in mixed
+        ]
+        total = about.sum(axis=0)
+        return point, PopulationDerivatives(
+            total[:n], total[n:].reshape(n, n), np.column_stack(by_item)
+        )
+
+    def _pass(self, theta: Floats, turn: Floats, bend: Floats) -> tuple[Height, Floats, Floats]:
+        passes, t, n = self.passes, self.passes.triples, turn.shape[1]
         curve, rows = np.empty(t.size), np.empty((quadrature.ROWS, t.size))
+        mixed, about = np.empty((n, t.size)), np.empty((t.n_raters, n + n * n))
         value, (gradient, self._wins, self._draw) = passes.summed(
             quadrature.marginal_pass, t.weight, passes.standing(theta), self.parts, passes.copies,
-            self.tops, curve, rows, self.summary, shape=(3, theta.size),
+            self.tops, turn, bend, curve, rows, self.pushes, mixed, self.summary, about,
+            shape=(3, theta.size),
         )  # fmt: skip
         prior, skill = self._prior(theta)
         value, gradient = value + self._halves + prior, gradient + self.shape - skill
-        return Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
+        point = Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
+        return point, mixed, about
+
+    @property
+    def em_sums(self) -> tuple[Floats, Floats]:
+        """At the last point: the expected informed wins, and what draws each item down."""
+        return self._wins, self._draw
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
         """The closed-form step with gamma averaged over q, then the level that suits the prior."""
@@ -298,13 +370,134 @@ class Marginal:
         return level_of(new, self.priors.b, self.shape), point.quality
 
 
+# -- the same over parts of the raters
+
+
+Form = Literal["joint", "marginal"]
+
+
+def _of_part(part: Part, form: Form, priors: Priors) -> Joint | Marginal:
+    """The raters' part of an objective, without the prior of the items, which counts once."""
+    flat = replace(priors, a=1.0, b=0.0, estimated=False)
+    return (Joint if form == "joint" else Marginal)(part.triples, flat)
+
+
+def _start_of(objective: Joint | Marginal) -> Floats:
+    return objective.prior_quality() if isinstance(objective, Joint) else np.empty(0)
+
+
+def part_pass(
+    part: Part, form: Form, priors: Priors, theta: Floats
+) -> tuple[float, Floats, Floats, float]:
+    """Value, gradient, minus the Hessian, and the weight of a part's comparisons."""
+    objective = _of_part(part, form, priors)
+    point = objective.at(theta, _start_of(objective))
+    curvature = objective.passes.curvature(point)
+    return point.value, point.gradient, curvature, objective.passes.total_weight
+
+
+def part_em(part: Part, form: Form, priors: Priors, theta: Floats) -> tuple[Floats, Floats]:
+    """The two sums by item of an EM step, quality at its best or integrated out."""
+    objective = _of_part(part, form, priors)
+    point = objective.at(theta, _start_of(objective))
+    if isinstance(objective, Joint):
+        return objective.e_step(theta, point.quality)[2:]
+    return objective.em_sums
+
+
+@dataclass(frozen=True, slots=True)
+class SummedPasses:
+    """What a solver asks of the passes of `Summed`: its matrix comes with every point."""
+
+    triples: Parts
+
+    def curvature(self, point: Height) -> Floats:
+        """Minus the Hessian in theta, dense."""
+        return np.asarray(point.curve + np.diag(point.prior_curve))
+
+    def curvature_times(self, point: Height, vector: Floats) -> Floats:
+        """The same matrix times a vector."""
+        return np.asarray(point.curve @ vector + point.prior_curve * vector)
+
+    def pair_diagonal(self, point: Height) -> Floats:
+        """The diagonal without the prior."""
+        return np.asarray(np.diag(point.curve))
+
+
+class Summed:
+    """`Joint` or `Marginal` as a sum over parts. ``quality`` stays where the parts are."""
+
+    def __init__(self, parts: Parts, priors: Priors, form: Form) -> None:
+        self.parts, self.priors, self.form = parts, priors, form
+        self.passes = SummedPasses(parts)
+        shape = priors.a if form == "marginal" else priors.a - 1
+        self.shape = 0.0 if priors.flat_items else shape
+        self._weight = 0.0
+
+    def start(self) -> tuple[Floats, Floats]:
+        """Equal items at the level the prior puts them."""
+        level = np.log((self.priors.a - 1) / self.priors.b) if self.priors.b else 0.0
+        return np.full(self.parts.n_items, level), np.empty(0)
+
+    def rounding(self, value: float) -> float:
+        """What the sum that makes up this value cannot resolve."""
+        if self.form == "marginal":
+            return 1e-9 * (1.0 + abs(value))
+        return 2e-15 * (self._weight + abs(value)) + 1e-13
+
+    def at(self, theta: Floats, quality: Floats) -> Height:
+        """One pass over all parts."""
+        del quality  # each part finds its own
+        value, gradient, curve, self._weight = self.parts.summed(
+            part_pass, self.form, self.priors, theta
+        )
+        prior, skill = self._prior(theta)
+        gradient = gradient + self.shape - skill
+        return Height(theta, np.empty(0), value + prior, gradient, skill, curve, np.empty((0, 0)))
+
+    def _prior(self, theta: Floats) -> tuple[float, Floats]:
+        if self.priors.flat_items:
+            return 0.0, np.zeros(theta.size)
+        with np.errstate(over="ignore"):
+            skill = self.priors.b * np.exp(theta)
+        return float(np.sum(self.shape * theta - skill)), skill
+
+    def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
+        """The closed-form step, then the level that suits the prior."""
+        wins, draw = self.parts.summed(part_em, self.form, self.priors, theta)
+        skill = self._prior(theta)[1]
+        with np.errstate(divide="ignore"):
+            up = np.log(wins + self.shape) - np.log(draw + skill)
+        moved = theta + np.where(draw + skill > 0, up, 0.0)
+        return level_of(moved, self.priors.b, self.shape), quality
+
+
+def joint_density(
+    triples: Triples | Parts, priors: Priors, *, fixed: bool = False
+) -> Joint | Summed:
+    """The paper's log-posterior of (theta, q); over parts none has its quality ``fixed``."""
+    if isinstance(triples, Parts):
+        return Summed(triples, priors, "joint")
+    return Joint(triples, priors, fixed=fixed)
+
+
+@overload
 def theta_density(
     triples: Triples, priors: Priors, *, fixed: bool, copies: Floats | None = None
-) -> Joint | Marginal:
+) -> Joint | Marginal: ...
+@overload
+def theta_density(
+    triples: Triples | Parts, priors: Priors, *, fixed: bool, copies: Floats | None = None
+) -> Joint | Marginal | Summed: ...
+def theta_density(
+    triples: Triples | Parts, priors: Priors, *, fixed: bool, copies: Floats | None = None
+) -> Joint | Marginal | Summed:
     """The log-density of theta: q integrated out, or, where ``fixed``, held at 1.
 
     In the second case it is the paper's form with ``a`` one larger (the change of variables).
     """
+    if isinstance(triples, Parts):
+        return Summed(triples, priors, "marginal")
     if not fixed:
         return Marginal(triples, priors, copies=copies)
     shape = 1.0 if priors.flat_items else priors.a + 1.0

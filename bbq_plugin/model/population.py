@@ -1,10 +1,14 @@
 """Priors from the data: who the raters are and how far the items lie apart.
 
 The order of the items survives a wrong prior, their distances do not: a population believed to be
-better than it is makes every difference look smaller. So (alpha, beta, share of guessers, a) are
-set where the marginal likelihood is highest, each q integrated by quadrature and theta by Laplace:
+better than it is makes every difference look smaller. So the population's parameters eta are set
+where the marginal likelihood is highest, each q integrated by quadrature and theta by Laplace:
 
-    M(eta) = max_theta F(theta; eta) - 1/2 log det(-F'') + log h(eta)
+    M(eta) = max_theta F(theta; eta) + L(eta) + log h(eta),   L = -1/2 log det(-F'')
+
+One pass over the data gives F with its first and second derivatives in theta and eta, so Newton
+climbs in both at once, theta eliminated. L changes slowly: near the top it is taken as a parabola
+along each parameter, from two passes each, and renewed until the top stays where it is.
 
 ``h`` is a weak prior around the paper's values, for studies too small to tell; a study of a few
 dozen raters already outweighs it. What remains unknown of eta widens the intervals of theta
@@ -13,33 +17,45 @@ dozen raters already outweighs it. What remains unknown of eta widens the interv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, isinf, lgamma, log, pi
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, lgamma
 
 import numpy as np
 
-from bbq_plugin.data.triples import Floats, Triples
+from bbq_plugin.data.triples import Codes, Floats, Triples
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import theta_density
+from bbq_plugin.model.objectives import LEAST_GUESSER_BETA, Height, Joint, Marginal, theta_density
+from bbq_plugin.model.parts import Part, Parts
 from bbq_plugin.model.priors import Priors
-from bbq_plugin.model.solvers import solve_newton
+from bbq_plugin.model.solvers import conjugate_gradients, hill_solver, solve_newton
 
-# eta = (log a[, log(alpha - 1), log(beta - 1)[, logit guessers]]); centres are the paper's values,
-# and a tenth of guessers. One unit is a factor of e. The numbers of the Beta have Student tails: a
-# small study, which cannot tell, stays near the paper's raters, and a large one is free to leave.
-CENTRE = np.array([np.log(5.0), np.log(9.0), 0.0, np.log(1 / 9)])
-WIDTH = np.array([1.0, 0.3, 0.3, 1.0])
-FREEDOM = np.array([inf, 3.0, 3.0, inf])  # degrees of; infinity is a Gaussian
+# eta = (log a[, log(alpha - 1), log(beta - 1), logit guessers, log(guesser_beta - 3)]); centres are
+# the paper's values, a tenth of guessers, and their mean quality of 0.05. One unit is a factor of
+# e. The numbers of the Beta have Student tails: a small study, which cannot tell, stays near the
+# paper's raters, and a large one is free to leave.
+CENTRE = np.array([np.log(5.0), np.log(9.0), 0.0, np.log(1 / 9), np.log(16.0)])
+WIDTH = np.array([1.0, 0.3, 0.3, 1.0, 1.0])
+FREEDOM = np.array([inf, 3.0, 3.0, inf, inf])  # degrees of; infinity is a Gaussian
 NUDGE = 0.1
-THETA_TOLERANCE = 1e-4  # Newton's last step is then far below it
 LONGEST = 1.0
 ENOUGH = 0.02  # of a unit of eta: far below what any study can tell
-MOST_STEPS = 25
-# Triples to find the way by, and to settle on; more raters would not move the estimate visibly.
-COARSE_TRIPLES, MOST_TRIPLES = 25_000, 150_000
-DECISIVE = 8.0  # nats of evidence on a part of the raters that the whole will not overturn
-MOST_ITEMS = 1024  # a determinant for each step; with more items the priors are not estimated
+NEAR = 1e-3  # nats of theta, at the same time
+NEAR_BY = 0.05  # nats of theta, to begin with
+FARTHEST = 0.5  # nats that theta is moved by to see how L changes
+MOST_STEPS = 60
+MOST_ROUNDS, FEW_ROUNDS = 12, 2  # renewals of L, with few and with very many items
+HALVINGS = 8
+# Triples to find the way by, and to settle on, at least and for each item; more raters would not
+# move the estimate visibly. L's slope is a mean over raters and needs fewer still.
+COARSE_TRIPLES, MOST_TRIPLES, LOG_DET_TRIPLES = (25_000, 100), (150_000, 100), (10_000, 100)
+MOST_DENSE = 1024  # items; beyond, L has the diagonal alone, and systems are solved by iteration
+ITERATED = 1e-2  # of the right side, left of it by iteration: steps are corrected by later ones
 RATE = 0.1  # b sets the level of all theta, which no comparison sees: it stays the paper's
+LEAST_CURVE = 0.5  # nothing is less known of eta than +-1.4 units
+# Laplace's error grows with the number of items, and along the one direction that comparisons
+# hardly see (better raters, closer items) it would decide: the prior of the Beta grows with it.
+ITEMS_A_PRIOR = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,31 +74,56 @@ def priors_of(eta: Floats) -> Priors:
     a = float(np.exp(eta[0]))
     if eta.size == 1:
         return Priors(a=a, b=RATE, estimated=True)
-    alpha, beta = 1.0 + np.exp(eta[1:3])
-    guessers = float(1.0 / (1.0 + np.exp(-eta[3]))) if eta.size == 4 else 0.0
-    return Priors(a, RATE, float(alpha), float(beta), guessers, estimated=True)
+    alpha, beta, low = np.exp(eta[[1, 2, 4]])
+    return Priors(
+        a, RATE, 1.0 + float(alpha), 1.0 + float(beta), float(1.0 / (1.0 + np.exp(-eta[3]))),
+        estimated=True, guesser_beta=LEAST_GUESSER_BETA + float(low),
+    )  # fmt: skip
 
 
-def log_hyperprior(eta: Floats) -> float:
-    """log h(eta), normalised, so that populations of one and two parts can be compared."""
-    total = 0.0
-    for value, centre, width, nu in zip(eta, CENTRE, WIDTH, FREEDOM, strict=False):
-        z = (value - centre) / width
-        if isinf(nu):
-            total -= 0.5 * z**2 + 0.5 * log(2 * pi)
-        else:
-            total += lgamma((nu + 1) / 2) - lgamma(nu / 2) - 0.5 * log(nu * pi)
-            total -= (nu + 1) / 2 * log(1 + z**2 / nu)
-        total -= log(width)
-    return float(total)
+def log_hyperprior(eta: Floats, n_items: int) -> tuple[float, Floats, Floats]:
+    """log h(eta) up to a constant, its gradient, and minus its second derivatives."""
+    times = np.where(np.isfinite(FREEDOM[: eta.size]), max(1.0, n_items / ITEMS_A_PRIOR), 1.0)
+    z = (eta - CENTRE[: eta.size]) / WIDTH[: eta.size]
+    width, nu = WIDTH[: eta.size], FREEDOM[: eta.size]
+    student = np.isfinite(nu)
+    n = np.where(student, nu, 1.0)
+    heavy = n + z**2
+    value = np.where(student, -(n + 1) / 2 * np.log1p(z**2 / n), -0.5 * z**2)
+    gradient = np.where(student, -(n + 1) * z / heavy, -z) / width
+    bend = np.where(student, (n + 1) * (n - z**2) / heavy**2, 1.0) / width**2
+    return float(times @ value), times * gradient, times * bend
 
 
-def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
-    """Every k-th rater, with k such that about ``most`` triples remain."""
+def few_raters(triples: Triples | Parts, at_least: tuple[int, int]) -> Triples:
+    """Every k-th rater, with k such that about as many triples remain as asked for."""
+    most = max(at_least[0], at_least[1] * triples.n_items)
+    every = max(1, int(np.ceil(triples.size / most)))
+    if isinstance(triples, Parts):
+        return joined(triples.each(_every, every))
     if triples.size <= most or triples.n_raters < 2:
         return triples
-    every = int(np.ceil(triples.size / most))
-    chosen = np.arange(0, triples.n_raters, every)
+    return some_raters(triples, np.arange(0, triples.n_raters, every))
+
+
+def _every(part: Part, every: int) -> Triples:
+    """Every k-th rater of all, of those in a part."""
+    return some_raters(part.triples, np.arange(-part.first % every, part.triples.n_raters, every))
+
+
+def joined(found: list[Triples]) -> Triples:
+    """The wins of raters from several parts, one after the other."""
+    sizes = np.cumsum([0, *(t.size for t in found)])
+    start = [t.start[:-1] + size for t, size in zip(found, sizes, strict=False)]
+    return Triples(
+        np.append(np.concatenate(start), sizes[-1]), np.concatenate([t.winner for t in found]),
+        np.concatenate([t.loser for t in found]), np.concatenate([t.weight for t in found]),
+        found[0].n_items,
+    )  # fmt: skip
+
+
+def some_raters(triples: Triples, chosen: Codes) -> Triples:
+    """The wins of these raters."""
     length = np.diff(triples.start)[chosen]
     start = np.concatenate(([0], np.cumsum(length)))
     at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
@@ -90,143 +131,241 @@ def few_raters(triples: Triples, most: int = MOST_TRIPLES) -> Triples:
     return Triples(start, winner, loser, weight, triples.n_items)
 
 
-class PopulationEvidence:
-    """M(eta), with theta kept warm from call to call."""
+@dataclass(slots=True, eq=False)
+class Place:
+    """F at one (theta, eta) with all its derivatives, the hyperprior included."""
 
-    def __init__(self, triples: Triples, theta: Floats, *, fixed: bool) -> None:
-        self.triples, self.theta, self.fixed = triples, theta, fixed
-        self.eta: Floats = CENTRE[:0]
-        self.slope: Floats = np.empty((theta.size, 0))
-        self._ones = np.ones(triples.n_raters)
-
-    def __call__(self, eta: Floats) -> tuple[float, Floats]:
-        """M(eta) and the theta at which F is highest."""
-        priors = priors_of(eta)
-        density = theta_density(self.triples, priors, fixed=self.fixed)
-        known = self.slope.shape[1]
-        theta = self.theta + self.slope @ (eta[:known] - self.eta[:known])
-        # The level that the new prior gives the items is known; only their distances are searched.
-        theta += np.log(theta.size * priors.a) - np.log(RATE * np.sum(np.exp(theta)))
-        found = solve_newton(density, theta, self._ones, THETA_TOLERANCE)
-        constant = theta.size * (priors.a * np.log(priors.b) - lgamma(priors.a))
-        log_det = float(np.linalg.slogdet(density.passes.curvature(found.point))[1])
-        return found.value + constant + log_hyperprior(eta) - 0.5 * log_det, found.theta
+    point: Height
+    eta: Floats
+    value: float
+    gradient: Floats  # by eta
+    curve: Floats  # minus the second derivatives by eta
+    mixed: Floats  # items x parameters
 
 
 @dataclass(slots=True, eq=False)
-class Summit:
-    """M around one eta: its value, gradient and curvature, and the theta that goes with it."""
+class LogDet:
+    """L around one eta, as a parabola along each parameter."""
 
     eta: Floats
-    value: float
     gradient: Floats
-    curve: Floats  # minus the Hessian of M
+    curve: Floats  # minus the second derivatives; not negative, so that a step stays a step
+
+    def at(self, eta: Floats) -> tuple[float, Floats]:
+        """The value, less that at its own eta, and the gradient."""
+        gap = eta - self.eta
+        bend = self.curve * gap
+        return float(gap @ (self.gradient - 0.5 * bend)), self.gradient - bend
+
+
+class PopulationEvidence:
+    """F(theta; eta) + log h(eta) on some triples; ``fixed`` leaves only the spread of the items.
+
+    L is that of ``study``, of which the triples are a part, from as many raters as it takes;
+    ``times``: of a study so many times as large.
+    """
+
+    def __init__(
+        self, triples: Triples, *, fixed: bool = False, copies: Floats | None = None,
+        study: Triples | None = None, times: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.triples, self.fixed, self._times = triples, fixed, times
+        self._marginal = None if fixed else Marginal(triples, priors_of(CENTRE), copies=copies)
+        self._slope: Floats | None = None
+        self._sketch = self
+        if study is not None and not fixed:
+            part = few_raters(study, LOG_DET_TRIPLES)
+            self._sketch = PopulationEvidence(part, times=study.size / part.size)
+
+    def density(self, eta: Floats) -> Joint | Marginal:
+        """The log-density of theta under these parameters."""
+        priors = priors_of(eta)
+        if self._marginal is None:
+            return theta_density(self.triples, priors, fixed=True)
+        self._marginal.believe(priors)
+        return self._marginal
+
+    def at(self, theta: Floats, eta: Floats) -> Place:
+        """Everything that a step needs, in one pass."""
+        density, k, a = self.density(eta), theta.size, float(np.exp(eta[0]))
+        gradient, curve = np.zeros(eta.size), np.zeros((eta.size, eta.size))
+        mixed = np.zeros((k, eta.size))
+        if isinstance(density, Marginal):
+            point, about = density.with_population(theta)
+            gradient[1:], curve[1:, 1:], mixed[:, 1:] = about.gradient, -about.hessian, about.mixed
+        else:
+            point = density.at(theta, np.ones(self.triples.n_raters))
+        # sum [a theta - b exp(theta)] + K (a log b - log Gamma(a)), by log a.
+        from scipy.special import digamma, polygamma  # noqa: PLC0415 (loads slowly)
+
+        gradient[0] = a * (float(theta.sum()) + k * (np.log(RATE) - float(digamma(a))))
+        curve[0, 0] = a**2 * k * float(polygamma(1, a)) - gradient[0]
+        mixed[:, 0] = a
+        prior, slope, bend = log_hyperprior(eta, k)
+        value = point.value + k * (a * np.log(RATE) - lgamma(a)) + prior
+        return Place(point, eta, value, gradient + slope, curve + np.diag(bend), mixed)
+
+    def solver(self, point: Height, eta: Floats) -> Callable[[Floats], Floats]:
+        """How to solve (minus the Hessian in theta) x = y, for one y or several columns."""
+        density = self.density(eta)
+        if point.theta.size <= MOST_DENSE:
+            matrix = density.passes.curvature(point)
+            solve = hill_solver(matrix)
+            if solve is not None:
+                return solve
+            # Far from the top the matrix may be no hill: every curvature is taken as downward.
+            roots, axes = np.linalg.eigh(matrix)
+            roots = np.maximum(np.abs(roots), 1e-6 * float(np.max(np.abs(roots))))
+            return lambda y: np.asarray((axes / roots) @ (axes.T @ y))
+
+        def iterate(y: Floats) -> Floats:
+            columns = y.reshape(y.shape[0], -1).T
+            found = [_iterated(density, point, column) for column in columns]
+            return np.column_stack(found).reshape(y.shape)
+
+        return iterate
+
+    def eliminated(self, place: Place) -> tuple[Floats, Floats, Floats]:
+        """With theta at its best: its own step, how it follows eta, and the curve by eta."""
+        solve = self.solver(place.point, place.eta)
+        if self._slope is None or place.point.theta.size <= MOST_DENSE:
+            both = solve(np.column_stack((place.point.gradient, place.mixed)))
+            alone, self._slope = both[:, 0], both[:, 1:]
+        else:
+            # It changes little, and by iteration each column costs as much as the step.
+            alone = solve(place.point.gradient)
+        curve = place.curve - place.mixed.T @ self._slope
+        return alone, self._slope, 0.5 * (curve + curve.T)
+
+    def log_det(self, theta: Floats, eta: Floats) -> float:
+        """L; with very many items by the diagonal, as if each stood alone."""
+        density = self.density(eta)
+        point = density.at(theta, np.ones(self.triples.n_raters))
+        if theta.size <= MOST_DENSE:
+            answers = density.passes.curvature(replace(point, prior_curve=np.zeros(theta.size)))
+            matrix = self._times * answers + np.diag(point.prior_curve)
+            return -0.5 * float(np.linalg.slogdet(matrix)[1])
+        diagonal = self._times * density.passes.pair_diagonal(point) + point.prior_curve
+        return -0.5 * float(np.sum(np.log(np.maximum(diagonal, 1e-300))))
+
+    def log_det_around(self, theta: Floats, eta: Floats, slope: Floats) -> LogDet:
+        """L as a parabola along each parameter, theta following eta."""
+        self._slope = None
+        log_det, ends = self._sketch.log_det, []
+        middle = log_det(theta, eta)
+        for p in range(eta.size):
+            nudge = np.zeros(eta.size)
+            nudge[p] = NUDGE
+            along = np.clip(slope[:, p] * NUDGE, -FARTHEST, FARTHEST)
+            ends.append((log_det(theta + along, eta + nudge), log_det(theta - along, eta - nudge)))
+        up, down = np.array(ends).T
+        curve = np.maximum(-(up - 2 * middle + down) / NUDGE**2, 0.0)
+        return LogDet(eta, (up - down) / (2 * NUDGE), curve)
+
+
+def _iterated(density: Joint | Marginal, point: Height, column: Floats) -> Floats:
+    alone = replace(point, gradient=column)
+    found = conjugate_gradients(density, alone, flat=False, relative=ITERATED)
+    return found.change if found.change is not None else column / (point.prior_curve + 1.0)
+
+
+@dataclass(slots=True, eq=False)
+class Top:
+    """Where M is highest, on some triples; ``alone`` is what theta still has to go."""
+
+    place: Place
+    alone: Floats
     slope: Floats
-    theta: Floats
-
-    @property
-    def log_evidence(self) -> float:
-        """log of the integral over eta, by Laplace: pays for each parameter what it costs."""
-        log_det = float(np.linalg.slogdet(self.curve)[1])
-        return self.value + 0.5 * self.eta.size * float(np.log(2 * np.pi)) - 0.5 * log_det
+    curve: Floats  # minus the Hessian of M by eta
+    log_det: LogDet
 
 
-def _look(evidence: PopulationEvidence, eta: Floats, *, mixed: bool = True) -> Summit:
-    """Value, gradient and Hessian of M by differences (eta has four numbers at most).
+def _climb(evidence: PopulationEvidence, place: Place, log_det: LogDet) -> Top:
+    """Newton in (theta, eta) at once, for a given L; every step raises F + L + log h.
 
-    Without ``mixed`` the second derivatives by two different parameters are left at zero.
+    It ends where L is no longer known.
     """
-    n = eta.size
-    value, theta = evidence(eta)
-    # Where theta was best, and how it follows eta: the start of later calls.
-    evidence.eta, evidence.theta = eta, theta
-    nudge = NUDGE * np.eye(n)
-    ahead, behind = [evidence(eta + h) for h in nudge], [evidence(eta - h) for h in nudge]
-    up, down = np.array([m for m, _ in ahead]), np.array([m for m, _ in behind])
-    slope = np.array([a - b for (_, a), (_, b) in zip(ahead, behind, strict=True)]).T / (2 * NUDGE)
-    evidence.slope = slope
-    curve = np.diag(-(up - 2 * value + down) / NUDGE**2)
-    for i in range(n if mixed else 0):
-        for j in range(i):
-            corner = evidence(eta + nudge[i] + nudge[j])[0]
-            curve[i, j] = curve[j, i] = -(corner - up[i] - up[j] + value) / NUDGE**2
-    return Summit(eta, value, (up - down) / (2 * NUDGE), curve, slope, theta)
-
-
-def _climb(evidence: PopulationEvidence, eta: Floats, curve: Floats | None = None) -> Summit:
-    """Damped Newton on M, every curvature made positive.
-
-    With a first guess of the ``curve`` the steps learn it from the gradients (BFGS), and only at
-    the top is it computed.
-    """
-    guessed = curve is not None
-    summit = _look(evidence, eta, mixed=not guessed)
-    bend = summit.curve if curve is None else curve
+    told, pull = log_det.at(place.eta)
     for _ in range(MOST_STEPS):
-        roots, axes = np.linalg.eigh(bend)
-        step = axes @ ((axes.T @ summit.gradient) / np.maximum(np.abs(roots), 0.25))
-        size = float(np.max(np.abs(step)))
-        if size > LONGEST:
-            step *= LONGEST / size
-        higher = None if size <= ENOUGH else _higher(evidence, summit, step, mixed=not guessed)
-        if higher is None:
-            summit = _look(evidence, summit.eta) if guessed else summit
-            roots, axes = np.linalg.eigh(summit.curve)
-            # Differences may see a tail as flat or hollow: nothing is less known than +-1.4 units.
-            summit.curve = (axes * np.maximum(roots, 0.5)) @ axes.T
-            return summit
-        bend = _learn(bend, summit, higher) if guessed else higher.curve
-        summit = higher
+        alone, slope, curve = evidence.eliminated(place)
+        curve = curve + np.diag(log_det.curve)
+        gradient = place.gradient + pull + place.mixed.T @ alone
+        roots, axes = np.linalg.eigh(curve)
+        step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
+        inside = np.clip(place.eta + step, log_det.eta - LONGEST, log_det.eta + LONGEST)
+        step = inside - place.eta
+        if float(np.max(np.abs(alone))) > NEAR_BY:
+            # From far away a step in both at once leads astray: theta alone first.
+            step = np.zeros(step.size)
+        move = alone + slope @ step
+        size, moved = float(np.max(np.abs(step))), float(np.max(np.abs(move)))
+        if size <= 0.25 * ENOUGH and moved <= NEAR:
+            return Top(place, alone, slope, curve, log_det)
+        for halving in range(HALVINGS):
+            by = 0.5**halving
+            trial = evidence.at(place.point.theta + by * move, place.eta + by * step)
+            trial_told, trial_pull = log_det.at(trial.eta)
+            if trial.value + trial_told > place.value + told:
+                break
+        else:
+            # No visible rise is left.
+            return Top(place, alone, slope, curve, log_det)
+        place, told, pull = trial, trial_told, trial_pull
     raise ConvergenceError(
         "the priors could not be estimated from these data; give them yourself "
         "(priors='paper', on the command line --priors paper)"
     )
 
 
-def _learn(curve: Floats, before: Summit, after: Summit) -> Floats:
-    """The BFGS update: the curvature along the step becomes what the two gradients say."""
-    step, pull = after.eta - before.eta, before.gradient - after.gradient
-    if step @ pull <= 0:
-        return curve
-    bent = curve @ step
-    curve = curve - np.outer(bent, bent) / (step @ bent)
-    return curve + np.outer(pull, pull) / (step @ pull)
+def _top(evidence: PopulationEvidence, theta: Floats, eta: Floats, most: int = MOST_ROUNDS) -> Top:
+    """Climb and renew L in turn, until the top stays where it is, or ``most`` times."""
+    start = solve_newton(evidence.density(eta), theta, np.ones(evidence.triples.n_raters), NEAR_BY)
+    place = evidence.at(start.theta, eta)
+    _, slope, _ = evidence.eliminated(place)
+    log_det = evidence.log_det_around(start.theta, eta, slope)
+    top = _climb(evidence, place, log_det)
+    for _ in range(most if theta.size <= MOST_DENSE else min(most, FEW_ROUNDS)):
+        place, before = top.place, top.log_det.eta
+        if float(np.max(np.abs(place.eta - before))) <= ENOUGH:
+            break
+        log_det = evidence.log_det_around(place.point.theta, place.eta, top.slope)
+        top = _climb(evidence, place, log_det)
+    return top
 
 
-def _higher(
-    evidence: PopulationEvidence, summit: Summit, step: Floats, *, mixed: bool
-) -> Summit | None:
-    """M at the step's end, or nearer, if it is higher there."""
-    for quartering in range(6):
-        eta = summit.eta + step * 0.25**quartering
-        if evidence(eta)[0] > summit.value:
-            return _look(evidence, eta, mixed=mixed)
-    return None
+def estimate_again(
+    triples: Triples, copies: Floats, theta: Floats, eta: Floats
+) -> tuple[Population, bool]:
+    """The population from an estimate nearby, each rater counted ``copies`` times.
+
+    Also whether it is still the same.
+    """
+    top = _top(PopulationEvidence(triples, copies=copies), theta, eta, 1)
+    return _population(top), bool(np.max(np.abs(top.place.eta - eta)) <= ENOUGH)
 
 
-def estimate_priors(triples: Triples, theta: Floats, *, fixed: bool) -> Population:
+def estimate_priors(triples: Triples | Parts, theta: Floats, *, fixed: bool) -> Population:
     """The population under which these comparisons are most likely; ``theta`` is a first guess.
 
-    ``fixed`` (no rater quality) leaves only the spread of the items. A second part, of guessers,
-    is kept when the evidence for it outweighs the cost of its parameter.
+    ``fixed`` (no rater quality) leaves only the spread of the items.
     """
-    if fixed:
-        summit = _climb(PopulationEvidence(triples, theta, fixed=True), CENTRE[:1].copy())
-    else:
-        # A part of the raters shows the way, cheaply; the rest of the climb is short.
-        part = few_raters(triples, COARSE_TRIPLES)
-        evidence = PopulationEvidence(part, theta, fixed=False)
-        one = _climb(evidence, CENTRE[:3].copy())
-        two = _climb(evidence, np.append(one.eta, CENTRE[3]))
-        forms = [one, two]
-        if part.size < triples.size:
-            ahead = two.log_evidence - one.log_evidence
-            forms = forms if abs(ahead) < DECISIVE else [two if ahead > 0 else one]
-            evidence = PopulationEvidence(
-                few_raters(triples, MOST_TRIPLES), forms[0].theta, fixed=False
-            )
-            growth = evidence.triples.size / part.size
-            forms = [_climb(evidence, form.eta, form.curve * growth) for form in forms]
-        summit = max(forms, key=lambda form: form.log_evidence)
-    covariance = np.asarray(np.linalg.inv(summit.curve), dtype=np.float64)
-    return Population(priors_of(summit.eta), summit.eta, covariance, summit.slope, summit.theta)
+    eta = CENTRE[: 1 if fixed else CENTRE.size].copy()
+    # The level that the prior gives the items is known; only their distances are searched.
+    theta = theta + np.log(theta.size * np.exp(eta[0])) - np.log(RATE * np.sum(np.exp(theta)))
+    # A part of the raters shows the way, cheaply; the rest of the climb is short.
+    part = few_raters(triples, COARSE_TRIPLES)
+    more = few_raters(triples, MOST_TRIPLES)
+    evidence = PopulationEvidence(part, fixed=fixed, study=more)
+    top = _top(evidence, theta, eta, MOST_ROUNDS if part.size == more.size else 1)
+    if part.size < more.size:
+        evidence = PopulationEvidence(more, fixed=fixed)
+        place = evidence.at(top.place.point.theta, top.place.eta)
+        top = _climb(evidence, place, top.log_det)
+    return _population(top)
+
+
+def _population(top: Top) -> Population:
+    roots, axes = np.linalg.eigh(top.curve)
+    covariance = (axes / np.maximum(roots, LEAST_CURVE)) @ axes.T
+    eta, theta = top.place.eta, top.place.point.theta + top.alone
+    return Population(priors_of(eta), eta, covariance, top.slope, theta)

@@ -1,7 +1,7 @@
 """What is believed before the first vote: skills ~ Gamma(a, b), qualities ~ Beta(alpha, beta).
 
 A population of raters may have two parts, the honest ones and the guessers; then quality is drawn
-from ``guessers * Beta(1, 99) + (1 - guessers) * Beta(alpha, beta)``.
+from ``guessers * Beta(1, guesser_beta) + (1 - guessers) * Beta(alpha, beta)``.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import asdict, dataclass
 
 from bbq_plugin.errors import UsageError
 
-# A guesser answers by the model in one comparison out of a hundred, on average: a coin, in short,
-# but with a density, so that all parts of the population are integrated in the same way.
-GUESSER_ALPHA, GUESSER_BETA = 1.0, 99.0
+# With 99 a guesser answers by the model in one comparison out of a hundred, on average: a coin, in
+# short, but with a density, so that all parts of the population are integrated in the same way.
+GUESSER_BETA = 99.0
 
 
 @dataclass(frozen=True, slots=True)
 class Priors:
     """The paper's priors unless told otherwise; ``a=1, b=0`` is no prior on the items at all.
 
-    ``guessers`` is the expected share of raters who guess (0: one population, as in the paper).
+    ``guessers`` is the expected share of raters who guess (0: one population, as in the paper);
+    their quality is Beta(1, ``guesser_beta``), with its mean near 0.
     ``estimated`` marks priors that were fitted to the data at hand.
     """
 
@@ -30,14 +31,16 @@ class Priors:
     beta: float = 2.0
     guessers: float = 0.0
     estimated: bool = False
+    guesser_beta: float = GUESSER_BETA
 
     def __post_init__(self) -> None:
-        for name in ("a", "b", "alpha", "beta", "guessers"):
+        for name in ("a", "b", "alpha", "beta", "guessers", "guesser_beta"):
             if not math.isfinite(getattr(self, name)):
                 raise UsageError(f"Priors({name}={getattr(self, name)}): not a finite number")
-        if self.alpha < 1 or self.beta < 1:
+        if min(self.alpha, self.beta, self.guesser_beta) < 1:
             raise UsageError(
-                f"Priors(alpha={self.alpha}, beta={self.beta}): both must be at least 1, "
+                f"Priors(alpha={self.alpha}, beta={self.beta}, guesser_beta={self.guesser_beta}): "
+                "each must be at least 1, "
                 "else the posterior has no maximum (it grows without bound at quality 0 or 1)"
             )
         if not 0 <= self.guessers < 1:
@@ -61,7 +64,7 @@ class Priors:
         honest = (1.0 - self.guessers, self.alpha, self.beta)
         if self.guessers == 0:
             return (honest,)
-        return (honest, (self.guessers, GUESSER_ALPHA, GUESSER_BETA))
+        return (honest, (self.guessers, 1.0, self.guesser_beta))
 
     def describe(self) -> dict[str, float | str]:
         """The numbers, and where they come from, for a report."""

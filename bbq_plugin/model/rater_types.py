@@ -1,15 +1,22 @@
-"""What kind of rater each one is: honest, guessing or inverted, by the answers of all others.
+"""What kind of rater each one is: honest, of low quality or inverted, by the answers of all others.
 
-Given the consensus without rater r, each kind says how likely r's answers are: a coin's, or, the
-quality integrated out, those of someone who is informed, or of someone informed who reverses
-every answer. The population (how good the honest are, how many there are of each kind) is set
-where the answers of all raters are most likely, with a weak prior around the paper's raters.
+Given the consensus without rater r, each kind says how likely r's answers are, the quality
+integrated out: the honest have q ~ Beta(alpha, beta), the low a Beta near 0 of its own (a coin has
+q = 0, but bad raters are right a little more often than one), and the inverted reverse every answer
+of an honest one. The population is not known: verdicts are averaged over those that are likely,
+given the answers of all raters and weak priors, and over two forms of it, with and without raters
+of low quality. So a panel whose honest raters merely differ a lot is not split in two by force.
+
+With several camps a rater follows one of their rankings, each with the camp's share: whom none of
+them explains is low, and inverted is who follows the reverse of one and no other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, lgamma, log
+from math import inf, lgamma, log, pi
+from typing import cast
 
 import numpy as np
 
@@ -17,20 +24,37 @@ from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chu
 from bbq_plugin.model.kernels import held_out as kernels
 
 NODES = 40
-# eta = (log(alpha - 1), log(beta - 1), log share of guessers, log share inverted, both relative
-# to the honest): centres are the paper's Beta, a tenth of guessers, and one in fifty inverted.
-CENTRE = np.array([log(9.0), 0.0, log(0.1 / 0.88), log(0.02 / 0.88)])
-WIDTH = np.array([1.0, 1.0, 1.0, 1.0])
-FREEDOM = np.array([3.0, 3.0, inf, inf])
-NUDGE = 0.05
+# eta = (log(alpha - 1), log(beta - 1), logit of the share of the honest who are of BROAD quality;
+# of the low: logit of the mean over HIGHEST, log of alpha + beta beyond LEAST_NARROW, logit of the
+# share whose few informed answers are reversed; log share of the low, log share of the inverted,
+# both relative to the honest). The centres: the paper's Beta, hardly any broad, the low right 18%
+# more often than a coin, a fifth of them, and one in fifty inverted.
+CENTRE = np.array(
+    [
+        *(log(9.0), 0.0, log(0.02 / 0.98)),
+        *(log(0.18 / 0.27), log(4.0), log(0.1 / 0.9)),
+        *(log(0.2 / 0.78), log(0.02 / 0.78)),
+    ]
+)
+WIDTH = np.array([0.6, 0.6, 1.2, 1.2, 0.5, 1.0, 0.5, 1.0])
+FREEDOM = np.array([3.0, 3.0, *[inf] * 6])
+# Real raters are no Beta: some honest ones are spread over mediocre qualities, and are no low part.
+BROAD = 10.0, 2.0
+HIGHEST, LEAST_NARROW = 0.45, 6.0
+LOW = 6  # the place of the low part's share
+NO_LOW = -30.0  # its value in the form of the population that has no such part
+ALL, HONEST_ONLY = np.arange(8), np.array([0, 1, 2, 7])  # the numbers that each form estimates
+P_LOW = 0.7  # before the answers: that there are raters of low quality at all
+NUDGE = 1e-3
 LONGEST = 1.0
 ENOUGH = 1e-3
 MOST_STEPS = 60
-POINTS = 128  # populations that the verdicts are averaged over
+POINTS = 128  # populations of each form that the verdicts are averaged over
 WIDER = 1.3  # than the curvature says: the proposal's tails must not be the thinner ones
+SLIGHT = 1e-5  # weight of a population below which it is left out
 LARGEST_RATIO = 300.0  # nats: beyond, a ranking is that of an informed rater anyway
-BLOCK = 20_000  # raters whose table is held at a time
-ENOUGH_RATERS = 4000  # to estimate the population by; more would not move it visibly
+BLOCK = 5_000  # raters whose table is held at a time
+ENOUGH_RATERS = 2500  # to estimate the population by; more would not move it visibly
 
 
 def _nodes() -> tuple[Floats, Floats]:
@@ -41,16 +65,22 @@ def _nodes() -> tuple[Floats, Floats]:
 
 
 NODE, BY = _nodes()
+LOG_Q, LOG_REST, LOG_BY = np.log(NODE), np.log1p(-NODE), np.log(BY)
 
 
 @dataclass(frozen=True, slots=True)
 class RaterPopulation:
-    """Honest quality ~ Beta(alpha, beta); the shares of those who guess and who are inverted."""
+    """Honest quality ~ Beta(alpha, beta), low quality ~ Beta(low_alpha, low_beta), and the shares.
+
+    ``guessers`` is the share of the low, ``inverted`` of those who reverse their answers.
+    """
 
     alpha: float
     beta: float
     guessers: float
     inverted: float
+    low_alpha: float = 1.0
+    low_beta: float = 99.0
 
     @property
     def typical_quality(self) -> float:
@@ -60,7 +90,7 @@ class RaterPopulation:
     @property
     def masses(self) -> Floats:
         """The share of the honest at each ``NODE``, for means over them."""
-        return _beta(np.log(np.array([self.alpha - 1.0, self.beta - 1.0])))
+        return _beta(self.alpha, self.beta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,8 +118,20 @@ class Slates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CampView:
+    """What one camp says of the answers: its share of the raters, s by triple, and the slates.
+
+    ``s`` is y - 1/2 of each triple by the camp's ranking without the rater.
+    """
+
+    share: float
+    s: Floats
+    slates: Slates | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Kinds:
-    """Of each rater: P(guessing), P(inverted), P(q below the threshold), and the ends of q.
+    """Of each rater: P(low), P(inverted), P(q below the threshold), and the ends of q.
 
     ``lower`` and ``upper`` bound q in [-1, 1] at the level asked for.
     """
@@ -101,26 +143,50 @@ class Kinds:
     upper: Floats
     population: RaterPopulation
 
+    @property
+    def p_bad(self) -> Floats:
+        """P(low or inverted)."""
+        return np.asarray(np.minimum(self.p_guesser + self.p_inverted, 1.0))
+
+
+#: Populations of raters that are likely, with their weights, and a typical one.
+LikelyPopulations = tuple[tuple[Floats, Floats], RaterPopulation]
+
+
+def sampled_raters(n: int) -> Codes:
+    """By which of ``n`` raters the population is estimated."""
+    return np.linspace(0, n, min(n, ENOUGH_RATERS), endpoint=False).astype(np.int64)
+
+
+def likelihood_rows(triples: Triples, views: Sequence[CampView], raters: Codes) -> Floats:
+    """What the answers of some raters say of their kinds; those of several parts are stacked."""
+    table = _Table.of(triples, views, raters)
+    return np.column_stack((table.upright, table.turned, table.top))
+
+
+def likely_populations(rows: Floats) -> LikelyPopulations:
+    """The populations by the rows of `likelihood_rows`."""
+    return _likely(_Table(rows[:, :NODES], rows[:, NODES : 2 * NODES], rows[:, 2 * NODES]))
+
 
 def kinds_of(
-    triples: Triples, s: Floats, slates: Slates | None = None, *, threshold: float = 0.5,
-    level: float = 0.95,
+    triples: Triples, views: Sequence[CampView], *, threshold: float = 0.5, level: float = 0.95,
+    known: LikelyPopulations | None = None,
 ) -> Kinds:  # fmt: skip
-    """Judge every rater; ``s`` is y - 1/2 of each triple by the consensus of all others."""
+    """Judge every rater by what each camp says of their answers.
+
+    ``known``: the populations, where these raters are some of those they were estimated by.
+    """
     n = triples.n_raters
-    some = np.linspace(0, n, min(n, ENOUGH_RATERS), endpoint=False).astype(np.int64)
-    sample = _Table.of(triples, s, some, slates)
-    eta = _estimate(sample)
-    points = _posterior(sample, eta)
+    some = sampled_raters(n)
+    sample = _Table.of(triples, views, some) if known is None else None
+    points, population = _likely(sample) if sample is not None else cast("LikelyPopulations", known)
     out = np.empty((5, n))
     for first in range(0, n, BLOCK):
-        last, table = min(n, first + BLOCK), sample
-        if some.size < n:
-            table = _Table.of(triples, s, np.arange(first, last), slates)
-        out[:, first:last] = table.judged(*points, threshold, level)
-    population = RaterPopulation(
-        *(float(1 + np.exp(x)) for x in eta[:2]), *(float(x) for x in np.exp(_log_shares(eta))[1:])
-    )
+        rows = np.arange(first, min(n, first + BLOCK))
+        whole = sample is not None and some.size == n
+        table = sample.part(rows) if whole else _Table.of(triples, views, rows)  # type: ignore[union-attr]
+        out[:, rows] = table.judged(*points, threshold, level)
     # In the order of the fields, which `judged` keeps.
     guesser, inverted, below, lower, upper = out
     return Kinds(guesser, inverted, below, lower, upper, population)
@@ -128,90 +194,167 @@ def kinds_of(
 
 def honest_evidence(triples: Triples, s: Floats, alpha: float, beta: float) -> Floats:
     """log P(answers | honest) - log P(answers | coin) of each rater, the population being known."""
-    table = _Table.of(triples, s, np.arange(triples.n_raters))
-    eta = np.array([log(alpha - 1), log(beta - 1), *CENTRE[2:]])
-    return np.asarray(table.logs_of_kinds(eta)[0] - _log_shares(eta)[0])
+    table = _Table.of(triples, (CampView(1.0, s),), np.arange(triples.n_raters))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(table.upright @ _beta(alpha, beta)) + table.top)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Table:
-    """Likelihoods at the nodes, upright and turned, each row by its largest."""
+    """Likelihoods at the nodes, upright and turned, over the rater's largest, whose log is top."""
 
     upright: Floats
-    upright_top: Floats
     turned: Floats
-    turned_top: Floats
+    top: Floats
 
     @classmethod
-    def of(cls, triples: Triples, s: Floats, raters: Codes, slates: Slates | None = None) -> _Table:
-        """The table of some raters."""
-        logs = np.empty((raters.size, 2 * NODES))
+    def of(cls, triples: Triples, views: Sequence[CampView], raters: Codes) -> _Table:
+        """The table of some raters: the mean over camps, by their shares.
+
+        Inverted is who follows the inverse of every camp: where two camps are opposed, no rater.
+        """
+        logs = np.empty((len(views), raters.size, 2 * NODES))
         rows = np.concatenate(([0], np.cumsum(np.diff(triples.start)[raters])))
+        for of_camp, view in zip(logs, views, strict=True):
 
-        def work(first: int, last: int) -> None:
-            kernels.likelihood_table(
-                first, last, raters, triples.start, triples.weight, s, NODE, logs
-            )
+            def work(first: int, last: int, s: Floats = view.s, out: Floats = of_camp) -> None:
+                kernels.likelihood_table(
+                    first, last, raters, triples.start, triples.weight, s, NODE, out
+                )
 
-        run_chunks(work, even_chunks(rows))
-        if slates is not None:
-            slates.add_to(logs, raters)
-        upright, turned = logs[:, :NODES], logs[:, NODES:]
-        tops = upright.max(axis=1), turned.max(axis=1)
-        return cls(
-            np.exp(upright - tops[0][:, None]), tops[0], np.exp(turned - tops[1][:, None]), tops[1]
+            run_chunks(work, even_chunks(rows))
+            if view.slates is not None:
+                view.slates.add_to(of_camp, raters)
+        told = logs[0]
+        if len(views) > 1:
+            shares = np.log([max(view.share, 1e-300) for view in views])
+            told = _log_sum(logs + (shares - _log_sum(shares))[:, None, None])
+            told[:, NODES:] = logs[:, :, NODES:].min(axis=0)
+        top = told.max(axis=1)
+        likely = np.exp(told - top[:, None])
+        return cls(likely[:, :NODES], likely[:, NODES:], top)
+
+    def part(self, rows: Codes) -> _Table:
+        """Some of the raters."""
+        return _Table(self.upright[rows], self.turned[rows], self.top[rows])
+
+    def likelihoods(
+        self, honest: Floats, low: Floats, low_turned: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """P(answers | kind) by rater, over exp(top): honest, low, inverted."""
+        return (
+            self.upright @ honest,
+            self.upright @ low + self.turned @ low_turned,
+            (self.turned @ honest),
         )
 
     def logs_of_kinds(self, eta: Floats) -> Floats:
-        """log share + log P(answers | kind) - log P(answers | coin): honest, coin, inverted."""
-        mass = _beta(eta)
-        shares = _log_shares(eta)
+        """log share + log P(answers | kind) - log P(answers | coin): honest, low, inverted."""
+        told = self.likelihoods(*_masses(eta))
         with np.errstate(divide="ignore"):
-            honest = np.log(self.upright @ mass) + self.upright_top
-            turned = np.log(self.turned @ mass) + self.turned_top
-        return np.stack((honest + shares[0], np.full(honest.size, shares[1]), turned + shares[2]))
+            logs = np.log(np.stack(told))
+        return np.asarray(logs + self.top + _log_shares(eta)[:, None])
 
     def value(self, eta: Floats) -> float:
         """log-likelihood of all raters plus the prior of eta."""
         return float(np.sum(_log_sum(self.logs_of_kinds(eta)))) + _log_prior(eta)
 
+    def gradient(self, eta: Floats) -> Floats:
+        """Of ``value``, by all numbers of eta."""
+        logs = self.logs_of_kinds(eta)
+        kinds = np.exp(logs - _log_sum(logs))
+        by_honest, by_low, by_low_turned = _slopes(eta)
+        told = [np.maximum(x, 1e-300) for x in self.likelihoods(*_masses(eta))]
+        found = np.zeros(eta.size)
+        found[:3] = (kinds[0] / told[0]) @ (self.upright @ by_honest)
+        found[:3] += (kinds[2] / told[2]) @ (self.turned @ by_honest)
+        found[3:LOW] = (kinds[1] / told[1]) @ (self.upright @ by_low + self.turned @ by_low_turned)
+        shares = np.exp(_log_shares(eta))
+        found[LOW:] = kinds[1:].sum(axis=1) - kinds.shape[1] * shares[1:]
+        return found + _prior_slope(eta)
+
     def judged(self, etas: Floats, weight: Floats, threshold: float, level: float) -> Floats:
         """The rows of `Kinds`, over populations ``etas`` of this weight: which one is not known."""
-        masses = np.array([_beta(eta) for eta in etas])
-        shares = np.array([_log_shares(eta) for eta in etas])
-        with np.errstate(divide="ignore"):
-            upright = np.log(self.upright @ masses.T) + self.upright_top[:, None]
-            turned = np.log(self.turned @ masses.T) + self.turned_top[:, None]
-        coin = np.zeros(upright.shape)
-        logs = np.stack((upright, coin, turned)) + shares.T[:, None, :]
-        kinds = np.exp(logs - _log_sum(logs)) * weight
-        kind = kinds.sum(axis=2)
+        masses = [_masses(eta) for eta in etas]
+        honest, low, low_turned = (np.array([part[k] for part in masses]).T for k in range(3))
+        shares = np.exp(np.array([_log_shares(eta) for eta in etas])).T
+        told = self.likelihoods(honest, low, low_turned)
+        parts = [likely * share for likely, share in zip(told, shares, strict=True)]
+        by = weight / np.maximum(parts[0] + parts[1] + parts[2], 1e-300)
+        kind = [(part * by).sum(axis=1) for part in parts]
         # Quality under each population, in the share of that population.
-        above = self.upright * (_over(kinds[0], upright - self.upright_top[:, None]) @ masses)
-        under = self.turned * (_over(kinds[2], turned - self.turned_top[:, None]) @ masses)
-        at = np.concatenate((-NODE[::-1], [0.0], NODE))
-        below = np.cumsum(np.column_stack((under[:, ::-1], kind[1], above)), axis=1)
+        by_kind = [by * share for share in shares]
+        above = self.upright * (by_kind[0] @ honest.T + by_kind[1] @ low.T)
+        under = self.turned * (by_kind[2] @ honest.T + by_kind[1] @ low_turned.T)
+        at = np.concatenate((-NODE[::-1], NODE))
+        below = np.cumsum(np.column_stack((under[:, ::-1], above)), axis=1)
         tails = ((1 - level) / 2, (1 + level) / 2)
         ends = [at[np.minimum(np.sum(below < tail, axis=1), at.size - 1)] for tail in tails]
         p_below = below[:, np.searchsorted(at, threshold) - 1]
         return np.stack((kind[1], kind[2], p_below, *ends))
 
 
-def _over(share: Floats, log_mass: Floats) -> Floats:
-    """share / exp(log_mass), 0 where the share is."""
-    return np.asarray(np.where(share > 0, share * np.exp(-np.maximum(log_mass, -700.0)), 0.0))
+# -- the population
 
 
-def _beta(eta: Floats) -> Floats:
-    """The mass of the honest quality's Beta at the nodes."""
+def _sigmoid(x: float) -> float:
+    return float(1.0 / (1.0 + np.exp(-x)))
+
+
+def _shapes(eta: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
+    """(alpha, beta) of the honest, but for the broad part, and of the low."""
     alpha, beta = 1.0 + np.exp(eta[:2])
-    scale = lgamma(alpha + beta) - lgamma(alpha) - lgamma(beta)
-    mass = BY * np.exp(scale + (alpha - 1) * np.log(NODE) + (beta - 1) * np.log1p(-NODE))
+    mean, both = HIGHEST * _sigmoid(eta[3]), LEAST_NARROW + float(np.exp(eta[4]))
+    return (float(alpha), float(beta)), (mean * both, (1.0 - mean) * both)
+
+
+def _masses(eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """The masses at the nodes of honest quality, of low quality, and of the low in reverse."""
+    honest, low = (_beta(*shape) for shape in _shapes(eta))
+    broad, turned = _sigmoid(eta[2]), _sigmoid(eta[5])
+    return (1.0 - broad) * honest + broad * _BROAD, (1.0 - turned) * low, turned * low
+
+
+def _slopes(eta: Floats) -> tuple[Floats, Floats, Floats]:
+    """How these masses follow the numbers of eta: those of the honest, those of the low."""
+    (alpha, beta), (low_alpha, low_beta) = _shapes(eta)
+    honest, low = _beta(alpha, beta), _beta(low_alpha, low_beta)
+    broad, turned, share = (_sigmoid(x) for x in (eta[2], eta[5], eta[3]))
+    # d log mass / d alpha = log q - E[log q]; the chain rule leads from there to eta.
+    q, rest = LOG_Q - honest @ LOG_Q, LOG_REST - honest @ LOG_REST
+    by_honest = np.stack(
+        (
+            (1.0 - broad) * honest * q * (alpha - 1.0),
+            (1.0 - broad) * honest * rest * (beta - 1.0),
+            broad * (1.0 - broad) * (_BROAD - honest),
+        ),
+        axis=1,
+    )
+    both = low_alpha + low_beta
+    mean = low_alpha / both
+    q, rest = LOG_Q - low @ LOG_Q, LOG_REST - low @ LOG_REST
+    by_mean = low * (q - rest) * both * mean * (1.0 - share)
+    by_both = low * (mean * q + (1.0 - mean) * rest) * (both - LEAST_NARROW)
+    by_turned = turned * (1.0 - turned) * low
+    return (
+        by_honest,
+        np.stack(((1.0 - turned) * by_mean, (1.0 - turned) * by_both, -by_turned), axis=1),
+        np.stack((turned * by_mean, turned * by_both, by_turned), axis=1),
+    )
+
+
+def _beta(alpha: float, beta: float) -> Floats:
+    """The mass of a Beta at the nodes."""
+    logs = LOG_BY + (alpha - 1.0) * LOG_Q + (beta - 1.0) * LOG_REST
+    mass = np.exp(logs - logs.max())
     return np.asarray(mass / mass.sum())
 
 
+_BROAD = _beta(*BROAD)
+
+
 def _log_shares(eta: Floats) -> Floats:
-    shares = np.concatenate(([0.0], eta[2:]))
+    shares = np.concatenate(([0.0], eta[LOW:]))
     return np.asarray(shares - _log_sum(shares))
 
 
@@ -221,60 +364,101 @@ def _log_sum(logs: Floats) -> Floats:
 
 
 def _log_prior(eta: Floats) -> float:
+    """Up to the constants, which `_constants` has."""
     z = (eta - CENTRE) / WIDTH
     student = np.isfinite(FREEDOM)
     nu = np.where(student, FREEDOM, 1.0)
     return float(np.sum(np.where(student, -(nu + 1) / 2 * np.log1p(z**2 / nu), -0.5 * z**2)))
 
 
-def _posterior(table: _Table, eta: Floats) -> tuple[Floats, Floats]:
-    """Populations that are likely, given the answers of all, and how likely each is.
+def _prior_slope(eta: Floats) -> Floats:
+    z = (eta - CENTRE) / WIDTH
+    nu = np.where(np.isfinite(FREEDOM), FREEDOM, 1.0)
+    student = -(nu + 1) * z / (nu + z**2)
+    return np.asarray(np.where(np.isfinite(FREEDOM), student, -z) / WIDTH)
 
-    Around the best, by importance: who is called a guesser must not hang on one population.
+
+def _constants(numbers: Codes) -> float:
+    """Of the normalised prior of these numbers of eta."""
+    total = 0.0
+    for width, nu in zip(WIDTH[numbers].tolist(), FREEDOM[numbers].tolist(), strict=True):
+        flat = -0.5 * log(2 * pi)
+        if nu < inf:
+            flat = lgamma((nu + 1) / 2) - lgamma(nu / 2) - 0.5 * log(nu * pi)
+        total += flat - log(width)
+    return total
+
+
+def _likely(table: _Table) -> tuple[tuple[Floats, Floats], RaterPopulation]:
+    """Populations that are likely, given the answers of all, with weights; and a typical one."""
+    best = _estimate(table, CENTRE, ALL)
+    etas, weight, evidence = _posterior(table, best, ALL)
+    start = CENTRE.copy()
+    start[LOW] = NO_LOW
+    # Without a low part its other numbers say nothing, and do not count against this form.
+    single = _estimate(table, start, HONEST_ONLY)
+    etas_0, weight_0, evidence_0 = _posterior(table, single, HONEST_ONLY)
+    ahead = evidence - evidence_0 + log(P_LOW / (1.0 - P_LOW))
+    share = 1.0 / (1.0 + np.exp(np.clip(-ahead, -500.0, 500.0)))
+    etas = np.concatenate((etas, etas_0))
+    weight = np.concatenate((share * weight, (1.0 - share) * weight_0))
+    keep = weight > SLIGHT
+    etas, weight = etas[keep], weight[keep] / weight[keep].sum()
+    shares = weight @ np.exp(np.array([_log_shares(eta) for eta in etas]))
+    honest = _shapes(best if share >= 0.5 else single)[0]
+    population = RaterPopulation(*honest, float(shares[1]), float(shares[2]), *_shapes(best)[1])
+    return (etas, weight), population
+
+
+def _posterior(table: _Table, eta: Floats, numbers: Codes) -> tuple[Floats, Floats, float]:
+    """Populations around the best, by importance, their weights, and the form's log evidence.
+
+    Who is called a guesser must not hang on one population.
     """
-    _, curve = _curvature(table, eta, table.value(eta))
-    roots, axes = np.linalg.eigh(curve)
-    scale = axes * (WIDER / np.sqrt(np.maximum(roots, 0.25)))
-    drawn = np.random.default_rng(0).standard_normal((POINTS // 2, eta.size))
-    drawn = np.concatenate((np.zeros((1, eta.size)), drawn, -drawn))
-    etas = eta + drawn @ scale.T
+    roots, axes = np.linalg.eigh(_curvature(table, eta, numbers))
+    sd = WIDER / np.sqrt(np.maximum(roots, 0.25))
+    drawn = np.random.default_rng(0).standard_normal((POINTS // 2, numbers.size))
+    drawn = np.concatenate((np.zeros((1, numbers.size)), drawn, -drawn))
+    etas = np.tile(eta, (len(drawn), 1))
+    etas[:, numbers] += drawn @ (axes * sd).T
     log_weight = np.array([table.value(x) for x in etas]) + 0.5 * np.sum(drawn**2, axis=1)
-    weight = np.exp(log_weight - log_weight.max())
-    return etas, weight / weight.sum()
+    # The prior of the numbers that this form does not have.
+    others = np.setdiff1d(ALL, numbers)
+    absent = -0.5 * float(np.sum(((eta - CENTRE) / WIDTH)[others] ** 2))
+    top = float(log_weight.max())
+    weight = np.exp(log_weight - top)
+    evidence = top + log(float(weight.mean())) + float(np.sum(np.log(sd))) - absent
+    evidence += 0.5 * numbers.size * log(2 * pi) + _constants(numbers)
+    return etas, np.asarray(weight / weight.sum()), evidence
 
 
-def _estimate(table: _Table) -> Floats:
-    """Newton with derivatives by differences, every curvature made positive, shortened to rise."""
-    eta, value = CENTRE.copy(), table.value(CENTRE)
+def _estimate(table: _Table, start: Floats, numbers: Codes) -> Floats:
+    """Newton in some numbers of eta, every curvature made positive, shortened to rise."""
+    eta, value = start.copy(), table.value(start)
     for _ in range(MOST_STEPS):
-        step = _newton(table, eta, value)
-        trial, size = value, 1.0
+        roots, axes = np.linalg.eigh(_curvature(table, eta, numbers))
+        slope = axes.T @ table.gradient(eta)[numbers]
+        step = np.zeros(eta.size)
+        step[numbers] = axes @ (slope / np.maximum(np.abs(roots), 0.25))
+        step *= min(1.0, LONGEST / max(float(np.max(np.abs(step))), 1e-300))
+        size, trial = 1.0, table.value(eta + step)
         while size > 1e-3 and trial <= value:
-            trial = table.value(eta + size * step)
             size /= 2
+            trial = table.value(eta + size * step)
         if trial <= value:
             break
-        eta, value = eta + 2 * size * step, trial
+        eta, value = eta + size * step, trial
         if float(np.max(np.abs(step))) < ENOUGH:
             break
     return eta
 
 
-def _newton(table: _Table, eta: Floats, value: float) -> Floats:
-    gradient, curve = _curvature(table, eta, value)
-    roots, axes = np.linalg.eigh(curve)
-    step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
-    return np.asarray(step * min(1.0, LONGEST / max(float(np.max(np.abs(step))), 1e-300)))
-
-
-def _curvature(table: _Table, eta: Floats, value: float) -> tuple[Floats, Floats]:
-    """Gradient and minus the Hessian, by differences."""
-    nudges = NUDGE * np.eye(eta.size)
-    up = np.array([table.value(eta + h) for h in nudges])
-    down = np.array([table.value(eta - h) for h in nudges])
-    curve = np.diag(-(up - 2 * value + down))
-    for i in range(eta.size):
-        for j in range(i):
-            corner = table.value(eta + nudges[i] + nudges[j])
-            curve[i, j] = curve[j, i] = -(corner - up[i] - up[j] + value)
-    return np.asarray((up - down) / (2 * NUDGE)), np.asarray(curve / NUDGE**2)
+def _curvature(table: _Table, eta: Floats, numbers: Codes) -> Floats:
+    """Minus the Hessian in these numbers, by differences of the gradient."""
+    nudges = NUDGE * np.eye(eta.size)[numbers]
+    up, down = (
+        np.array([table.gradient(eta + sign * nudge)[numbers] for nudge in nudges])
+        for sign in (1.0, -1.0)
+    )
+    curve = (down - up) / (2 * NUDGE)
+    return np.asarray(0.5 * (curve + curve.T))

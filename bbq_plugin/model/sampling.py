@@ -157,7 +157,9 @@ class _Target:
             if np.max(np.abs(eta)) > 12:  # no population is believed in so far out
                 return -np.inf
             priors = priors_of(eta)
-            constant = k * (priors.a * np.log(priors.b) - lgamma(priors.a)) + log_hyperprior(eta)
+            constant = (
+                k * (priors.a * np.log(priors.b) - lgamma(priors.a)) + log_hyperprior(eta, k)[0]
+            )
             if isinstance(self.density, Marginal):
                 self.density.believe(priors)
             else:

@@ -17,6 +17,7 @@ from bbq_plugin.errors import UsageError
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import Height, Profile
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
+from bbq_plugin.model.robust import Moments, known_quality
 from bbq_plugin.model.solvers import (
     LAPLACE_TOLERANCE,
     Laplace,
@@ -93,24 +94,26 @@ def signed_density(
 class SignedModel:
     """The model ``bbq-signed``."""
 
-    solvers: tuple[str, ...] = ("auto", "em")
-    rated = needs_raters = gives_verdicts = uses_inverted = True
+    rated = gives_verdicts = uses_inverted = True
 
     def checked(self, priors: AnyPriors | str) -> SignedPriors:
         """Its own priors; others are refused."""
         if isinstance(priors, SignedPriors):
             return priors
-        if priors not in (Priors(), "paper"):
+        if priors not in (Priors(), "paper", "auto"):
             raise UsageError(
                 "bbq-signed has priors of its own, which are not estimated: leave priors out "
                 "(in Python SignedPriors may be given), or fit model='bbq'"
             )
         return SignedPriors()
 
-    def solve(self, data: Comparisons, priors: AnyPriors | str, solver: str, tol: float) -> Optimum:
+    def solve(
+        self, data: Comparisons, triples: Triples, priors: AnyPriors | str, solver: str, tol: float
+    ) -> Optimum:
         """The maximum of the log-posterior."""
+        del data
         own = self.checked(priors)
-        signed = Signed(data.triples, own)
+        signed = Signed(triples, own)
         theta, quality = signed.start()
         if solver == "em":
             found = solve_em(signed, theta, signed.split(quality), tol)
@@ -129,6 +132,20 @@ class SignedModel:
         signed = self.density(fit)
         top = solve_newton(signed, fit.theta, fit.quality, LAPLACE_TOLERANCE)
         return Laplace(top.theta, inverse(signed.passes.curvature(top.point)))
+
+    def moments(self, fit: Fit) -> Moments:
+        """The scores at the top, quality at its best."""
+        signed, t, theta = self.density(fit), fit.triples, fit.laplace.mean
+        point = signed.at(theta, fit.quality)
+        s = signed.passes.standing(theta)
+        q = np.repeat(point.quality, np.diff(t.start))
+        # A row is cross / sqrt(stiff), with cross = d push / d q and q stiff in its own direction:
+        # d q / d gap = cross / stiff.
+        cross = t.weight * (0.25 - s * s) * 0.5 / (0.5 + q * s) ** 2
+        loose = np.divide(point.rows[0], cross, out=np.zeros(t.size), where=cross > 0)
+        variance = np.zeros(t.n_raters)
+        variance[t.rater()] = loose**2
+        return known_quality(t, theta, point.quality, point.rows[0] * loose, variance)
 
     def refit(self, fit: Fit, copies: Floats) -> Floats:
         """theta with each rater counted ``copies`` times."""

@@ -11,8 +11,10 @@ import numpy as np
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.objectives import Height, Objective
+from bbq_plugin.model.parts import Parts
 
 if TYPE_CHECKING:
+    from bbq_plugin.model.camps import Axis, Division
     from bbq_plugin.model.population import Population
     from bbq_plugin.model.priors import AnyPriors
 
@@ -37,7 +39,12 @@ def dense_is_cheap(objective: Objective) -> bool:
     """Whether forming K x K costs no more than some passes over the data."""
     t = objective.passes.triples
     k = t.n_items
-    return k <= 64 or (k <= 2048 and k**3 + t.n_raters * k**2 <= 800 * t.size + 2e7)
+    # Over parts the matrix comes with the value.
+    return (
+        isinstance(t, Parts)
+        or k <= 64
+        or (k <= 2048 and k**3 + t.n_raters * k**2 <= 800 * t.size + 2e7)
+    )
 
 
 def with_level(matrix: Floats, *, flat: bool) -> Floats:
@@ -52,7 +59,7 @@ def newton_step(objective: Objective, point: Height, *, need_uphill: bool = Fals
     """Solve (minus the Hessian) step = gradient, and say so when it is not positive definite."""
     flat = not point.prior_curve.any()
     if not dense_is_cheap(objective):
-        return _conjugate_gradients(objective, point, flat=flat)
+        return conjugate_gradients(objective, point, flat=flat)
     matrix = with_level(objective.passes.curvature(point), flat=flat)
     again = hill_solver(matrix)
     if again is not None:
@@ -74,7 +81,8 @@ def hill_solver(matrix: Floats) -> Callable[[Floats], Floats] | None:
         return None
 
     def solve(gradient: Floats) -> Floats:
-        return np.asarray(scale * np.linalg.solve(scaled, scale * gradient))
+        found = np.linalg.solve(scaled, (scale * gradient.T).T)
+        return np.asarray((scale * found.T).T)
 
     return solve
 
@@ -96,8 +104,10 @@ def _uphill(matrix: Floats, gradient: Floats) -> Floats:
     return uphill
 
 
-def _conjugate_gradients(objective: Objective, point: Height, *, flat: bool) -> Step:
-    """Preconditioned conjugate gradients that notice a direction of upward curvature."""
+def conjugate_gradients(
+    objective: Objective, point: Height, *, flat: bool, relative: float = CG_RELATIVE
+) -> Step:
+    """The step by preconditioned conjugate gradients, which notice upward curvature."""
     passes = objective.passes
     diagonal = passes.pair_diagonal(point) + point.prior_curve
     diagonal = np.where(diagonal > 0, diagonal, 1.0)
@@ -106,7 +116,7 @@ def _conjugate_gradients(objective: Objective, point: Height, *, flat: bool) -> 
         residual -= residual.mean()
     z = residual / diagonal
     direction, rz = z.copy(), float(residual @ z)
-    goal = CG_RELATIVE**2 * rz
+    goal = relative**2 * rz
     for _ in range(CG_STEPS):
         if rz <= goal:
             break
@@ -171,6 +181,9 @@ class Optimum:
     error: float
     population: Population | None = None
     warnings: tuple[str, ...] = ()
+    #: What the screen saw, if it looked, and the division into camps, if there are several.
+    axis: Axis | None = None
+    division: Division | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,6 +243,9 @@ def solve_newton(
             continue
         point = better or _em_or_escape(objective, point)
         trace.append(point.value)
+    if left <= tol:
+        # No step shows in the value any more, and the gradient asks for none.
+        return Solution(point, trace, left)
     raise ConvergenceError(
         f"the fit did not converge: after {len(trace)} steps the gradient still asks for "
         f"{left:.2g} nats, more than tol={tol:g}; an item that never wins or never loses needs "

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+import bbq_plugin as bbq
 from bbq_plugin.analysis.compare import compare
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
@@ -17,7 +18,8 @@ from tests.model.studies import draw_study
 @pytest.mark.parametrize("wins", [(26, 24), (35, 15), (49, 1)])
 def test_the_probability_is_that_of_the_exact_posterior(wins: tuple[int, int]) -> None:
     rows = [("r", "a", "b", float(wins[0])), ("r", "b", "a", float(wins[1])), ("s", "a", "b", 3.0)]
-    found = fit(Comparisons.from_records(rows))
+    # Of two raters nothing can be said of all others: as if their answers were independent.
+    found = fit(Comparisons.from_records(rows), priors="paper", cluster="none")
     density = Marginal(found.data.triples, Priors())
     gaps, levels = np.linspace(-6, 10, 641), np.linspace(0.5, 7, 66)
     log_p = np.array(
@@ -90,3 +92,21 @@ def test_the_interval_and_the_test_never_contradict_each_other() -> None:
             result = compare(found, found.items[0], found.items[1])
             outside = not result.theta_lower <= 0 <= result.theta_upper
             assert outside == (result.p_value < 0.05)
+
+
+def test_a_divided_panel_is_compared_by_the_win_share_that_ranks_it() -> None:
+    """The mean theta of two camps may put first whom fewer raters prefer: one answer, not two."""
+    drawn = bbq.simulate(items=6, raters=40, comparisons=4000, minority=0.4, seed=3)
+    found = bbq.fit(drawn.arrays())
+    assert len(found.camps) > 1
+    board = bbq.leaderboard(found)
+    for i, j in ((0, 1), (1, 4), (5, 2)):
+        told = bbq.compare(found, board[i].item, board[j].item)
+        assert told.tested == "win_share"
+        assert told.p_better == pytest.approx(board.better[i, j], abs=1e-9)
+        assert told.win_share == pytest.approx(board[i].win_share - board[j].win_share)
+        assert told.win_share_lower is not None
+        assert told.win_share_upper is not None
+        assert (told.win_share_lower > 0 or told.win_share_upper < 0) == (told.p_value < 0.05)
+    one = bbq.fit(drawn.arrays(), camps=1)
+    assert bbq.compare(one, board[0].item, board[1].item).tested == "theta"

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm, studentized_range
 
 from bbq_plugin.analysis import leaderboard, uncertainty
+from bbq_plugin.analysis.uncertainty import Uncertainty, gaussian
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit
+from bbq_plugin.model.robust import t_factor
 from tests.model.studies import draw_study
 
-KINDS = ["laplace", "posterior", "bootstrap", "paper"]
+KINDS = ["robust", "laplace", "posterior", "bootstrap", "paper"]
 FIELDS = [
-    *("item", "rank", "rank_best", "rank_worst", "rating", "rating_lower", "rating_upper"),
+    *("item", "rank", "rank_best", "rank_worst", "tier", "rating"),
+    *("rating_lower", "rating_upper"),
+    *("win_share", "win_share_lower", "win_share_upper"),
     *("theta", "theta_sd", "p_best", "n", "wins"),
 ]
 
@@ -137,3 +143,46 @@ def test_few_raters_make_a_poor_bootstrap_and_it_says_so() -> None:
 def test_wrong_options_name_the_right_ones(fitted: Any, options: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         leaderboard(fitted, **options)
+
+
+# -- tiers
+
+
+def test_the_largest_difference_of_equal_items_is_that_of_tukeys_test() -> None:
+    for freedom in (inf, 8.0):
+        known = gaussian("robust", np.zeros(10), np.eye(10), (), 10, 0, freedom)
+        reach = studentized_range.ppf(0.95, 10, freedom) / np.sqrt(2)
+        # 4,000 draws: the 95% quantile has a standard error of 0.015 to 0.04.
+        found = known.largest_gap(0.95) * np.sqrt(t_factor(freedom))
+        assert found == pytest.approx(reach, rel=0.04)
+
+
+def test_of_many_items_the_bound_is_bonferronis() -> None:
+    known = gaussian("robust", np.zeros(150), np.eye(150), (), 10, 0)
+    assert known.largest_gap(0.95) == pytest.approx(norm.ppf(1 - 0.05 / (150 * 149)))
+
+
+def test_each_item_of_a_tier_is_better_than_all_below_it() -> None:
+    # Places 0-1 and 2-4 lie apart; 5 overlaps with 4 alone, so it belongs to their tier.
+    mean = np.array([9.0, 8.5, 4.0, 3.5, 3.0, 1.0])
+    known = gaussian("robust", mean, 0.4 * np.eye(6), (), 10, 0)
+    assert known.tiers(np.arange(6), 0.95).tolist() == [1, 1, 2, 2, 2, 2]
+    mixed = np.array([3, 0, 5, 1, 4, 2])
+    shuffled = gaussian("robust", mean[mixed], 0.4 * np.eye(6), (), 10, 0)
+    order = np.argsort(-mean[mixed])
+    assert shuffled.tiers(order, 0.95).tolist() == [1, 1, 2, 2, 2, 2]
+
+
+def test_draws_give_the_tiers_of_the_gaussian_that_they_come_from() -> None:
+    mean = np.array([9.0, 8.5, 4.0, 3.5, 3.0, 1.0])
+    known = gaussian("robust", mean, 0.1 * np.eye(6), (), 20_000, 0)
+    drawn = Uncertainty("posterior", known.draws)
+    order = np.arange(6)
+    assert drawn.tiers(order, 0.95).tolist() == known.tiers(order, 0.95).tolist() != [1] * 6
+
+
+def test_items_far_apart_have_tiers_and_a_single_item_has_one() -> None:
+    rows = [("r" + str(r % 30), "abc"[i], "abc"[j], 1.0) for r in range(900)
+            for i, j in [((0, 1), (1, 2), (0, 2))[r % 3]]]  # fmt: skip
+    board = leaderboard(fit(Comparisons.from_records(rows)))
+    assert [row.tier for row in board] == [1, 2, 3]

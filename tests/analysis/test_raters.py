@@ -18,10 +18,11 @@ from tests.model.studies import draw_study
 
 FIELDS = [
     *("rater", "n", "quality", "quality_lower", "quality_upper", "agreement", "left_rate"),
-    *("median_time_s", "verdict", "reasons", "p_guesser", "p_inverted", "p_below"),
+    *("tie_rate", "median_time_s", "camp", "p_bad", "verdict", "reasons"),
+    *("p_guesser", "p_inverted", "p_camp", "p_below"),
     *("agreement_expected", "left_expected", "tempo", "self_consistency"),
     *("self_consistency_expected", "drift", "n_gold", "gold_rate", "gold_expected"),
-    *("moved", "shift_sd", "effect", "way_back"),
+    *("moved", "shift_sd", "effect", "way_back", "model_verdict", "lead_word"),
 ]
 
 

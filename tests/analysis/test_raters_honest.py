@@ -10,8 +10,8 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import RaterReport
-from bbq_plugin.analysis.raters.evidence import evidence_of, given_by
-from bbq_plugin.analysis.raters.signs import signs_of
+from bbq_plugin.analysis.raters.agreement import consensus_of, evidence_of, given_by
+from bbq_plugin.analysis.raters.behaviour import signs_of
 from tests.model.studies import draw_study
 
 Says = Callable[[np.random.Generator, int, int], str]
@@ -109,7 +109,7 @@ def test_one_heavy_row_is_one_answer() -> None:
 
 def test_studies_of_pairs_are_judged_by_their_very_weights() -> None:
     data = bbq.simulate(ties=0.3, seed=3).arrays()
-    given = given_by(data)
+    given = given_by(data, data.triples)
     assert given.pairs is data.triples
     assert given.weight is data.triples.weight
     assert given.slates(np.zeros(data.triples.size)) is None
@@ -190,7 +190,7 @@ def test_a_drift_without_dates_is_a_note_and_says_what_order_it_means() -> None:
     rng, rows, mine = np.random.default_rng(4), [], 0
     for answer in study.comparisons():
         mine += answer.rater == "rater-01"
-        late = answer.rater == "rater-01" and mine > 90
+        late = answer.rater == "rater-01" and mine > 120
         says: Any = ("left", "right")[rng.integers(2)] if late else answer.outcome
         rows.append(bbq.Comparison(answer.key, answer.rater, answer.left, answer.right, says))
     row = _judged(bbq.Comparisons.from_comparisons(rows))[0]
@@ -214,7 +214,9 @@ def test_honest_raters_contradict_themselves_as_often_as_expected() -> None:
         data = bbq.simulate(seed=1000 + seed, spread=3.0, comparisons=1600).arrays()
         fitted = bbq.fit(data)
         found = evidence_of(fitted, 0.95, 0.5)
-        signs = signs_of(data, found.left_out.s, fitted.quality, found.kinds.population)
+        signs = signs_of(
+            data, fitted.triples, found.left_out.s, fitted.quality, found.kinds.population
+        )
         assert signs.repeats is not None
         p.append(signs.repeats.p)
     # Of 1,000 raters one is due at 0.001.
@@ -225,7 +227,7 @@ def test_pairs_of_two_rankings_are_not_repeated_questions() -> None:
     data = _rankings(0, comparisons=400)
     fitted = bbq.fit(data)
     found = evidence_of(fitted, 0.95, 0.5)
-    signs = signs_of(data, found.left_out.s, fitted.quality, found.kinds.population)
+    signs = signs_of(data, fitted.triples, found.left_out.s, fitted.quality, found.kinds.population)
     assert signs.repeats is None
     assert signs.drift is not None
     # Ten rankings are ten answers, too few for a change after a third of them.
@@ -267,10 +269,11 @@ def test_one_step_without_a_rater_is_near_the_refit_of_the_same_log_posterior() 
 
     fitted = bbq.fit(draw_study(5, items=8, raters=60, votes=60, guessers=0.2, spread=1.4).data)
     raters = [0, 1, 2, 3]
-    exact, _ = effect.effects(fitted, raters)
+    consensus = consensus_of(fitted)
+    exact, _ = effect.effects(fitted, raters, consensus)
     allowed, effect.REFITS = effect.REFITS, 0
     try:
-        stepped, _ = effect.effects(fitted, raters)
+        stepped, _ = effect.effects(fitted, raters, consensus)
     finally:
         effect.REFITS = allowed
     for r in raters:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import comb, inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from bbq_plugin.analysis.stopping import (
     MIXTURE,
     Stopping,
     _log_mixture,
+    _Met,
     log_e_value,
     score_interval,
+    significant_pairs,
     stopping,
 )
 from bbq_plugin.analysis.uncertainty import uncertainty
@@ -182,7 +185,7 @@ def test_a_forecast_reads_as_a_sentence() -> None:
     ahead = Forecast(fit, bbq.leaderboard(fit))
     # As if computed.
     vars(ahead)["milestones"] = (row, replace(row, more=4000.0))
-    stop = Stopping(0.95, ahead, 1, 0, None, ())
+    stop = Stopping(0.95, None, ahead, 1, 0, None, (), inf)
     _, first, second, _ = stopping_lines(stop)
     chosen = "1,200 with pairs chosen by bbq"
     assert first == f"  the best item: out of reach at the current mix of pairs, {chosen}"
@@ -207,7 +210,7 @@ def test_the_questions_are_those_that_differ() -> None:
 
 def test_more_certainty_takes_more_and_choosing_takes_less() -> None:
     study = bbq.simulate(items=10, raters=20, comparisons=600, spread=0.8, seed=3)
-    fit = bbq.fit(study.arrays())
+    fit = bbq.fit(study.arrays(), priors="paper")
     best, top, neighbours = milestones(fit, uncertainty(fit), 0.95, 3)
     for row in (best, top):
         assert 0 < row.more <= row.more_80
@@ -248,3 +251,31 @@ def test_half_of_the_futures_are_settled_after_as_many_votes_as_forecast() -> No
             known[run] = abs(d) / np.sqrt(v) >= 1.645
     # Three standard errors: of 150 runs here and of 150 paths there.
     assert known.mean() == pytest.approx(0.5, abs=0.17)
+
+
+def test_settled_pairs_are_those_of_e_bh_among_all_pairs_of_items() -> None:
+    """Ten items, 45 pairs: e must be 45 / (k * 0.05) for the k largest."""
+
+    def met(*e: float) -> Any:
+        n = len(e)
+        return _Met(np.arange(n), np.arange(n), np.ones(n), np.ones(n), np.log(e), 10)
+
+    assert met(899.0, 21.0, 1.0).enough(0.95) == inf
+    assert met(901.0, 21.0, 1.0).enough(0.95) == pytest.approx(np.log(900))
+    # Two of 451 each are enough together, though neither is alone.
+    assert met(451.0, 451.0, 20.0).enough(0.95) == pytest.approx(np.log(450))
+    assert met(449.0, 800.0, 20.0).enough(0.95) == inf
+
+
+def test_a_pair_that_one_lucky_gambler_of_many_would_settle_is_not() -> None:
+    """Evidence of 20 is enough for the only pair, and not for one of many."""
+    won, lost = 29, 9
+    assert 20 < np.exp(log_e_value(np.array(won), np.array(lost))) < 60
+    fit = votes(won, lost)
+    assert stopping(fit, bbq.leaderboard(fit)).settled == 1
+    others = [(f"x{i}", f"x{i + 1}", 1.0) for i in range(6)]
+    fit = votes(won, lost, *others)
+    stop = stopping(fit, bbq.leaderboard(fit))
+    assert stop.settled == 0
+    assert not any(pair.settled for pair in stop.pairs)
+    assert significant_pairs(fit, fit.items, 0.95) == frozenset()

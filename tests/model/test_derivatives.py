@@ -12,6 +12,7 @@ from scipy import integrate, special
 from bbq_plugin.model import Priors
 from bbq_plugin.model.crowd import CrowdBT
 from bbq_plugin.model.objectives import Joint, Marginal, theta_density
+from bbq_plugin.model.population import PopulationEvidence
 from tests.model.studies import draw_study
 
 PRIORS = [
@@ -115,3 +116,18 @@ def test_the_integral_over_quality_is_right(priors: Priors, votes: int) -> None:
         ]
         expected += np.log(sum(pieces)) + top
     assert Marginal(triples, priors).value(theta) == pytest.approx(expected, abs=2e-5)
+
+
+def test_derivatives_by_the_population(theta: Any) -> None:
+    triples, eta = STUDY.data.triples, np.array([1.2, 1.1, 0.4, -1.0, 1.5])
+    evidence = PopulationEvidence(triples, fixed=False)
+
+    def at(eta: Any, theta: Any = theta) -> Any:
+        return evidence.at(theta, eta)
+
+    place = at(eta)
+    assert place.gradient == pytest.approx(differences(lambda x: at(x).value, eta), abs=2e-4)
+    slope = -differences(lambda x: at(x).gradient, eta)
+    assert place.curve == pytest.approx(slope, abs=2e-4 * np.abs(place.curve).max())
+    mixed = differences(lambda x: at(x).point.gradient, eta).T
+    assert place.mixed == pytest.approx(mixed, abs=2e-4 * np.abs(mixed).max())

@@ -11,7 +11,7 @@ import bbq_plugin as bbq
 from bbq_plugin.model.leave_out import Consensus
 from bbq_plugin.model.objectives import Marginal
 from bbq_plugin.model.priors import SignedPriors
-from bbq_plugin.model.rater_types import honest_evidence, kinds_of
+from bbq_plugin.model.rater_types import CampView, honest_evidence, kinds_of
 from bbq_plugin.model.signed import signed_density
 from bbq_plugin.model.solvers import solve_newton
 
@@ -97,7 +97,7 @@ def test_kinds_are_found_and_their_shares_estimated() -> None:
         items=10, raters=300, comparisons=24_000, guessers=0.2, inverted=0.1, spread=1.2, seed=12
     )
     t, theta = study.arrays().triples, study.truth.theta
-    kinds = kinds_of(t, 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser])))
+    kinds = kinds_of(t, (CampView(1.0, 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser]))),))
     assert kinds.population.guessers == pytest.approx(0.2, abs=0.04)
     assert kinds.population.inverted == pytest.approx(0.1, abs=0.04)
     assert kinds.population.typical_quality == pytest.approx(10 / 12, abs=0.05)
@@ -118,9 +118,9 @@ def test_more_raters_than_a_block_are_judged_like_few(monkeypatch: pytest.Monkey
     data = _data()
     fit = bbq.fit(data)
     s = Consensus(data.triples, SignedPriors(), fit.theta, fit.quality).leave_each_out().s
-    whole = kinds_of(data.triples, s)
+    whole = kinds_of(data.triples, (CampView(1.0, s),))
     monkeypatch.setattr("bbq_plugin.model.rater_types.BLOCK", 17)
     monkeypatch.setattr("bbq_plugin.model.rater_types.ENOUGH_RATERS", 39)
-    blocks = kinds_of(data.triples, s)
+    blocks = kinds_of(data.triples, (CampView(1.0, s),))
     # The population is estimated without one of the forty.
     assert np.allclose(whole.p_guesser, blocks.p_guesser, atol=0.05)

@@ -78,11 +78,12 @@ def test_one_vote_is_enough_to_run_and_leaves_the_papers_values_in_place() -> No
 
 def test_a_part_of_the_raters_is_taken_whole() -> None:
     triples = draw_study(4, raters=90, votes=30).data.triples
-    part = few_raters(triples, most=triples.size // 3)
+    part = few_raters(triples, (triples.size // 3, 0))
     assert part.n_raters == 30
     assert part.size == sum(triples.start[r + 1] - triples.start[r] for r in range(0, 90, 3))
     assert np.array_equal(part.weight[: part.start[1]], triples.weight[: triples.start[1]])
-    assert few_raters(triples) is triples
+    assert few_raters(triples, (triples.size, 0)) is triples
+    assert few_raters(triples, (0, triples.size)) is triples, "so many for each item"
 
 
 def test_priors_describe_themselves() -> None:
@@ -92,11 +93,12 @@ def test_priors_describe_themselves() -> None:
     assert estimated.describe()["source"] == "estimated"
 
 
-def test_very_many_items_keep_the_papers_priors_and_say_so() -> None:
-    chain = Comparisons.from_arrays(np.zeros(1099, int), np.arange(1099), np.arange(1, 1100))
-    found = fit(chain, priors="auto")
-    assert found.priors == Priors()
-    assert any("not estimated" in warning for warning in found.warnings)
+def test_priors_of_very_many_items_are_estimated_and_the_approximation_is_named() -> None:
+    study = bbq.simulate(items=1100, raters=200, comparisons=40_000, guessers=0.2, seed=1)
+    found = fit(study.arrays(), priors="auto")
+    assert found.given_priors().estimated
+    assert 0.1 < found.given_priors().guessers < 0.35
+    assert any("1,024 items" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize("model", ["bbq", "bayes-bt"])

@@ -144,7 +144,7 @@ def test_intervals_comparisons_and_resamples_work_on_a_signed_fit() -> None:
 def test_wrong_priors_and_missing_raters_are_refused_with_a_remedy() -> None:
     data = _study()
     with pytest.raises(UsageError, match="SignedPriors"):
-        bbq.fit(data, model="bbq-signed", priors="auto")
+        bbq.fit(data, model="bbq-signed", priors=bbq.Priors(a=3))
     with pytest.raises(UsageError, match="bbq-signed"):
         bbq.fit(data, priors=bbq.SignedPriors())
     with pytest.raises(UsageError, match=r"inverted=0\.5"):

@@ -81,7 +81,7 @@ def test_a_solve_equals_the_fit_of_the_same_comparisons() -> None:
         stream.change(*rows[piece].columns())
         stream.refresh()
     stream.solve()
-    found = fit(data)
+    found = fit(data, priors="paper", camps=1)
     assert stream.theta == pytest.approx(found.theta, abs=1e-6)
     assert stream.quality == pytest.approx(found.quality, abs=1e-6)
 

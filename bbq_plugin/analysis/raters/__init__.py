@@ -1,4 +1,4 @@
-"""Which raters to keep, to watch, to exclude, and why: evidence, signs, rules, words."""
+"""Which raters to keep, to watch, to exclude, and why: agreement, behaviour, rules, words."""
 
 from __future__ import annotations
 

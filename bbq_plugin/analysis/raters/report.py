@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import isnan
+from typing import Any
 
 import numpy as np
 
+from bbq_plugin.analysis.division import differ_in_taste, inverted_camps
 from bbq_plugin.analysis.leaderboard import Row, Rows
-from bbq_plugin.analysis.raters.evidence import Evidence, evidence_of, panel_p, panel_warning
-from bbq_plugin.analysis.raters.signs import Sign, Signs, signs_of
+from bbq_plugin.analysis.raters.agreement import (
+    ALIKE_LEVEL,
+    Evidence,
+    WholePanel,
+    alike_p,
+    coins_among,
+    evidence_of,
+    own_ranking,
+    panel_p,
+    panel_warning,
+)
+from bbq_plugin.analysis.raters.behaviour import Sign, Signs, signs_of
 from bbq_plugin.analysis.raters.verdicts import (
     FALSE_RATE,
     LEAST,
     SURE,
     THRESHOLD,
+    WATCH,
     Flags,
     Rules,
     Verdict,
@@ -24,20 +38,36 @@ from bbq_plugin.analysis.raters.verdicts import (
     way_back,
 )
 from bbq_plugin.analysis.uncertainty import relative_sd
-from bbq_plugin.data.triples import Floats
-from bbq_plugin.errors import UsageError
+from bbq_plugin.data.records import LeadWord
+from bbq_plugin.data.triples import Codes, Floats, Mask
+from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model import fit as fitted
-from bbq_plugin.model.fit import MODELS
+from bbq_plugin.model.camps import LEAST_RATERS
+from bbq_plugin.model.fit import MODELS, in_camps
 from bbq_plugin.model.leave_out import Consensus
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.model.rater_types import RaterPopulation
+from bbq_plugin.model.ties import tie_counts
+from bbq_plugin.text import (
+    MOST_HTML_ROWS,
+    count,
+    counted,
+    html_notes,
+    html_table,
+    number,
+    share,
+    span,
+)
 
+GROUP = 0.05  # of the raters: so many inverted ones may be a group
+ONE_PLACE = 0.95  # of a group's answers with one value of a tag: a project, a form, a device
+SHORT_SPAN = 0.3  # of all answers in order: a group within it answered at one time
 VISIBLE = 0.01  # nats: a smaller move is none to a reader
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 MOST = 500  # raters whose effect is computed
-REFITS = 1_000_000  # triples to fit again, over all raters who are left out alone
+REFITS = 100_000  # triples to fit again, over all raters who are left out alone
 #: The models that raters can be judged by.
 JUDGED = tuple(name for name, model in MODELS.items() if model.gives_verdicts)
 
@@ -53,11 +83,15 @@ class RaterRow(Row):
     quality_upper: float
     agreement: float
     left_rate: float
+    tie_rate: float
     median_time_s: float
+    camp: int
+    p_bad: float
     verdict: Verdict
     reasons: tuple[str, ...]
     p_guesser: float = float("nan")
     p_inverted: float = float("nan")
+    p_camp: float = float("nan")
     p_below: float = float("nan")
     agreement_expected: float = float("nan")
     left_expected: float = float("nan")
@@ -72,6 +106,8 @@ class RaterRow(Row):
     shift_sd: float = float("nan")
     effect: str = ""
     way_back: str = ""
+    model_verdict: Verdict = "keep"
+    lead_word: str = ""
 
 
 class RaterReport(Rows[RaterRow]):
@@ -105,6 +141,11 @@ class RaterReport(Rows[RaterRow]):
         self.by_others = by_others
 
     @property
+    def everyone(self) -> Sequence[RaterRow]:
+        """All raters, also those of a fit over parts that are not listed here."""
+        return self
+
+    @property
     def rule(self) -> str:
         """The rule of exclusion: the rate, and the minimum of evidence."""
         return (
@@ -121,11 +162,40 @@ class RaterReport(Rows[RaterRow]):
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """The names of those to exclude: what a later report takes as ``before``."""
+        """The names of those to exclude."""
         return tuple(row.rater for row in self._rows if row.verdict == "exclude")
+
+    @property
+    def excluded_by_model(self) -> tuple[str, ...]:
+        """Whom the model excludes, whatever a lead says: what a later report takes as before."""
+        return tuple(row.rater for row in self._rows if row.model_verdict == "exclude")
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                row.rater,
+                count(row.n),
+                number(row.quality, 2),
+                span(row.quality_lower, row.quality_upper, 2),
+                share(row.agreement),
+                row.verdict,
+                "; ".join(row.reasons),
+            )
+            for row in worst_first(self._rows)[:MOST_HTML_ROWS]
+        )
+        title = f"Raters ({len(self.excluded)} of {len(self)} to exclude)"
+        heads = ("rater", "n", "quality", "interval", "agreement", "verdict", "reasons")
+        words = ("rater", "verdict", "reasons")
+        return html_table(title, heads, rows, len(self), words=words) + html_notes(self.warnings)
 
     def __repr__(self) -> str:
         return f"<RaterReport: {len(self)} raters, {len(self.excluded)} to exclude>"
+
+
+def worst_first(raters: Iterable[RaterRow]) -> list[RaterRow]:
+    """Excluded raters, then watched ones, then the others, each by quality."""
+    severity = {"exclude": 0, "watch": 1, "keep": 2}
+    return sorted(raters, key=lambda r: (severity[r.verdict], isnan(r.quality), r.quality))
 
 
 def rater_report(
@@ -136,29 +206,59 @@ def rater_report(
     least: int = LEAST,
     threshold: float = THRESHOLD,
     before: Collection[str] = (),
+    words: Mapping[str, LeadWord] = {},
 ) -> RaterReport:
     """Quality with its interval, agreement and a verdict with reasons, for each rater of a fit.
 
     ``before`` names raters who were excluded by an earlier report: they come back only when
-    little is left against them, so that a verdict does not change with every vote.
+    little is left against them, so that a verdict does not change with every vote. ``words`` are
+    what a lead has decided, by rater: that is the verdict, and `model_verdict` what it would be.
     """
     for name, value in (("level", level), ("false_rate", false_rate), ("threshold", threshold)):
         if not 0 < value < 1:
             raise UsageError(f"{name}={value!r}: expected a number between 0 and 1 such as 0.05")
     rules = Rules(false_rate, least, threshold)
+    if fit.in_parts:
+        from bbq_plugin.analysis.raters.parted_report import parted_report  # noqa: PLC0415 (no loop)
+
+        return parted_report(fit, level, rules, frozenset(before))
     if not gives_verdicts(fit):
-        return _without_verdicts(fit, rules)
-    evidence = evidence_of(fit, level, threshold)
+        return _without_verdicts(fit, rules, words)
+    return judged(fit, level, rules, before, words=words)
+
+
+def judged(
+    fit: Fit, level: float, rules: Rules, before: Collection[str],
+    whole: WholePanel | None = None, words: Mapping[str, LeadWord] = {},
+) -> RaterReport:  # fmt: skip
+    """The report with verdicts; ``whole``: of all raters, of whom the fit has some."""
+    least, threshold = rules.least, rules.threshold
+    evidence = evidence_of(fit, level, threshold, whole)
     population = evidence.kinds.population
-    signs = signs_of(fit.data, evidence.left_out.s, fit.quality, population, least)
+    signs = signs_of(fit.data, fit.triples, evidence.left_out.s, fit.quality, population, least)
     turned = MODELS[fit.model].uses_inverted
-    flags = flags_of(evidence, signs, rules, fit.raters, before, turned=turned)
-    excluded = np.flatnonzero(flags.excluded).tolist()
-    alone, together = effects(fit, excluded)
+    reversed_camps = inverted_camps(fit)
+    group = np.isin(np.argmax(fit.membership, axis=1), list(reversed_camps))
+    flags = flags_of(
+        evidence, signs, rules, fit.raters, before, turned=turned, group=group,
+        alike=lambda some: alike_p(fit, evidence, np.flatnonzero(some)) <= ALIKE_LEVEL,
+        own=lambda some: _among(some, lambda raters: own_ranking(fit, evidence, raters)),
+        camp_more=lambda some: _camp_more(fit, evidence, some),
+        coins=lambda some: _among(some, lambda raters: coins_among(fit, evidence, raters))
+        if differ_in_taste(fit) else some,
+    )  # fmt: skip
+    out = flags.excluded.copy()
+    for r, name in enumerate(fit.raters):
+        if name in words:
+            out[r] = words[name].verdict == "exclude"
+    excluded = np.flatnonzero(out).tolist()
+    # What would change without a rater is known of all raters alone.
+    shown = excluded if whole is None else []
+    alone, together = effects(fit, shown, evidence.consensus)
     p_coins = panel_p(fit.data)
     return RaterReport(
-        _rows(fit, evidence, signs, flags, rules, alone),
-        _warnings(fit, evidence, p_coins, rules),
+        _decided(_rows(fit, evidence, signs, flags, rules, alone), words),
+        (*_warnings(fit, evidence, p_coins, rules), *_groups(fit, flags, reversed_camps)),
         rules=rules,
         population=population,
         without_excluded=together,
@@ -166,6 +266,55 @@ def rater_report(
         p_coins=p_coins,
         by_others=evidence.left_out.s,
     )
+
+
+def _decided(rows: list[RaterRow], words: Mapping[str, LeadWord]) -> list[RaterRow]:
+    """The rows with what a lead has decided."""
+    found = []
+    for row in rows:
+        word = words.get(row.rater)
+        if word is None or not word.verdict:
+            found.append(row)
+            continue
+        reasons = (word.text, *row.reasons)
+        found.append(replace(row, verdict=word.verdict, lead_word=word.text, reasons=reasons))
+    return found
+
+
+def _among(some: Mask, holds: Callable[[Codes], Mask]) -> Mask:
+    """Of whom of these it holds."""
+    found = np.zeros(some.size, dtype=np.bool_)
+    raters = np.flatnonzero(some)
+    found[raters] = holds(raters)
+    return found
+
+
+def _camp_more(fit: Fit, evidence: Evidence, some: Mask) -> tuple[Mask, Mask]:
+    """Of raters to be excluded: whom a second camp would explain, and who reverse the ranking.
+
+    The criterion may have found too little for a camp of few raters. So many inverted raters are
+    a group, not single ones; a second camp is looked for where the screen fires.
+    """
+    none = np.zeros(some.size, dtype=np.bool_)
+    kinds, axis = evidence.kinds, fit.axis
+    if fit.division is not None or axis is None or not some.any():
+        return none, none
+    several = max(LEAST_RATERS, GROUP * some.size)
+    inverted = some & (kinds.p_inverted > kinds.p_guesser)
+    if inverted.sum() < several:
+        inverted = none
+    if not axis.fires:
+        return none, inverted
+    try:
+        two = in_camps(fit, 2)
+    except ConvergenceError:
+        return none, inverted
+    explained = some & (evidence_of(two, 0.95, THRESHOLD).p_bad < WATCH)
+    # A ranking that one rater follows is no camp: a single inverted rater would be one.
+    camp = np.argmax(two.membership, axis=1)
+    explained &= np.bincount(camp, minlength=2)[camp] >= several
+    of_reverse = np.isin(camp, list(inverted_camps(two)))
+    return explained, inverted | (explained & of_reverse)
 
 
 def gives_verdicts(fit: Fit) -> bool:
@@ -182,7 +331,7 @@ def judging_fit(fit: Fit) -> Fit:
     return fitted(fit.data, priors="auto")
 
 
-def _without_verdicts(fit: Fit, rules: Rules) -> RaterReport:
+def _without_verdicts(fit: Fit, rules: Rules, words: Mapping[str, LeadWord]) -> RaterReport:
     if not fit.raters:
         return RaterReport([], rules=rules)
     t, nan = fit.data.triples, float("nan")
@@ -190,22 +339,34 @@ def _without_verdicts(fit: Fit, rules: Rules) -> RaterReport:
     n = np.bincount(rater, t.weight, t.n_raters)
     ahead = np.sign(fit.theta[t.winner] - fit.theta[t.loser])
     agreed = np.bincount(rater, t.weight * 0.5 * (1.0 + ahead), t.n_raters)
+    left, tied, time = _counted(fit)
+    camp, p_camp = _camps(fit)
     rows = [
         RaterRow(
             name, float(n[r]), float(fit.quality[r]) if fit.rated else nan, nan, nan,
-            float(agreed[r] / n[r]) if n[r] else nan, *_counted(fit, r), "keep", (),
+            float(agreed[r] / n[r]) if n[r] else nan, left[r], tied[r], time[r], camp[r], nan,
+            "keep", (), p_camp=p_camp[r],
         )
         for r, name in enumerate(fit.raters)
     ]  # fmt: skip
     warning = f"{fit.model} gives no verdicts on raters: fit model='bbq' for these"
-    return RaterReport(rows, (warning,), rules=rules)
+    return RaterReport(_decided(rows, words), (warning,), rules=rules)
 
 
-def _counted(fit: Fit, r: int) -> tuple[float, float]:
-    """Left rate and median time, where they are known."""
-    known = (fit.data.left_rate, fit.data.median_time_s)
-    left, time = (float("nan") if column is None else float(column[r]) for column in known)
-    return left, time
+def _counted(fit: Fit) -> tuple[list[float], list[float], list[float]]:
+    """Left rate, tie rate and median time of each rater, where they are known."""
+    tied, n = tie_counts(fit.data)
+    rate = None if fit.data.answers is None else tied / np.where(n > 0, n, np.nan)
+    known = (fit.data.left_rate, rate, fit.data.median_time_s)
+    unknown = np.full(len(fit.raters), np.nan)
+    left, ties, time = ((unknown if column is None else column).tolist() for column in known)
+    return left, ties, time
+
+
+def _camps(fit: Fit) -> tuple[list[int], list[float]]:
+    """The number, from 1, of the camp each rater most probably belongs to, and how probably."""
+    belongs = fit.membership
+    return (1 + np.argmax(belongs, axis=1)).tolist(), np.max(belongs, axis=1).tolist()
 
 
 def _rows(
@@ -213,48 +374,61 @@ def _rows(
     without: dict[int, Effect],
 ) -> list[RaterRow]:  # fmt: skip
     kinds, expected = evidence.kinds, expected_of(fit, evidence)
-    verdict: list[Verdict] = np.select(
-        [flags.excluded, flags.watched], ["exclude", "watch"], "keep"
-    ).tolist()
-    rows = []
-    for r, name in enumerate(fit.raters):
-        effect = without.get(r)
-        left, time = _counted(fit, r)
-        rows.append(
-            RaterRow(
-                rater=name,
-                n=float(evidence.n[r]),
-                quality=float(fit.quality[r]),
-                quality_lower=float(evidence.lower[r]),
-                quality_upper=float(evidence.upper[r]),
-                agreement=float(evidence.agreement[r]),
-                left_rate=left,
-                median_time_s=time,
-                verdict=verdict[r],
-                reasons=reasons_of(r, evidence, signs, flags, expected, rules),
-                p_guesser=float(kinds.p_guesser[r]),
-                p_inverted=float(kinds.p_inverted[r]),
-                p_below=float(kinds.p_below[r]),
-                agreement_expected=float(expected.agreement[r]),
-                left_expected=_of(signs.left, "expected", r),
-                tempo=_of(signs.tempo, "seen", r),
-                self_consistency=_of(signs.repeats, "seen", r),
-                self_consistency_expected=_of(signs.repeats, "expected", r),
-                drift=_of(signs.drift, "seen", r) - _of(signs.drift, "expected", r),
-                n_gold=_of(signs.gold, "n", r),
-                gold_rate=_of(signs.gold, "seen", r),
-                gold_expected=_of(signs.gold, "expected", r),
-                moved=float("nan") if effect is None else float(effect.moved),
-                shift_sd=float("nan") if effect is None else effect.shift_sd,
-                effect="" if effect is None else effect.text,
-                way_back=way_back(r, evidence, flags, expected) if flags.excluded[r] else "",
-            )
-        )
-    return rows
+    left, tied, time = _counted(fit)
+    camp, p_camp = _camps(fit)
+    n, none = len(fit.raters), ()
+    nothing = [float("nan")] * n
 
+    def of(sign: Sign | None, what: str) -> list[float]:
+        found: list[float] = nothing if sign is None else getattr(sign, what).tolist()
+        return found
 
-def _of(sign: Sign | None, what: str, r: int) -> float:
-    return float("nan") if sign is None else float(getattr(sign, what)[r])
+    drift = nothing if signs.drift is None else (signs.drift.seen - signs.drift.expected).tolist()
+    reasons: list[tuple[str, ...]] = [none] * n
+    for r in np.flatnonzero(flags.noted).tolist():
+        reasons[r] = reasons_of(r, evidence, signs, flags, expected, rules)
+    effect = [without.get(r) for r in range(n)]
+    verdicts = np.select([flags.excluded, flags.watched], ["exclude", "watch"], "keep").tolist()
+    columns: dict[str, Any] = {
+        "rater": fit.raters,
+        "n": evidence.n.tolist(),
+        "quality": fit.quality.tolist(),
+        "quality_lower": evidence.lower.tolist(),
+        "quality_upper": evidence.upper.tolist(),
+        "agreement": evidence.agreement.tolist(),
+        "left_rate": left,
+        "tie_rate": tied,
+        "median_time_s": time,
+        "camp": camp,
+        "p_bad": kinds.p_bad.tolist(),
+        "verdict": verdicts,
+        "model_verdict": verdicts,
+        "lead_word": [""] * n,
+        "reasons": reasons,
+        "p_guesser": kinds.p_guesser.tolist(),
+        "p_inverted": kinds.p_inverted.tolist(),
+        "p_camp": p_camp,
+        "p_below": kinds.p_below.tolist(),
+        "agreement_expected": expected.agreement.tolist(),
+        "left_expected": of(signs.left, "expected"),
+        "tempo": of(signs.tempo, "seen"),
+        "self_consistency": of(signs.repeats, "seen"),
+        "self_consistency_expected": of(signs.repeats, "expected"),
+        "drift": drift,
+        "n_gold": of(signs.gold, "n"),
+        "gold_rate": of(signs.gold, "seen"),
+        "gold_expected": of(signs.gold, "expected"),
+        "moved": [float("nan") if e is None else float(e.moved) for e in effect],
+        "shift_sd": [float("nan") if e is None else e.shift_sd for e in effect],
+        "effect": ["" if e is None else e.text for e in effect],
+        "way_back": [
+            way_back(r, evidence, flags, expected) if out else ""
+            for r, out in enumerate(flags.excluded.tolist())
+        ],
+    }
+    # In the order of the fields, by which a row is made fastest.
+    by_field = [columns[field.name] for field in fields(RaterRow)]
+    return [RaterRow(*values) for values in zip(*by_field, strict=True)]
 
 
 def _warnings(fit: Fit, evidence: Evidence, p_coins: float, rules: Rules) -> tuple[str, ...]:
@@ -265,8 +439,73 @@ def _warnings(fit: Fit, evidence: Evidence, p_coins: float, rules: Rules) -> tup
     )
     # Where no rater has enough answers for a verdict, "keep" claims nothing that could mislead.
     judged = bool((evidence.n_answers >= rules.least).any())
+    # In a divided panel agreement is within the camps.
+    judged = judged and fit.division is None
     found = (panel_warning(p_coins) if judged else "", warning if within else "")
     return tuple(text for text in found if text)
+
+
+def _groups(fit: Fit, flags: Flags, reversed_camps: dict[int, int]) -> list[str]:
+    """What to say of raters who belong together, and are therefore not excluded."""
+    found = []
+    alike = int(flags.alike.sum())
+    if alike:
+        found.append(
+            f"{counted(alike, 'rater')} would be excluded, but they agree with each other beyond "
+            "what the ranking explains. None of them is excluded: they may follow a taste of their "
+            "own. "
+            "Fit with more camps (camps=2, on the command line --camps 2) to see it"
+        )
+    if not reversed_camps and flags.group.any():
+        head = f"{int(flags.group.sum()):,} raters follow the reverse of the others' ranking"
+        found.append(_reversed_group(fit, flags.group, head))
+    for camp, other in reversed_camps.items():
+        mine = np.argmax(fit.membership, axis=1) == camp
+        head = (
+            f"camp {camp + 1} ({int(mine.sum()):,} raters, {fit.membership[:, camp].mean():.0%}) "
+            f"follows the reverse of the ranking of camp {other + 1}"
+        )
+        found.append(_reversed_group(fit, mine, head))
+    return found
+
+
+def _reversed_group(fit: Fit, mine: Mask, head: str) -> str:
+    """What is known of a small group that follows the reverse of a larger camp's ranking."""
+    text = (
+        f"{head}. So small a group has more often swapped the keys or misread the question than "
+        "another taste: check the wording and the key mapping"
+    )
+    data, answers = fit.data, fit.data.answers
+    rows = mine[data.rater]
+    for name, code in data.tags.items():
+        known = code >= 0
+        if not (rows & known).any():
+            continue
+        value = np.bincount(code[rows & known]).argmax()
+        here, there = (float(np.mean(code[some & known] == value)) for some in (rows, ~rows))
+        if here >= ONE_PLACE and there <= here / 2:
+            text += (
+                f". {here:.0%} of its answers have the same value of {name!r}, where {there:.0%} "
+                "of the others' have it, which speaks for a fault there"
+            )
+    if answers is None:
+        return text
+    if answers.gold is not None and (answers.gold[rows] != 0).any():
+        said = answers.gold[rows]
+        right = float(np.mean(said[said != 0] > 0))
+        speaks = "taste" if right > 0.5 else "swapped keys"
+        text += (
+            f". It answered {right:.0%} of {np.sum(said != 0):,} known questions right, which "
+            f"speaks for {speaks}"
+        )
+    if answers.dated and answers.order is not None:
+        order = answers.order[rows]
+        span = (float(order.max()) - float(order.min())) / max(float(np.ptp(answers.order)), 1.0)
+        when = f"within {span:.0%} of the study's course"
+        text += f". Its answers came {when}, which speaks for " + (
+            "a fault at one time" if span < SHORT_SPAN else "no fault at one time"
+        )
+    return text
 
 
 # -- what an exclusion changes
@@ -301,7 +540,9 @@ class Effect:
         return f"the best item {best}, and {moved}. The largest shift is {shift}"
 
 
-def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | None]:
+def effects(
+    fit: Fit, raters: list[int], consensus: tuple[Consensus, ...]
+) -> tuple[dict[int, Effect], Effect | None]:
     """Of leaving out each of these raters alone, and all of them, under the fit's own priors.
 
     Each is a refit, as far as `REFITS` goes, those with the largest effect first; of the others, in
@@ -312,12 +553,14 @@ def effects(fit: Fit, raters: list[int]) -> tuple[dict[int, Effect], Effect | No
         return {}, None
     raters_shown = raters[:MOST]
     # The mode that the leaderboard shows: joint under given priors, else quality integrated out.
-    joint = fit.population is None
-    top = Consensus(fit.data.triples, priors, fit.theta, fit.quality, joint=joint)
+    joint = not (isinstance(priors, Priors) and priors.estimated)
+    top = consensus[0]
+    if joint or len(consensus) > 1:
+        top = Consensus(fit.triples, priors, fit.theta, fit.quality, joint=joint)
     sd = relative_sd(fit.laplace.covariance)
     without = {r: fit.theta + (top.theta_without(r) - top.theta) for r in raters_shown}
     size = {r: float(np.ptp(without[r] - fit.theta)) for r in raters_shown}
-    n_refits = max(1, REFITS // max(fit.data.triples.size, 1))
+    n_refits = REFITS // max(fit.triples.size, 1)
     if len(fit.raters) > 1:
         for r in sorted(raters_shown, key=size.__getitem__, reverse=True)[:n_refits]:
             without[r] = fit.theta_without([r])

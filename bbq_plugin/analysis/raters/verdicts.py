@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from bbq_plugin.analysis.raters.evidence import Evidence
-from bbq_plugin.analysis.raters.signs import Sign, Signs
+from bbq_plugin.analysis.raters.agreement import Evidence
+from bbq_plugin.analysis.raters.behaviour import Sign, Signs
 from bbq_plugin.data.triples import Floats, Mask
 from bbq_plugin.model import Fit
 from bbq_plugin.text import p_equals
@@ -25,6 +25,7 @@ LEAST = 10  # answers before a rater is excluded
 SURE = 0.9  # P(guessing or inverted) below which the answers as a whole exclude no rater
 THRESHOLD = 0.5  # of quality, for P(q below it)
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
+MARGIN = 0.9  # of that rate that is used: P(bad) is known no better than that
 WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
 BACK = 0.2  # and below which a rater who was excluded before comes back
 CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
@@ -37,6 +38,8 @@ DROP = 0.3  # of quality, from early to late
 LEAST_RANKINGS = 5
 UNTOUCHED = 0.5  # of a rater's rankings left as they were shown
 GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better than a coin's
+MANY = 100  # answers from which a low quality is certain enough for a remark
+POOR = 0.7  # of a typical rater's quality
 FAR = 10_000  # answers beyond which no rater comes back
 CHECK_KEYS = "Check the task's wording and the key mapping first"
 
@@ -84,6 +87,7 @@ class Flags:
     by_gold: Mask
     still_out: Mask
     suspect: Mask
+    tied: Mask
     inverted: Mask
     lean: Mask
     pattern: Mask
@@ -93,6 +97,16 @@ class Flags:
     gold: Mask
     untouched: Mask
     cleared: Mask
+    #: Certainly of low quality, from many answers; a remark, no verdict.
+    poor: Mask
+    #: A small group that follows the reverse of a camp's ranking.
+    group: Mask
+    #: Would be excluded, but follow a ranking of their own.
+    own: Mask
+    #: Would be excluded, but the panel is divided, and a coin explains the answers no better.
+    indifferent: Mask
+    #: Would be excluded, but agree with each other beyond what the rankings explain.
+    alike: Mask
     #: Whether the order of the answers is known, so that a change in quality over time counts.
     dated: bool = True
 
@@ -102,6 +116,11 @@ class Flags:
         return self.by_answers | self.by_button | self.by_gold | self.still_out
 
     @cached_property
+    def spared(self) -> Mask:
+        """Who would be excluded by the answers, but may have a taste of their own, or none."""
+        return self.own | self.indifferent | self.alike
+
+    @cached_property
     def circumstantial(self) -> Mask:
         """Signs that do not count against a rater whose answers are clearly informed."""
         return self.lean | self.pattern | self.fast | self.inconsistent | self.untouched
@@ -109,12 +128,12 @@ class Flags:
     @cached_property
     def noted(self) -> Mask:
         """Raters with at least one reason."""
-        return self.excluded | self.watched | self.circumstantial | self.drift
+        return self.excluded | self.watched | self.circumstantial | self.drift | self.poor
 
     @cached_property
     def watched(self) -> Mask:
         """Who is watched, if not excluded."""
-        serious = self.suspect | self.inverted | self.gold
+        serious = self.suspect | self.tied | self.inverted | self.gold | self.group | self.spared
         if self.dated:
             serious = serious | self.drift
         return serious | (self.circumstantial & ~self.cleared)
@@ -123,9 +142,17 @@ class Flags:
 @np.errstate(invalid="ignore")  # NaN where a sign is not known
 def flags_of(
     evidence: Evidence, signs: Signs, rules: Rules, raters: tuple[str, ...],
-    before: Collection[str], *, turned: bool,
+    before: Collection[str], *, turned: bool, group: Mask, alike: Callable[[Mask], bool],
+    own: Callable[[Mask], Mask], camp_more: Callable[[Mask], tuple[Mask, Mask]],
+    coins: Callable[[Mask], Mask],
 ) -> Flags:  # fmt: skip
-    """Apply the rules; ``turned`` says that the model uses inverted answers in reverse."""
+    """Apply the rules; ``turned`` says that the model uses inverted answers in reverse.
+
+    ``group`` are raters who reverse a camp's ranking together. ``alike`` says whether raters agree
+    with each other beyond what the camps' rankings explain, ``own`` which of them follow a ranking
+    of their own, ``camp_more`` whom one camp more would explain, and who of these reverse the
+    ranking, ``coins`` whom in a divided panel a coin explains better than a camp.
+    """
     rate, enough = rules.false_rate, evidence.n_answers >= rules.least
     bad = evidence.kinds.p_guesser if turned else evidence.p_bad
     lesser = SIDE_ROAD * rate
@@ -142,12 +169,32 @@ def flags_of(
         same = np.maximum(signs.left.seen, 1 - signs.left.seen) >= ONE_BUTTON
         one = same & (signs.left.n >= max(rules.least, 10))
     coin = beyond(signs.gold, lambda x: _gold_coin(x, rules), lesser)
+    by_answers = (
+        most_certain(bad, enough & (bad >= SURE), MARGIN * (rate - roads * lesser)) & ~group
+    )
+    still_out = np.array([name in out for name in raters], np.bool_) & (bad >= BACK) & ~group
+    explained, reverse = camp_more(by_answers | still_out)
+    group = group | reverse
+    by_answers, still_out = by_answers & ~group, still_out & ~group
+    own_mind = own(by_answers | still_out)
+    # With those who are suspect, and those with a ranking of their own: it may be one they share.
+    doubtful = by_answers | still_out | (enough & (bad > WATCH) & ~group)
+    same_mind = by_answers | still_out
+    if not (same_mind.any() and alike(doubtful)):
+        same_mind = same_mind & explained
+    by_answers, still_out = by_answers & ~own_mind, still_out & ~own_mind
+    same_mind = same_mind & ~own_mind
+    indifferent = (by_answers | still_out) & ~same_mind
+    indifferent = indifferent & ~coins(indifferent)
+    by_answers, still_out = by_answers & ~indifferent, still_out & ~indifferent
+    typical = evidence.kinds.population.typical_quality
     return Flags(
-        by_answers=most_certain(bad, enough & (bad >= SURE), rate - roads * lesser),
+        by_answers=by_answers & ~same_mind,
         by_button=enough & beyond(signs.left, lambda _: one, lesser) & (bad > CLEARED),
         by_gold=coin & enough & (bad > WATCH),
-        still_out=np.array([name in out for name in raters], np.bool_) & (bad >= BACK),
+        still_out=still_out & ~same_mind,
         suspect=bad > WATCH,
+        tied=evidence.given.tied & (evidence.n >= rules.least),
         inverted=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
         & (evidence.kinds.p_inverted > evidence.kinds.p_guesser),
         lean=beyond(signs.left, lambda x: one | (np.abs(x.seen - x.expected) >= LEAN)) & enough,
@@ -169,6 +216,11 @@ def flags_of(
             signs.untouched, lambda x: (x.seen >= UNTOUCHED) & (x.n >= LEAST_RANKINGS)
         ),
         cleared=(bad < CLEARED) & (evidence.kinds.p_below < CLEARED),
+        poor=(evidence.n_answers >= MANY) & (evidence.upper < POOR * typical),
+        group=group,
+        alike=same_mind,
+        own=own_mind,
+        indifferent=indifferent,
         dated=signs.dated,
     )
 
@@ -192,7 +244,7 @@ class Expected:
 def expected_of(fit: Fit, evidence: Evidence) -> Expected:
     """What a typical honest rater would have shown, pair by pair."""
     given, typical = evidence.given, evidence.kinds.population.typical_quality
-    t, s = fit.data.triples, np.abs(evidence.left_out.s)
+    t, s = fit.triples, np.abs(evidence.left_out.s)
     p = 0.5 + typical * s
     rater, pairs = t.rater(), given.pairs.weight
     agreed = np.bincount(rater, given.weight * p, t.n_raters)
@@ -205,7 +257,7 @@ def expected_of(fit: Fit, evidence: Evidence) -> Expected:
         guessed = np.log1p(typical * np.expm1(-if_guessed))
         nats = nats + np.bincount(by, typical * informed + (1 - typical) * guessed, t.n_raters)
     return Expected(
-        agreed / np.maximum(evidence.n, 1e-300), nats / np.maximum(given.n_answers, 1e-300)
+        agreed / np.maximum(evidence.n_told, 1e-300), nats / np.maximum(given.n_answers, 1e-300)
     )
 
 
@@ -233,17 +285,8 @@ def _answers(
 ) -> list[str]:
     """What the answers as a whole say against rater ``r``, and an earlier exclusion."""
     kinds, tied = evidence.kinds, evidence.given.tied[r]
-    turned = kinds.p_inverted[r] > kinds.p_guesser[r]
-    head = ""
-    if flags.inverted[r]:
-        head = "inverted"
-    elif flags.by_answers[r] or flags.suspect[r] or flags.still_out[r]:
-        if turned:
-            head = "may be inverted"
-        elif tied:
-            head = "never decides"
-        else:
-            head = "answers like a coin" if flags.by_answers[r] else "may be guessing"
+    turned = bool(kinds.p_inverted[r] > kinds.p_guesser[r])
+    head = _head(r, flags, turned=turned, tied=tied)
     found = []
     if head:
         answered = (
@@ -259,6 +302,19 @@ def _answers(
             found[-1] += f". Too few to decide (at least {rules.least} answers)"
         elif turned:
             found[-1] += f". {CHECK_KEYS}"
+    if flags.spared[r]:
+        found.append(f"not excluded: {_spared(r, flags)}")
+    if flags.group[r]:
+        found.append(
+            "one of a small group that follows the reverse of the ranking of a larger camp. "
+            f"{CHECK_KEYS}"
+        )
+    if flags.poor[r] and not flags.excluded[r]:
+        found.append(
+            f"low quality, and certainly so: at most {evidence.upper[r]:.2f} from "
+            f"{_counted(r, evidence)}, a typical rater "
+            f"{evidence.kinds.population.typical_quality:.2f}. The fit counts such answers less"
+        )
     if flags.still_out[r] and not flags.by_answers[r]:
         found.append(
             f"was excluded before: P(guessing or inverted) is {evidence.p_bad[r]:.2f}, and has to "
@@ -267,10 +323,44 @@ def _answers(
     return found
 
 
+def _spared(r: int, flags: Flags) -> str:
+    """Why rater ``r`` is not excluded by the answers alone."""
+    if flags.own[r]:
+        return (
+            "agrees with itself, if not with the others. A ranking of its own explains these "
+            "answers better than guessing"
+        )
+    if flags.indifferent[r]:
+        return (
+            "the panel is divided, and random answers explain these not clearly better than a camp "
+            "does. The rater may stand between the camps"
+        )
+    return (
+        "agrees with the others who would be excluded, beyond what the ranking explains. They may "
+        "follow a taste of their own"
+    )
+
+
+def _head(r: int, flags: Flags, *, turned: bool, tied: bool) -> str:
+    """What is held against the answers as a whole, in a few words; empty if nothing is."""
+    if flags.inverted[r]:
+        return "inverted"
+    if flags.tied[r]:
+        return "never decides"
+    if not (flags.by_answers[r] or flags.suspect[r] or flags.still_out[r] or flags.spared[r]):
+        return ""
+    if turned:
+        return "may be inverted"
+    if tied:
+        return "never decides"
+    return "answers like a coin" if flags.by_answers[r] else "may be guessing"
+
+
 def _counted(r: int, evidence: Evidence) -> str:
     """So many comparisons, and the rankings that they came from."""
     slates, answers = evidence.given.n_slates[r], evidence.n_answers[r]
-    found = f"{evidence.n[r]:,.0f} comparisons"
+    tied = evidence.given.tied[r]
+    found = f"{(evidence.n if tied else evidence.n_told)[r]:,.0f} comparisons"
     if not slates:
         return found
     rankings = f"{slates:,.0f} ranking{'s' if slates > 1 else ''}"

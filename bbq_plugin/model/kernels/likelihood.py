@@ -73,7 +73,7 @@ def rater_sums(low, high, times, quality, winner, loser, weight, s, gradient, cu
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def best_quality(low, high, s, weight, alpha, beta, q):
+def best_quality(low, high, s, weight, alpha, beta, q, tolerance=Q_TOLERANCE):
     """The q in [0, 1] that maximises one rater's share of the log-posterior.
 
     The share is concave in q (the log of affine functions plus a log-concave Beta), so Newton's
@@ -98,7 +98,7 @@ def best_quality(low, high, s, weight, alpha, beta, q):
         new = kept_inside(q + slope / curve, q, below, above)
         moved = abs(new - q)
         q = new
-        if moved <= Q_TOLERANCE or (1.0 - q) <= 1e-12 or q <= 1e-12:
+        if moved <= tolerance or (1.0 - q) <= 1e-12 or q <= 1e-12:
             break
     if 1.0 - q <= 1e-11:
         return 1.0
@@ -189,32 +189,72 @@ def em_pass(
 def schur_dense(first, last, start, winner, loser, curve, rows, n_items, out):
     """Add to ``out`` the off-diagonal curvature of these raters: pairs minus outer products.
 
-    ``rows`` is (components, triples): each component of each rater is one outer product. They are
-    gathered 64 at a time so that the products become one blocked multiplication. Every row of the
-    whole matrix sums to zero (only differences of theta count), so the caller gets the other
-    triangle by symmetry and the diagonal from the sums.
+    ``rows`` is (components, triples): each component of each rater is one outer product. Those of a
+    rater who has seen few of the items are added item by item; the others are gathered 64 at a time
+    so that the products become one blocked multiplication. Every row of the whole matrix sums to
+    zero (only differences of theta count), so the caller gets the other triangle by symmetry and
+    the diagonal from the sums.
     """
     block = 64
     parts = rows.shape[0]
     for t in range(start[first], start[last]):
         out[winner[t], loser[t]] -= curve[t]
     gathered = np.zeros((n_items, block))
+    # Items of one rater who has seen few, and what each component has of them.
+    few = n_items // 4
+    place, seen = np.full(n_items, -1, dtype=np.int64), np.empty(few + 2, dtype=np.int64)
+    mine = np.empty((few + 2, parts))
     used = 0
     for r in range(first, last):
+        low, high = start[r], start[r + 1]
+        if 2 * (high - low) <= few:
+            _subtract_few(low, high, winner, loser, rows, place, seen, mine, out)
+            continue
         for c in range(parts):
-            for t in range(start[r], start[r + 1]):
+            for t in range(low, high):
                 gathered[winner[t], used] += rows[c, t]
                 gathered[loser[t], used] -= rows[c, t]
             used += 1
-            if used == block or (r == last - 1 and c == parts - 1):
-                for i in range(n_items):
-                    for j in range(i):
-                        dot = 0.0
-                        for k in range(block):
-                            dot += gathered[i, k] * gathered[j, k]
-                        out[i, j] -= dot
-                gathered[:] = 0.0
+            if used == block:
+                _subtract_products(gathered, out)
                 used = 0
+    if used:
+        _subtract_products(gathered, out)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _subtract_few(low, high, winner, loser, rows, place, seen, mine, out):
+    """The same of one rater by the items that the rater has seen; ``place`` is left as it was."""
+    n, parts = 0, rows.shape[0]
+    for t in range(low, high):
+        for item, sign in ((winner[t], 1.0), (loser[t], -1.0)):
+            at = place[item]
+            if at < 0:
+                at = place[item] = n
+                seen[n] = item
+                mine[n] = 0.0
+                n += 1
+            for c in range(parts):
+                mine[at, c] += sign * rows[c, t]
+    for i in range(n):
+        place[seen[i]] = -1
+        for j in range(i):
+            dot = 0.0
+            for c in range(parts):
+                dot += mine[i, c] * mine[j, c]
+            out[max(seen[i], seen[j]), min(seen[i], seen[j])] -= dot
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _subtract_products(gathered, out):
+    """Take the products of all rows of ``gathered`` from the lower triangle, and empty it."""
+    for i in range(gathered.shape[0]):
+        for j in range(i):
+            dot = 0.0
+            for k in range(gathered.shape[1]):
+                dot += gathered[i, k] * gathered[j, k]
+            out[i, j] -= dot
+    gathered[:] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

@@ -17,6 +17,10 @@ from bbq_plugin.model.kernels.likelihood import FAST, best_quality
 
 NODES = 24
 DROP = 16.0
+TOP_TOLERANCE = 1e-4  # of q: the nodes stand around the top, they do not hang on it
+TINY, FACTORS = 1e-150, 400  # when a running product of factors in (0, 2] is put into its log
+BLOCK = 64  # factors of one product where only one q is asked for
+SLIGHT_MASS = 1e-11  # of a rater's posterior: a node with less changes no digit that counts
 
 
 def _rules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -33,16 +37,28 @@ def _rules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 RULE_AT, RULE_BY = _rules()
+LOG_RULE_BY = np.log(RULE_BY)
 ROWS = 4  # moments of a rater's score that the curvature keeps (the rest is below rounding)
-TINY, FACTORS = 1e-150, 400  # when a running product of factors in (0, 2] is put into its log
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def log_share(low, high, s, weight, alpha, beta, q):
-    """log prod (1 + 2 q s)^w + log Beta kernel, at one q."""
+    """log prod (1 + 2 q s)^w + log Beta kernel, at one q; products as in `add_log_products`."""
     total = 0.0
-    for t in range(low, high):
-        total += weight[t] * np.log(1.0 + 2.0 * q * s[t])
+    for first in range(low, high, BLOCK):
+        last = min(first + BLOCK, high)
+        product, others = 1.0, 0
+        for t in range(first, last):
+            factor, w = 1.0 + 2.0 * q * s[t], weight[t]
+            product *= factor if w == 1.0 else (factor * factor if w == 2.0 else 1.0)
+            others += (w - 1.0) * (w - 2.0) != 0.0
+        if product < TINY:
+            product, others = 1.0, -1
+        total += np.log(product)
+        if others:
+            for t in range(first, last):
+                if others < 0 or (weight[t] - 1.0) * (weight[t] - 2.0) != 0.0:
+                    total += weight[t] * np.log(1.0 + 2.0 * q * s[t])
     if alpha > 1.0:
         total += (alpha - 1.0) * np.log(q) if q > 0.0 else -np.inf
     if beta > 1.0:
@@ -74,45 +90,68 @@ def feet(low, high, s, weight, alpha, beta, top):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def log_products(low, high, s, weight, q, out):
-    """log prod_t (1 + 2 q s_t)^w_t at all nodes at once.
+def _unit(weight):
+    """Of what a weight is a few times: wholes, halves, or (0) nothing that is worth multiplying."""
+    if weight > 4.0 or 2.0 * weight != np.floor(2.0 * weight):
+        return 0.0
+    return 1.0 if weight == np.floor(weight) else 0.5
 
-    Factors of weight 1 and 1/2 (a vote, half a tie) are multiplied up and put into the log only
-    before they could underflow: a multiplication costs a twentieth of a logarithm.
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _multiply(some, q, product):
+    """Put eight factors 1 + some_j q into the product at each node; the next eight begin empty."""
+    a, b, c, d, e, f, g, h = some[0], some[1], some[2], some[3], some[4], some[5], some[6], some[7]
+    for k in range(q.size):
+        x = q[k]
+        one = (1.0 + x * a) * (1.0 + x * b) * (1.0 + x * c) * (1.0 + x * d)
+        two = (1.0 + x * e) * (1.0 + x * f) * (1.0 + x * g) * (1.0 + x * h)
+        product[k] *= one * two
+    some[:] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _add_units(low, high, s, weight, unit, q, out):
+    """Add the log of the factors of weights of this unit; how many triples have a smaller one.
+
+    Factors are multiplied up, eight at a time, and put into the log only before they could
+    underflow: a multiplication costs a twentieth of a logarithm.
     """
-    nodes = q.size
-    ones, halves = np.ones(nodes), np.ones(nodes)
-    least_one, least_half = 1.0, 1.0
-    count_one, count_half = 0, 0
-    out[:] = 0.0
+    product, some = np.ones(q.size), np.zeros(8)
+    waiting, since, least, others = 0, 0, 1.0, 0
     for t in range(low, high):
-        w, doubled = weight[t], 2.0 * s[t]
-        least = 1.0 + min(doubled, 0.0)
-        if w == 1.0:
-            for g in range(nodes):
-                ones[g] *= 1.0 + q[g] * doubled
-            least_one *= least
-            count_one += 1
-            if least_one < TINY or count_one == FACTORS:
-                for g in range(nodes):
-                    out[g] += np.log(ones[g])
-                    ones[g] = 1.0
-                least_one, count_one = 1.0, 0
-        elif w == 0.5:
-            for g in range(nodes):
-                halves[g] *= 1.0 + q[g] * doubled
-            least_half *= least
-            count_half += 1
-            if least_half < TINY or count_half == FACTORS:
-                for g in range(nodes):
-                    out[g] += 0.5 * np.log(halves[g])
-                    halves[g] = 1.0
-                least_half, count_half = 1.0, 0
-        else:
-            for g in range(nodes):
-                out[g] += w * np.log(1.0 + q[g] * doubled)
-    for g in range(nodes):
-        out[g] += np.log(ones[g]) + 0.5 * np.log(halves[g])
+        if _unit(weight[t]) != unit:
+            others += _unit(weight[t]) < unit
+            continue
+        for _ in range(int(weight[t] / unit)):
+            some[waiting] = 2.0 * s[t]
+            least *= 1.0 + min(2.0 * s[t], 0.0)
+            waiting, since = waiting + 1, since + 1
+            if waiting == 8:
+                _multiply(some, q, product)
+                waiting = 0
+                if least < TINY or since >= FACTORS:
+                    for k in range(q.size):
+                        out[k] += unit * np.log(product[k])
+                        product[k] = 1.0
+                    since, least = 0, 1.0
+    if since:
+        _multiply(some, q, product)
+        for k in range(q.size):
+            out[k] += unit * np.log(product[k])
+    return others
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def add_log_products(low, high, s, weight, q, out):
+    """Add log prod_t (1 + 2 q s_t)^w_t to ``out``, at all nodes at once."""
+    others = _add_units(low, high, s, weight, 1.0, q, out)
+    if others:
+        others = _add_units(low, high, s, weight, 0.5, q, out)
+    if others:
+        for t in range(low, high):
+            if _unit(weight[t]) == 0.0:
+                for k in range(q.size):
+                    out[k] += weight[t] * np.log(1.0 + 2.0 * q[k] * s[t])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -124,7 +163,7 @@ def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width):
     """
     for c in range(parts.shape[0]):
         alpha, beta = parts[c, 1], parts[c, 2]
-        top = best_quality(low, high, s, weight, alpha, beta, guess[c])
+        top = best_quality(low, high, s, weight, alpha, beta, guess[c], TOP_TOLERANCE)
         guess[c] = top
         left, right = feet(low, high, s, weight, alpha, beta, top)
         rule = 0
@@ -132,19 +171,20 @@ def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width):
             rule += 1
         if right == 1.0 and beta < 4.0 and beta != np.floor(beta):
             rule += 2
+        constant = parts[c, 0] + np.log(right - left)
         for g in range(NODES):
             k = c * NODES + g
             q[k] = left + (right - left) * RULE_AT[rule, g]
             width[k] = (right - left) * RULE_BY[rule, g]
-    log_products(low, high, s, weight, q, log_mass)
-    for c in range(parts.shape[0]):
-        for k in range(c * NODES, (c + 1) * NODES):
-            log_mass[k] += (
-                parts[c, 0]
-                + (parts[c, 1] - 1.0) * np.log(q[k])
-                + (parts[c, 2] - 1.0) * np.log(1.0 - q[k])
-                + np.log(width[k])
-            )
+            log_mass[k] = constant + LOG_RULE_BY[rule, g]
+        # Logarithms are what a rater of few answers costs: none that is multiplied by 0.
+        if alpha != 1.0:
+            for k in range(c * NODES, (c + 1) * NODES):
+                log_mass[k] += (alpha - 1.0) * np.log(q[k])
+        if beta != 1.0:
+            for k in range(c * NODES, (c + 1) * NODES):
+                log_mass[k] += (beta - 1.0) * np.log(1.0 - q[k])
+    add_log_products(low, high, s, weight, q, log_mass)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -200,20 +240,99 @@ def marginal_value(first, last, start, weight, s, parts, copies, tops):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
+def population_scores(q, mass, turn, bend, score, out):
+    """What one rater's posterior over the nodes says of the population's parameters.
+
+    ``turn`` has for each part a row (by log q, by log(1 - q), constant) for each parameter: the
+    derivative of the log of the part's density is ``turn · (log q, log(1 - q), 1)``. ``bend`` has
+    the second derivatives that do not follow from these (the derivative of the constants).
+    ``score`` becomes mass * (derivative - its mean); ``out`` gets the mean of the derivatives and
+    then the matrix of second derivatives of the rater's log-likelihood, row by row.
+    """
+    n = turn.shape[1]
+    out[:] = 0.0
+    log_q, log_rest = np.log(q), np.log(1.0 - q)
+    for part in range(turn.shape[0]):
+        first = part * NODES
+        whole = np.sum(mass[first : first + NODES])
+        for p in range(n):
+            by_low, by_high, constant, repeats = turn[part, p]
+            mean = 0.0
+            for k in range(first, first + NODES):
+                told = by_low * log_q[k] + by_high * log_rest[k] + constant
+                score[p, k] = told
+                mean += mass[k] * told
+            out[p] += mean
+            # Where the density's logarithm is linear in exp(eta), it repeats in the second.
+            out[n + p * n + p] += repeats * mean
+            for o in range(n):
+                out[n + p * n + o] += whole * bend[part, p, o]
+    _add_covariance(mass, score, out)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _add_covariance(mass, score, out):
+    """Centre the scores, add their covariance to ``out``, and weigh them by the masses."""
+    n, nodes = score.shape
+    for p in range(n):
+        for k in range(nodes):
+            score[p, k] -= out[p]
+    for p in range(n):
+        for o in range(n):
+            both = 0.0
+            for k in range(nodes):
+                both += mass[k] * score[p, k] * score[o, k]
+            out[n + p * n + o] += both
+    for p in range(n):
+        for k in range(nodes):
+            score[p, k] *= mass[k]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _trimmed(q, mass, basis, score):
+    """Move the nodes that count to the front; how many these are."""
+    kept = 0
+    for k in range(q.size):
+        if mass[k] > SLIGHT_MASS:
+            q[kept], mass[kept] = q[k], mass[k]
+            for d in range(basis.shape[0]):
+                basis[d, kept] = basis[d, k]
+            for d in range(score.shape[0]):
+                score[d, kept] = score[d, k]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _dots(basis, ratio, kept, times, t, out):
+    """times * (each row of ``basis`` · ratio), for triple t."""
+    for d in range(basis.shape[0]):
+        dot = 0.0
+        for k in range(kept):
+            dot += basis[d, k] * ratio[k]
+        out[d, t] = times * dot
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
 def marginal_pass(
-    first, last, start, winner, loser, weight, s, parts, copies, tops, curve, rows, summary, sums
-):
+    first, last, start, winner, loser, weight, s, parts, copies, tops, turn, bend, curve, rows,
+    pushes, mixed, summary, about, sums,
+):  # fmt: skip
     """The same value with gradient, curvature, EM sums and what is known of each rater.
+
+    ``pushes`` gets each triple's part of the gradient. ``mixed`` (parameters x triples; none where
+    no population is estimated) gets the derivatives of the gradient by the population's
+    parameters, and ``about`` what `population_scores` says.
 
     Gradient and curvature follow from differentiating under the integral: the score is the
     posterior mean of the scores given q, and the Hessian the mean of the Hessians given q plus the
     covariance of the scores, whose leading terms (in orthogonal polynomials of q) are ``rows``.
-    ``summary`` has for each rater: mean of q, variance of q, P(guesser). ``sums`` gets the gradient
-    and the two sums of the M-step, as in ``em_pass``.
+    ``summary`` has for each rater: mean of q, variance of q, P(guesser), log-likelihood. ``sums``
+    gets the gradient and the two sums of the M-step, as in ``em_pass``.
     """
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    basis = np.empty((ROWS, nodes))
+    basis, score = np.empty((ROWS, nodes)), np.empty((mixed.shape[0], nodes))
     ratio = np.empty(nodes)
     value, gradient, wins, draw = 0.0, sums[0], sums[1], sums[2]
     for r in range(first, last):
@@ -221,10 +340,17 @@ def marginal_pass(
         if times == 0.0:
             curve[low:high] = 0.0
             rows[:, low:high] = 0.0
+            pushes[low:high] = 0.0
+            mixed[:, low:high] = 0.0
+            about[r] = 0.0
             continue
         place_nodes(low, high, s, weight, parts, tops[r], q, mass, width)
-        value += times * to_posterior(mass)
+        summary[r, 3] = to_posterior(mass)
+        value += times * summary[r, 3]
         orthogonal_rows(q, mass, basis)
+        if mixed.shape[0]:
+            population_scores(q, mass, turn, bend, score, about[r])
+            about[r] *= times
         mean, square, guesser = 0.0, 0.0, 0.0
         for k in range(nodes):
             mean += mass[k] * q[k]
@@ -235,14 +361,16 @@ def marginal_pass(
         summary[r, 1] = max(square - mean * mean, 0.0)
         summary[r, 2] = guesser
         root = np.sqrt(times)
+        kept = _trimmed(q, mass, basis, score)
         for t in range(low, high):
             one, two = 0.0, 0.0
-            for k in range(nodes):
+            for k in range(kept):
                 ratio[k] = q[k] / (0.5 + q[k] * s[t])
                 one += mass[k] * ratio[k]
                 two += mass[k] * ratio[k] * ratio[k]
             slope = 0.25 - s[t] * s[t]
             push = times * weight[t] * slope * one
+            pushes[t] = push
             gradient[winner[t]] += push
             gradient[loser[t]] -= push
             y = 0.5 + s[t]
@@ -251,11 +379,8 @@ def marginal_pass(
             draw[winner[t]] += expected * y
             draw[loser[t]] += expected * (1.0 - y)
             curve[t] = times * weight[t] * slope * (2.0 * s[t] * one + slope * two)
-            for d in range(rows.shape[0]):
-                dot = 0.0
-                for k in range(nodes):
-                    dot += basis[d, k] * ratio[k]
-                rows[d, t] = root * weight[t] * slope * dot
+            _dots(basis, ratio, kept, root * weight[t] * slope, t, rows)
+            _dots(score, ratio, kept, times * weight[t] * slope, t, mixed)
     return value
 
 

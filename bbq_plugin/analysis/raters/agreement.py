@@ -12,14 +12,32 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model import Fit, Priors, SignedPriors
+from bbq_plugin.model.kernels.held_out import ranking_evidence
 from bbq_plugin.model.leave_out import Consensus, LeftOut
-from bbq_plugin.model.rater_types import Kinds, Slates, kinds_of
+from bbq_plugin.model.rater_types import (
+    BY,
+    NODE,
+    CampView,
+    Kinds,
+    LikelyPopulations,
+    Slates,
+    kinds_of,
+)
+from bbq_plugin.model.ties import tie_counts
 
 EQUAL = 1e-3  # nats: a gap this small is none, and an answer across it agrees half
 NEVER = 1e-9  # an answer against a certain consensus is this likely at least
 # Of a panel that does not agree: the level of the test, and how many random signs are drawn.
 LEVEL = 0.05
 TURNS = 399
+# Of the raters to be excluded: the level at which they agree with each other beyond the rankings.
+ALIKE_LEVEL = 0.01
+ALIKE_LEAST, ALIKE_MOST = 3, 600
+ALIKE_TURNS = 999
+OWN = 3.0  # nats by which a ranking of one's own explains the answers better
+COIN = np.log(3.0)  # nats by which, in a divided panel, a coin explains them better than a camp
+OWN_STEPS = 30
+MOST_OWN = 300  # items of such a ranking
 FEW_RATERS = 10  # below, 2^(raters - 1) ways to reverse them are too few
 
 
@@ -27,12 +45,15 @@ FEW_RATERS = 10  # below, 2^(raters - 1) ways to reverse them are too few
 class Evidence:
     """By rater: how many comparisons, agreement, quality's interval, kinds, and p against a coin.
 
-    ``n`` is the weight of the comparisons, ``given`` counts the answers they came from.
+    ``n`` is the weight of the comparisons, ``n_told`` of those that say something about a rater
+    (without ties where these are an outcome of their own), ``given`` counts the answers.
+    With several camps a rater is compared with the camp that the rater most probably belongs to.
     ``p_coin_below`` is the chance that a coin agrees with the others as little as this rater does:
     exact whatever the others think, because a coin does not care and they have not seen it.
     """
 
     n: Floats
+    n_told: Floats
     agreement: Floats
     lower: Floats
     upper: Floats
@@ -40,6 +61,7 @@ class Evidence:
     kinds: Kinds
     left_out: LeftOut
     given: Given
+    consensus: tuple[Consensus, ...]
 
     @property
     def n_answers(self) -> Floats:
@@ -48,30 +70,57 @@ class Evidence:
 
     @property
     def p_bad(self) -> Floats:
-        """P(guessing or inverted)."""
-        return np.asarray(np.minimum(self.kinds.p_guesser + self.kinds.p_inverted, 1.0))
+        """P(low quality or inverted)."""
+        return self.kinds.p_bad
 
 
-def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
+@dataclass(frozen=True, slots=True, eq=False)
+class WholePanel:
+    """What is known of all raters, where a fit has some of them: a part."""
+
+    covariance: Floats  # of the consensus
+    kinds: LikelyPopulations | None = None
+
+
+def views_of(
+    fit: Fit, whole: WholePanel | None = None
+) -> tuple[Given, tuple[Consensus, ...], list[LeftOut], list[CampView]]:
+    """What each rater gave, and what the consensus of each camp without the rater says of it."""
+    given, consensus = given_by(fit.data, fit.triples), consensus_of(fit, whole)
+    by_camp = [camp.leave_each_out() for camp in consensus]
+    views = [
+        CampView(share, told.s, given.slates(told.s))
+        for share, told in zip(fit.camp_sizes.tolist(), by_camp, strict=True)
+    ]
+    return given, consensus, by_camp, views
+
+
+def evidence_of(
+    fit: Fit, level: float, threshold: float, whole: WholePanel | None = None
+) -> Evidence:
     """Leave each rater out, then judge them by what remains."""
-    t, given = fit.data.triples, given_by(fit.data)
-    left_out = consensus_of(fit).leave_each_out()
-    slates = given.slates(left_out.s)
-    kinds = kinds_of(given.pairs, left_out.s, slates, threshold=threshold, level=level)
+    t = fit.triples
+    given, consensus, by_camp, views = views_of(fit, whole)
+    kinds = kinds_of(
+        given.pairs, views, threshold=threshold, level=level,
+        known=None if whole is None else whole.kinds,
+    )  # fmt: skip
+    left_out = _of_own_camp(t, by_camp, np.argmax(fit.membership, axis=1))
     rater, weight = t.rater(), given.weight
-    n = np.bincount(rater, weight, t.n_raters).astype(np.float64)
+    n = count_by(rater, t.n_raters, weight)
     ahead = np.where(np.abs(left_out.gap) < EQUAL, 0.0, np.sign(left_out.gap))
     agreed = np.bincount(rater, weight * 0.5 * (1.0 + ahead), t.n_raters)
     along = 2.0 * left_out.s
     total = np.bincount(rater, weight * along, t.n_raters)
     spread = np.sqrt(np.bincount(rater, weight * along**2, t.n_raters))
     lower, upper = kinds.lower, kinds.upper
-    if isinstance(fit.priors, Priors):
+    if isinstance(fit.priors, Priors) and len(by_camp) == 1:
         known = fit.rater_posterior(level)
         lower, upper = known.lower, known.upper
     # The mode, which is what a fit reports, may lie beyond an interval's end: both count.
     return Evidence(
-        n=n,
+        n=n + _ties_apart(fit),
+        n_told=n,
         agreement=np.divide(agreed, n, out=np.full(n.size, np.nan), where=n > 0),
         lower=np.minimum(lower, fit.quality),
         upper=np.maximum(upper, fit.quality),
@@ -79,17 +128,59 @@ def evidence_of(fit: Fit, level: float, threshold: float) -> Evidence:
         kinds=kinds,
         left_out=left_out,
         given=given,
+        consensus=consensus,
     )
 
 
-def consensus_of(fit: Fit) -> Consensus:
-    """The consensus that raters are judged by."""
-    if isinstance(fit.priors, SignedPriors):
-        priors = fit.priors
-    else:
-        a, b = getattr(fit.priors, "a", 0.0), getattr(fit.priors, "b", 0.0)
+def _ties_apart(fit: Fit) -> Floats:
+    """The answers of each rater that were ties, where these are an outcome of their own."""
+    if fit.ties == "half":
+        return np.zeros(len(fit.raters))
+    return tie_counts(fit.data)[0]
+
+
+def consensus_of(fit: Fit, whole: WholePanel | None = None) -> tuple[Consensus, ...]:
+    """The consensus of each camp, that raters are judged by.
+
+    Under estimated priors it is that of the fit itself. The paper's priors know no guessers, who
+    would pull it towards equal items: there it allows for them.
+    """
+    priors = fit.priors
+    if not isinstance(priors, SignedPriors) and not (
+        isinstance(priors, Priors) and priors.estimated
+    ):
+        a, b = getattr(priors, "a", 0.0), getattr(priors, "b", 0.0)
         priors = SignedPriors(a=a, b=b) if a > 1 and b > 0 else SignedPriors()
-    return Consensus(fit.data.triples, priors, fit.theta, np.clip(fit.quality, -0.95, 0.95))
+    quality, several = np.clip(fit.quality, -0.95, 0.95), len(fit.camp_theta) > 1
+    at_top = not several and priors is fit.priors and fit.model == "bbq"
+    return tuple(
+        Consensus(
+            fit.triples,
+            priors,
+            theta,
+            quality,
+            copies=belongs if several else None,
+            at_top=at_top,
+            covariance=None if whole is None else whole.covariance,
+        )
+        for theta, belongs in zip(fit.camp_theta, fit.membership.T, strict=True)
+    )
+
+
+def _of_own_camp(t: Triples, by_camp: list[LeftOut], own: Codes) -> LeftOut:
+    """Of each rater, what the camp says that the rater most probably belongs to."""
+    if len(by_camp) == 1:
+        return by_camp[0]
+    camp, rows = own[t.rater()], np.arange(t.size)
+    gap, spread, s = (
+        np.array([getattr(told, name) for told in by_camp])[camp, rows]
+        for name in ("gap", "spread", "s")
+    )
+    exact, within = (
+        tuple(sorted({r for told in by_camp for r in getattr(told, name)}))
+        for name in ("exact", "within")
+    )
+    return LeftOut(gap, spread, s, exact, within)
 
 
 def phi(z: Floats) -> Floats:
@@ -142,27 +233,33 @@ class Given:
         return rater, one, two
 
 
-def given_by(data: Comparisons) -> Given:
+def given_by(data: Comparisons, t: Triples) -> Given:
     """Count the answers; data without single answers are taken by their weights."""
-    t, answers = data.triples, data.answers
+    answers = data.answers
     rater = t.rater()
     tied = np.zeros(t.n_raters, dtype=np.bool_)
     most: Floats = np.ones(data.weight.size)
+    counts: Mask = np.ones(data.weight.size, dtype=np.bool_)
     if answers is not None and answers.half is not None:
         tied = np.bincount(data.rater[answers.half == 0], None, t.n_raters) == 0
         most[answers.half > 0] = 0.5
-    if answers is None or (answers.slate is None and not (data.weight > most).any()):
+        if t is not data.triples:
+            counts = answers.half == 0
+    plain = answers is None or (answers.slate is None and not (data.weight > most).any())
+    if answers is None or (plain and not data.repeats):
         n = count_by(rater, t.n_raters, t.weight)
         return Given(t, t.weight, n, np.zeros(t.n_raters), tied)
-    weight = np.minimum(data.weight, most)
-    at = triple_of_row(data)
-    single = np.ones(weight.size, dtype=np.bool_) if answers.slate is None else answers.slate == 0
+    # An answer that was stored again is one answer.
+    weight = np.minimum(data.merged().weight, most)
+    at = np.zeros(weight.size, dtype=np.int64)
+    at[counts] = triple_of_row(data, t, np.flatnonzero(counts))
+    single = counts if answers.slate is None else counts & (answers.slate == 0)
     by_pair = count_by(at[single], t.size, weight[single])
     pairs = replace(t, weight=by_pair)
     n = count_by(rater, t.n_raters, by_pair)
-    if answers.slate is None or single.all():
+    if answers.slate is None or single[counts].all():
         return Given(pairs, by_pair, n, np.zeros(t.n_raters), tied)
-    rows = np.flatnonzero(~single)
+    rows = np.flatnonzero(counts & ~single)
     slate = slate_of_row(data, answers.slate, rows)
     row_weight = np.minimum(weight[rows], _most_informative(data, rows, slate))
     first = np.unique(slate, return_index=True)[1]
@@ -172,9 +269,9 @@ def given_by(data: Comparisons) -> Given:
     return Given(pairs, by_pair + by_slate, n + n_slates, n_slates, tied, ranked)
 
 
-def triple_of_row(data: Comparisons, rows: Codes | None = None) -> Codes:
-    """The place of each win among the triples of the data."""
-    t, k = data.triples, data.n_items
+def triple_of_row(data: Comparisons, t: Triples, rows: Codes | None = None) -> Codes:
+    """The place of each win among the triples of the model."""
+    k = data.n_items
     codes = (t.rater() * k + t.winner) * k + t.loser
     rater, winner, loser = (
         (column if rows is None else column[rows]).astype(np.int64)
@@ -216,6 +313,87 @@ def count_by(group: NDArray[Any], n: int, weights: Floats | None = None) -> Floa
 
 
 # -- the panel as a whole
+
+
+def alike_p(fit: Fit, evidence: Evidence, raters: Codes) -> float:
+    """How often raters who share nothing agree as much as these, beyond the camps' rankings.
+
+    What is left of a rater's answers when the ranking is taken out, as far as the rater follows it,
+    is summed by item; raters reversed at random say what chance brings. NaN below ALIKE_LEAST.
+    """
+    if raters.size < ALIKE_LEAST:
+        return float("nan")
+    if raters.size > ALIKE_MOST:
+        raters = raters[np.linspace(0, raters.size, ALIKE_MOST, endpoint=False).astype(np.int64)]
+    t, k = fit.triples, len(fit.items)
+    n = np.diff(t.start)[raters]
+    at = np.repeat(t.start[raters] - np.cumsum(n) + n, n) + np.arange(int(n.sum()))
+    who, s, weight = (
+        np.repeat(np.arange(raters.size), n),
+        evidence.left_out.s[at],
+        evidence.given.weight[at],
+    )
+    told, by = (count_by(who, raters.size, weight * x) for x in (0.5 * s, s * s))
+    quality = np.clip(told / np.maximum(by, 1e-300), -1.0, 1.0)
+    met = np.bincount(t.winner[at], weight, k) + np.bincount(t.loser[at], weight, k)
+    by_item = 1.0 / np.sqrt(np.maximum(met, 1e-300))
+
+    def together(rest: Floats) -> Floats:
+        """What each two of them have in common."""
+        whose, item, x = _scores(who, t.winner[at], t.loser[at], rest, k)
+        table = np.zeros((raters.size, k))
+        table[whose, item] = x * by_item[item]
+        common = table @ table.T
+        np.fill_diagonal(common, 0.0)
+        return np.asarray(common)
+
+    seen, rng = together(weight * (0.5 - quality[who] * s)), np.random.default_rng(0)
+    if raters.size < FEW_RATERS:
+        # Too few ways to reverse them: every answer is drawn again, by the rater's quality.
+        p = 0.5 + quality[who] * s
+        spread = np.sqrt(weight * p * (1.0 - p))
+        drawn = [together(z * spread).sum() for z in rng.standard_normal((TURNS, spread.size))]
+        return _share(np.array(drawn), float(seen.sum()))
+    signs = rng.choice([-1.0, 1.0], (ALIKE_TURNS, raters.size))
+    drawn = np.einsum("ij,ij->i", signs @ seen, signs)
+    return _share(drawn, float(seen.sum()))
+
+
+def own_ranking(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
+    """Which of these raters follow a ranking of their own, and are therefore no guessers.
+
+    The evidence of a Bradley-Terry ranking of the rater's answers alone (theta ~ Normal(0, 1) by
+    Laplace) exceeds that of any quality under the rater's camp, and so a coin's, by OWN nats.
+    """
+    t, found = fit.triples, np.zeros(raters.size, dtype=np.bool_)
+    grid = np.linspace(-1.0, 1.0, 41)
+    for place, r in enumerate(raters.tolist()):
+        rows = slice(t.start[r], t.start[r + 1])
+        weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
+        items, at = np.unique(np.concatenate((t.winner[rows], t.loser[rows])), return_inverse=True)
+        if not 2 < items.size <= MOST_OWN:
+            continue
+        others = float(np.max(np.log1p(2.0 * np.outer(grid, s) * (1 - 1e-9)) @ weight))
+        won, lost = at[: weight.size], at[weight.size :]
+        own = ranking_evidence(won, lost, weight, items.size, OWN_STEPS)
+        found[place] = own - others > OWN
+    return found
+
+
+def coins_among(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
+    """Whose answers a coin explains better than the rater's camp does, by COIN nats.
+
+    The quality under the camp may be any, q ~ Uniform(0, 1). In a divided panel a rater of low
+    quality may stand between the camps; only a coin is explained by none.
+    """
+    t, found = fit.triples, np.zeros(raters.size, dtype=np.bool_)
+    for place, r in enumerate(raters.tolist()):
+        rows = slice(t.start[r], t.start[r + 1])
+        weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
+        told = np.log1p(2.0 * np.outer(NODE, s) * (1 - 1e-9)) @ weight
+        top = float(told.max())
+        found[place] = -(top + np.log(BY @ np.exp(told - top))) > COIN
+    return found
 
 
 def panel_warning(p: float) -> str:

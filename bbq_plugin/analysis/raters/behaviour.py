@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.raters.evidence import count_by, phi, slate_of_row, triple_of_row
-from bbq_plugin.data.builder import Answers, median_time_s
+from bbq_plugin.analysis.raters.agreement import count_by, phi, slate_of_row, triple_of_row
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.triples import Codes, Floats, Mask
+from bbq_plugin.data.dataset_builder import Answers, median_time_s
+from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model.rater_types import NODE, RaterPopulation
 
 LEAN_STEPS = 30
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
 PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed
+CHANGED_SIDES = 0.01  # of the answers, up to which side and item are the same thing
+LEAST_SEEN_AGAIN = 12  # sights of items that a rater saw again before their sides say so
 GOLD_PRIOR = 2.0  # answers that the ranking's word on a known question is worth
 
 
@@ -27,6 +29,10 @@ class Sign:
     expected: Floats
     n: Floats
     p: Floats
+
+    def but_of(self, raters: Mask) -> Sign:
+        """The same, but of these raters it says nothing."""
+        return Sign(self.seen, self.expected, self.n, np.where(raters, np.nan, self.p))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,9 +90,10 @@ class Signs:
 
 
 def signs_of(
-    data: Comparisons, s: Floats, quality: Floats, honest: RaterPopulation, least: int = 10
-) -> Signs:
-    """All signs; ``s`` by triple without the rater, ``honest`` who the raters are."""
+    data: Comparisons, t: Triples, s: Floats, quality: Floats, honest: RaterPopulation,
+    least: int = 10,
+) -> Signs:  # fmt: skip
+    """All signs; ``s`` by triple ``t`` without the rater, ``honest`` who the raters are."""
     signs, answers = Signs(), data.answers
     if answers is None:
         signs.not_known.append(
@@ -95,15 +102,24 @@ def signs_of(
         )
         return signs
     signs.dated = answers.dated
-    rows = _decided(data, answers, s)
+    rows = _decided(data, t, answers, s)
     single = rows if rows.slate is None else rows.where(rows.slate < 0)
     own = np.clip(quality, 0.0, 1.0)
     if answers.side is None:
         signs.not_known.append("on which side an item was shown")
     else:
         signs.left, switches = sides_of(single, answers.side, own, least)
-        # Rows may be sorted by anything: only recorded times show a pattern.
-        signs.switches = switches if answers.dated else None
+        fixed = sides_fixed(single, answers.side, data.n_items)
+        if fixed.all():
+            # A rater who prefers the item on the left prefers the left.
+            signs.left = None
+            signs.not_known.append(
+                "whether a rater leans to one side: each item was always shown on the same side"
+            )
+        else:
+            signs.left = signs.left.but_of(fixed)
+            # Rows may be sorted by anything: only recorded times show a pattern.
+            signs.switches = switches.but_of(fixed) if answers.dated else None
     signs.tempo = _tempo(data, answers, rows, least)
     if signs.tempo is None:
         signs.not_known.append("how long an answer took")
@@ -120,17 +136,21 @@ def signs_of(
     return signs
 
 
-def _decided(data: Comparisons, answers: Answers, s: Floats) -> DecidedAnswers:
+def _decided(data: Comparisons, t: Triples, answers: Answers, s: Floats) -> DecidedAnswers:
     """The wins, with what the others say of each; halves of ties are none."""
-    row = np.arange(data.rater.size)
+    row: Codes = np.arange(data.rater.size)
+    if data.repeats.n_rows:
+        # An answer that was stored again is one answer.
+        pair = data.winner.astype(np.int64) * data.n_items + data.loser
+        row = np.unique(np.stack((data.repeats.answer, pair)), axis=1, return_index=True)[1]
     if answers.half is not None:
-        row = row[answers.half == 0]
+        row = row[answers.half[row] == 0]
     when = row if answers.order is None else answers.order[row]
     row = row[np.lexsort((when, data.rater[row]))]
     rater, winner, loser = (
         column[row].astype(np.int64) for column in (data.rater, data.winner, data.loser)
     )
-    at = triple_of_row(data, row)
+    at = triple_of_row(data, t, row)
     slate = None
     if answers.slate is not None:
         by_row: Codes = np.full(data.rater.size, -1, dtype=np.int64)
@@ -138,7 +158,7 @@ def _decided(data: Comparisons, answers: Answers, s: Floats) -> DecidedAnswers:
         by_row[of_slate] = slate_of_row(data, answers.slate, of_slate)
         slate = by_row[row]
     weight = np.minimum(data.weight[row], 1.0)
-    return DecidedAnswers(rater, winner, loser, weight, s[at], row, data.triples.n_raters, slate)
+    return DecidedAnswers(rater, winner, loser, weight, s[at], row, t.n_raters, slate)
 
 
 # -- sides
@@ -157,6 +177,33 @@ def sides_of(
     usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
     lean = _beyond_chance(went, rows.count(usual), rows.count(usual * (1 - usual)), n)
     return lean, _switches(rows, left, _shifted(rows, p, shift))
+
+
+def sides_fixed(rows: DecidedAnswers, side: NDArray[np.int8], n_items: int) -> Mask:
+    """For whom side and item are the same thing, as where one side always is the baseline.
+
+    Of all raters if hardly any item changed sides at all; else of those who saw items again, and
+    each of them always on its side.
+    """
+    place = side[rows.row]
+    known = place != 0
+    rater, place = rows.rater[known], place[known]
+    left = np.where(place > 0, rows.winner[known], rows.loser[known])
+    right = np.where(place > 0, rows.loser[known], rows.winner[known])
+    on_left, on_right = (count_by(item, n_items) for item in (left, right))
+    total = float((on_left + on_right).sum())
+    if np.minimum(on_left, on_right).sum() <= CHANGED_SIDES * total:
+        return np.ones(rows.n_raters, dtype=np.bool_)
+    cell, at = np.unique(
+        np.concatenate((rater * n_items + left, rater * n_items + right)), return_inverse=True
+    )
+    on_left, on_right = (count_by(part, cell.size) for part in np.split(at, 2))
+    again = on_left + on_right > 1
+    seen, changed = (
+        count_by(cell[again] // n_items, rows.n_raters, x[again])
+        for x in (on_left + on_right, np.minimum(on_left, on_right))
+    )
+    return np.asarray((seen >= LEAST_SEEN_AGAIN) & (changed == 0))
 
 
 def _lean_of_each(rows: DecidedAnswers, p: Floats, went: Floats) -> Floats:

@@ -1,0 +1,585 @@
+"""Camps: raters who agree with each other, and not with the rest, follow a ranking of their own.
+
+Rater r belongs to camp c with probability pi_c and follows its theta^c:
+
+    P(answers of r) = sum_c pi_c int prior(q) prod (1/2 + q s^c)^w dq
+    theta^c = mu + delta^c,   mu ~ log Gamma(a, b),   delta^c ~ Normal(0, trigamma(a))
+
+so that the ranking of a small camp leans on what the others say (delta has the spread that the
+items have). A screen of one pass says whether camps are worth looking for. They are searched from
+the two ends of the axis along which the raters differ most, one camp more at a time, as long as
+the Bayesian information criterion falls by `LEAST_GAIN` or more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+
+from bbq_plugin.data.triples import Floats, Triples
+from bbq_plugin.errors import UsageError
+from bbq_plugin.model.objectives import Height, Joint, Marginal
+from bbq_plugin.model.parts import Part, Parts
+from bbq_plugin.model.population import (
+    CENTRE,
+    RATE,
+    Population,
+    estimate_again,
+    few_raters,
+    priors_of,
+)
+from bbq_plugin.model.priors import Priors
+from bbq_plugin.model.solvers import Optimum, hill_solver, inverse, solve_newton
+
+FIRES = 1.2  # largest eigenvalue / edge from which camps are searched for
+AGAINST = -3.0  # standard deviations of a coin's agreement; raters below it may be a camp
+LEAST_GAIN = 6.0  # of the criterion, for one more camp
+LEAST_RATERS = 3  # that a camp has to have
+MOST_CAMPS = 6
+MOST_CELLS = 20_000_000  # raters x items whose scores are held
+MOST_PARAMETERS = 1024  # camps x items of one dense system
+MOST_TRIPLES = 150_000, 0  # by which the number of camps is found; the fit is of all
+TRIES = 6  # steps from each start before the best goes on
+STEPS = 200
+ROUNDS = 5  # of camps and population in turn
+HALVINGS = 12
+LONGEST = 2.0  # nats
+NEGLIGIBLE = 1e-12  # of a share, which must not become 0 for good
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """Along which the raters differ most, apart from quality.
+
+    ``strength`` is the largest eigenvalue over the largest that raters of one taste would have by
+    chance: well above 1 the panel is divided. ``items`` says by how much each item is preferred at
+    the positive end (nats, mean 0), ``raters`` where each stands, in standard deviations of
+    raters of one taste. ``inflation`` is the mean eigenvalue: how much wider intervals become
+    because answers of one rater go together. ``against`` is how many raters answer against the
+    ranking, more often than coins would.
+    """
+
+    strength: float
+    items: Floats
+    raters: Floats
+    inflation: float
+    agreement: Floats  # where each rater stands along the ranking itself
+    against: int = 0
+
+    @property
+    def fires(self) -> bool:
+        """Whether camps are worth looking for."""
+        return self.strength > FIRES or self.against >= LEAST_RATERS
+
+
+def _scores(triples: Triples, pushes: Floats) -> Floats:
+    """The score of each rater, raters x items."""
+    k, rater = triples.n_items, triples.rater()
+    size = triples.n_raters * k
+    up = np.bincount(rater * k + triples.winner, pushes, size)
+    return np.asarray(up - np.bincount(rater * k + triples.loser, pushes, size)).reshape(-1, k)
+
+
+def _votes(triples: Triples) -> Floats:
+    counted = np.bincount(triples.rater(), triples.weight, triples.n_raters)
+    return np.asarray(counted, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _MainAxis:
+    """What the raters' scores have in common; ``ahead`` and ``across`` are by item.
+
+    A rater's score times ``ahead`` is the agreement with the ranking, times ``across`` the place
+    along the axis, both but for the rater's number of votes.
+    """
+
+    strength: float
+    items: Floats
+    inflation: float
+    ahead: Floats
+    across: Floats
+
+
+def _main_axis(
+    products: Floats, information: Floats, theta: Floats, votes: float, squared: float
+) -> _MainAxis:
+    """The axis from the sum of the raters' score products, their votes and votes squared."""
+    effective = votes**2 / max(squared, 1e-300)
+    roots, axes = np.linalg.eigh(information)
+    kept = roots > 1e-9 * float(roots[-1])
+    half = axes[:, kept] * np.sqrt(roots[kept])
+    white = axes[:, kept] / np.sqrt(roots[kept])
+    along = half.T @ (theta - theta.mean())
+    along /= max(float(np.linalg.norm(along)), 1e-300)
+    # Raters who follow the ranking more or less faithfully differ along it: that is quality.
+    plane = white - np.outer(white @ along, along)
+    free = max(int(kept.sum()) - 1, 1)
+    inner = plane.T @ products @ plane
+    spread, ways = np.linalg.eigh(inner)
+    edge = (1.0 + np.sqrt(free / max(effective, 1.0))) ** 2
+    way = ways[:, -1]
+    inflation = float(np.trace(inner)) / free
+    return _MainAxis(
+        float(spread[-1] / edge), white @ way, inflation, white @ along, plane @ way
+    )  # fmt: skip
+
+
+def axis_of(
+    scores: Floats, information: Floats, theta: Floats, weight: Floats, votes: Floats
+) -> Axis:
+    """The axis of some raters' scores; each rater counts ``weight`` times."""
+    n = float(votes @ weight)
+    products = (scores * weight[:, None]).T @ scores
+    found = _main_axis(products, information, theta, n, float(votes**2 @ weight))
+    unit = np.sqrt(np.maximum(votes / max(n, 1e-300), 1e-300))
+    items, stand = found.items, scores @ found.across / unit
+    # Either end may be called the positive one: the smaller group of raters is at it.
+    if float(weight @ np.sign(stand)) > 0:
+        items, stand = -items, -stand
+    return Axis(
+        found.strength, items - items.mean(), np.asarray(stand), found.inflation,
+        np.asarray(scores @ found.ahead / unit),
+    )  # fmt: skip
+
+
+def divisible(triples: Triples | Parts) -> bool:
+    """Whether there are raters enough to look for camps, and not too many items."""
+    n, k = triples.n_raters, triples.n_items
+    few = n < 2 * LEAST_RATERS or k < 3
+    # The scores of all raters are held at once, unless they are in parts.
+    held = 0 if isinstance(triples, Parts) else n * k
+    return not few and held <= MOST_CELLS and k <= MOST_PARAMETERS // 2
+
+
+def screen(triples: Triples | Parts) -> Axis | None:
+    """Whether the raters differ in more than quality, at the plain Bradley-Terry ranking."""
+    if not divisible(triples):
+        return None
+    pooled = triples.without_raters()
+    plain = Joint(pooled, Priors(), fixed=True)
+    theta, quality = plain.start()
+    theta = solve_newton(plain, theta, quality, 1e-4).theta
+    k, y = pooled.n_items, _p_upset(pooled, theta)
+    cell = pooled.winner.astype(np.int64) * k + pooled.loser
+    half = np.bincount(cell, pooled.weight * y * (1.0 - y), k * k).reshape(k, k)
+    both = np.asarray(half + half.T, dtype=np.float64)
+    information: Floats = np.diag(both.sum(axis=1)) - both
+    if isinstance(triples, Parts):
+        return _screen_parts(triples, theta, information)
+    scores, votes, against = _screened(triples, theta)
+    axis = axis_of(scores, information, theta, np.ones(triples.n_raters), votes)
+    return replace(axis, against=against)
+
+
+def _p_upset(triples: Triples, theta: Floats) -> Floats:
+    """P(the loser wins) of each triple."""
+    return 0.5 - 0.5 * np.tanh(0.5 * (theta[triples.winner] - theta[triples.loser]))
+
+
+def _screened(triples: Triples, theta: Floats) -> tuple[Floats, Floats, int]:
+    """Of each rater the score and the votes; and how many answer against the ranking."""
+    y, rater = _p_upset(triples, theta), triples.rater()
+    s = 0.5 - y
+    total = np.bincount(rater, triples.weight * s, triples.n_raters)
+    spread = np.sqrt(np.bincount(rater, triples.weight * s**2, triples.n_raters))
+    against = int(np.sum(total < AGAINST * spread))
+    return _scores(triples, triples.weight * y), _votes(triples), against
+
+
+def _screen_parts(parts: Parts, theta: Floats, information: Floats) -> Axis:
+    """The same with raters in parts; where each of them stands is not gathered."""
+    products, votes, squared, against = parts.summed(_part_products, theta)
+    found = _main_axis(products, information, theta, votes, squared)
+    (ahead,) = parts.summed(_part_ends, theta, found.across)
+    items = -found.items if ahead > 0 else found.items
+    none = np.empty(0)
+    return Axis(found.strength, items - items.mean(), none, found.inflation, none, int(against))
+
+
+def _part_products(part: Part, theta: Floats) -> tuple[Floats, float, float, int]:
+    scores, votes, against = _screened(part.triples, theta)
+    return scores.T @ scores, float(votes.sum()), float(votes @ votes), against
+
+
+def _part_ends(part: Part, theta: Floats, across: Floats) -> tuple[float]:
+    scores, _, _ = _screened(part.triples, theta)
+    return (float(np.sign(scores @ across).sum()),)
+
+
+@dataclass(slots=True, eq=False)
+class Division:
+    """The log-posterior of all camps at one theta (camps x items), shares at their best."""
+
+    theta: Floats
+    share: Floats
+    membership: Floats  # raters x camps
+    quality: Floats  # raters
+    likelihood: float
+    value: float
+    gradient: Floats  # camps x items
+    curvature: Floats  # minus the Hessian, of all camps stacked
+    complete: Floats  # the same if memberships were known
+    pushes: Floats  # camps x triples, times the membership
+
+    @property
+    def size(self) -> Floats:
+        """The part of the panel that each camp is."""
+        return np.asarray(self.membership.mean(axis=0))
+
+    def covariance(self, population: Population | None) -> Floats:
+        """Of the mean of theta over all raters, their division into camps being uncertain too."""
+        k = self.theta.shape[1]
+        whole = inverse(self.curvature)
+        if population is not None:
+            whole = whole + population.slope @ population.covariance @ population.slope.T
+        mean = np.kron(self.size, np.eye(k))
+        share = (np.diag(self.size) - np.outer(self.size, self.size)) / self.membership.shape[0]
+        return np.asarray(mean @ whole @ mean.T + self.theta.T @ share @ self.theta)
+
+
+class Mixture:
+    """The log-posterior of several rankings, quality and membership integrated out."""
+
+    def __init__(
+        self, triples: Triples, priors: Priors, n_camps: int, copies: Floats | None = None
+    ) -> None:
+        from scipy.special import polygamma  # noqa: PLC0415 (loads slowly)
+
+        self.triples, self.priors = triples, priors
+        self.camps = [Marginal(triples, priors) for _ in range(n_camps)]
+        self.copies = np.ones(triples.n_raters) if copies is None else copies
+        self._rater = triples.rater()
+        self._pooling = 1.0 / float(polygamma(1, priors.a))
+        self._halves = float(triples.weight @ self.copies[self._rater]) * log(0.5)
+
+    def _prior(self, theta: Floats) -> tuple[float, Floats, Floats, Floats]:
+        """Value, gradient, and curvature within a camp's item and between two camps'."""
+        n = theta.shape[0]
+        mean, apart = theta.mean(axis=0), theta - theta.mean(axis=0)
+        skill = self.priors.b * np.exp(mean)
+        value = float(np.sum(self.priors.a * mean - skill))
+        value -= 0.5 * self._pooling * float(np.sum(apart**2))
+        gradient = (self.priors.a - skill) / n - self._pooling * apart
+        between = skill / n**2 - self._pooling / n
+        return value, gradient, between + self._pooling, between
+
+    def at(self, theta: Floats, share: Floats) -> Division:
+        """One pass for each camp; ``share`` is where to look for the best shares from."""
+        points = [camp.at(row, np.empty(0)) for camp, row in zip(self.camps, theta, strict=True)]
+        told = np.column_stack([camp.summary[:, 3] for camp in self.camps])
+        share, membership, likelihood = _shares(told, share, self.copies)
+        likelihood += self._halves
+        prior, gradient, within, between = self._prior(theta)
+        n, k = theta.shape
+        counted = membership * self.copies[:, None]
+        mine = counted[self._rater].T
+        complete, lost = np.zeros((n, k, n, k)), np.zeros((n, k, n, k))
+        pushes = np.array([camp.pushes for camp in self.camps])
+        scores = [_scores(self.triples, push) for push in pushes]
+        for c, (point, camp) in enumerate(zip(points, self.camps, strict=True)):
+            lone = Height(
+                point.theta, point.quality, 0.0, point.gradient, np.zeros(k),
+                point.curve * mine[c], point.rows * np.sqrt(mine[c]),
+            )  # fmt: skip
+            complete[c, :, c] = camp.passes.curvature(lone)
+            gradient[c] += counted[:, c] @ scores[c]
+            # Louis' formula: what is not known of memberships is taken off.
+            lost[c, :, c] -= (scores[c] * counted[:, c, None]).T @ scores[c]
+            for d in range(n):
+                both = counted[:, c] * membership[:, d]
+                lost[c, :, d] += (scores[c] * both[:, None]).T @ scores[d]
+        of_item = np.arange(k)
+        for c in range(n):
+            for d in range(n):
+                complete[c, of_item, d, of_item] += within if c == d else between
+        known = complete.reshape(n * k, n * k)
+        # The shares move with theta: their own part of the Hessian is eliminated.
+        mixed = np.zeros((n, k, n))
+        for c in range(n):
+            mixed[c] = -(scores[c] * counted[:, c, None]).T @ membership
+            mixed[c, :, c] += counted[:, c] @ scores[c]
+        of_share = (self.copies.sum() + n) * (np.diag(share) - np.outer(share, share))
+        of_share -= np.diag(counted.sum(axis=0)) - counted.T @ membership
+        by_share = mixed.reshape(n * k, n)
+        seen = lost.reshape(n * k, n * k) - by_share @ np.linalg.pinv(of_share) @ by_share.T
+        quality = np.sum(membership * np.column_stack([p.quality for p in points]), axis=1)
+        return Division(
+            theta, share, membership, quality, likelihood, likelihood + prior, gradient,
+            known + seen, known, pushes * mine,
+        )  # fmt: skip
+
+    def step(self, now: Division) -> tuple[Floats, bool]:
+        """Newton's step, or, where the log-posterior is no hill, that of EM."""
+        gradient = now.gradient.ravel()
+        solve = hill_solver(now.curvature)
+        newton = solve is not None
+        if solve is None:
+            solve = hill_solver(now.complete)
+        if solve is None:
+            step = gradient / np.maximum(np.diag(now.complete), 1e-9)
+        else:
+            step = solve(gradient)
+        return step.reshape(now.theta.shape), newton
+
+    def climb(self, now: Division, tol: float, most: int = STEPS) -> tuple[Division, list[float]]:
+        """To the top nearby, or ``most`` steps; every step raises the log-posterior."""
+        trace = [now.value]
+        for _ in range(most):
+            step, newton = self.step(now)
+            size = float(np.max(np.abs(step)))
+            if newton and size <= tol:
+                return now, trace
+            step = step * min(1.0, LONGEST / max(size, 1e-300))
+            for halving in range(HALVINGS):
+                trial = self.at(now.theta + step * 0.5**halving, now.share)
+                if trial.value > now.value:
+                    break
+            else:
+                return now, trace
+            now = trial
+            trace.append(now.value)
+        return now, trace
+
+    def axis(self, now: Division, camp: int) -> Axis:
+        """Along which the members of one camp differ most."""
+        scores = _scores(self.triples, self.camps[camp].pushes)
+        k, weight = now.theta.shape[1], now.membership[:, camp]
+        at = slice(camp * k, (camp + 1) * k)
+        seen = now.complete[at, at]
+        return axis_of(scores, seen, now.theta[camp], weight, _votes(self.triples))
+
+
+def _shares(told: Floats, share: Floats, copies: Floats) -> tuple[Floats, Floats, float]:
+    """Shares at their best for these log-likelihoods (raters x camps), by EM; memberships.
+
+    One rater for each camp is put to the counts, so that no share falls to zero.
+    """
+    top = told.max(axis=1, keepdims=True)
+    by = np.exp(told - top)
+    n, camps = float(copies.sum()), told.shape[1]
+    for _ in range(500):
+        joint = by * share
+        membership = joint / joint.sum(axis=1, keepdims=True)
+        new = (copies @ membership + 1.0) / (n + camps)
+        moved = float(np.max(np.abs(new - share)))
+        share = new
+        if moved < 1e-13:
+            break
+    joint = np.maximum(by * share, 1e-300)
+    total = joint.sum(axis=1, keepdims=True)
+    value = float(copies @ (np.log(total[:, 0]) + top[:, 0])) + float(np.sum(np.log(share)))
+    return share, joint / total, value
+
+
+def _splits(axis: Axis) -> list[Floats]:
+    """Groups of raters by where they stand: halves, or a fifth at an end.
+
+    A camp that prefers nearly the reverse shows along the ranking itself, as low agreement.
+    """
+    cuts = [(axis.raters, share) for share in (0.5, 0.2, 0.8)]
+    cuts += [(axis.agreement, share) for share in (0.5, 0.2)]
+    return [(stand > np.quantile(stand, share)).astype(np.float64) for stand, share in cuts]
+
+
+def _criterion(now: Division, answers: float) -> float:
+    """The Bayesian information criterion, with the answers as the sample."""
+    n, k = now.theta.shape
+    return -2.0 * now.likelihood + (n * (k - 1) + n - 1) * log(answers)
+
+
+def _stacked(triples: Triples, n: int) -> Triples:
+    """The triples once for each camp, as if raters and items of each camp were different ones."""
+    start = np.concatenate([triples.start[:-1] + c * triples.size for c in range(n)])
+    shift = np.repeat(np.arange(n, dtype=np.int32) * triples.n_items, triples.size)
+    return Triples(
+        np.append(start, n * triples.size), np.tile(triples.winner, n) + shift,
+        np.tile(triples.loser, n) + shift, np.tile(triples.weight, n), n * triples.n_items,
+    )  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Camps:
+    """A division with the priors that it is under, and the population if these are estimated."""
+
+    division: Division
+    priors: Priors
+    population: Population | None = None
+
+    @property
+    def n(self) -> int:
+        """How many camps there are."""
+        return int(self.division.theta.shape[0])
+
+
+def _settled(triples: Triples, now: Division, eta: Floats) -> Camps:
+    """The division and the population of its raters, estimated in turn."""
+    n, stack = now.theta.shape[0], _stacked(triples, now.theta.shape[0])
+    for _ in range(ROUNDS):
+        copies = np.maximum(now.membership.T.ravel(), NEGLIGIBLE)
+        # Each camp at the level that the prior gives its items.
+        level = np.log(np.exp(eta[0]) / RATE) - np.log(np.mean(np.exp(now.theta), axis=1))
+        theta = (now.theta + level[:, None]).ravel()
+        population, same = estimate_again(stack, copies, theta, eta)
+        eta, mixture = population.eta, Mixture(triples, population.priors, n)
+        now = mixture.climb(mixture.at(now.theta, now.share), 1e-3)[0]
+        if same:
+            break
+    return Camps(now, population.priors, population)
+
+
+def _plain(triples: Triples, theta: Floats, copies: Floats) -> Floats:
+    """The ranking of some raters without rater quality, at the level of another one."""
+    plain = Joint(triples, Priors(), fixed=True, copies=copies)
+    found = solve_newton(plain, theta, np.ones(triples.n_raters), 1e-2).theta
+    return np.asarray(found + theta.mean() - found.mean())
+
+
+def _more_camps(
+    triples: Triples, priors: Priors, now: Division, axes: list[Axis]
+) -> Division | None:
+    """The best division with one camp more, from the ends of the axis of each camp.
+
+    None: along each axis all raters but a part of one stand at the same end.
+    """
+    n = now.theta.shape[0]
+    mixture = Mixture(triples, priors, n + 1)
+    tried = []
+    for camp, axis in enumerate(axes):
+        rest, others = np.delete(now.theta, camp, axis=0), np.delete(now.share, camp)
+        for split in _splits(axis):
+            # Each part by its own plain ranking: as a part of the whole it may look like guessing.
+            parts = [now.membership[:, camp] * part for part in (1.0 - split, split)]
+            sizes = [float(part.mean()) for part in parts]
+            if min(sizes) * triples.n_raters < 1.0:
+                continue
+            theta = [_plain(triples, now.theta[camp], part) for part in parts]
+            start = mixture.at(np.vstack((rest, *theta)), np.append(others, sizes))
+            tried.append(mixture.climb(start, 1e-2, TRIES)[0])
+    if not tried:
+        return None
+    best = max(tried, key=lambda division: division.value)
+    return mixture.climb(mixture.at(best.theta, best.share), 1e-3)[0]
+
+
+def search(
+    triples: Triples, priors: Priors, theta: Floats, axis: Axis | None, wanted: int | None
+) -> Camps:
+    """As many camps as the criterion asks for, or ``wanted``; ``theta`` is the one ranking.
+
+    Estimated ``priors`` are estimated again for each number of camps: raters of another camp are
+    no guessers.
+    """
+    mixture = Mixture(triples, priors, 1)
+    one = mixture.climb(mixture.at(theta[None, :], np.ones(1)), 1e-3)[0]
+    now = Camps(one, priors)
+    if axis is None:
+        return now
+    axes, answers = [axis], max(float(triples.weight.sum()), 2.0)
+    usual = priors_of(CENTRE) if priors.estimated else priors
+    most = min(MOST_CAMPS if wanted is None else wanted, MOST_PARAMETERS // triples.n_items)
+    while now.n < most:
+        division = _more_camps(triples, usual, now.division, axes)
+        if division is None:
+            break
+        more = Camps(division, priors)
+        if priors.estimated:
+            begin = CENTRE if now.population is None else now.population.eta
+            more = _settled(triples, division, begin)
+        division = more.division
+        counted = np.bincount(division.membership.argmax(axis=1), minlength=more.n)
+        before, after = (_criterion(c.division, answers) for c in (now, more))
+        if wanted is None and (before - after < LEAST_GAIN or counted.min() < LEAST_RATERS):
+            break
+        now, mixture = more, Mixture(triples, more.priors, more.n)
+        now.division = mixture.at(division.theta, division.share)
+        axes = [mixture.axis(now.division, camp) for camp in range(now.n)]
+    return now
+
+
+def divided(
+    triples: Triples | Parts, items: tuple[str, ...], found: Optimum, wanted: int | None, tol: float
+) -> Optimum:
+    """The optimum with its raters divided into camps, where they are to be.
+
+    ``wanted`` is a number of camps, None as many as the criterion asks for. The number is found on
+    a part of the raters where there are very many; the division is of all.
+    """
+    priors = found.priors
+    if not isinstance(priors, Priors):
+        raise UsageError("camps are defined for model='bbq' alone; use camps=1")
+    axis = screen(triples)
+    if axis is None or (wanted is None and not axis.fires):
+        if wanted is not None and axis is None:
+            raise UsageError(
+                f"camps={wanted}: camps are searched for among {2 * LEAST_RATERS} raters or more, "
+                f"with 3 to {MOST_PARAMETERS // 2} items; use camps=1 or camps='auto'"
+            )
+        return replace(found, axis=axis)
+    if isinstance(triples, Parts):
+        # Who belongs where is found in memory; over parts the axis alone is told.
+        return replace(found, axis=axis)
+    if priors.flat_items:
+        priors = replace(priors, a=Priors().a, b=Priors().b)
+    part = few_raters(triples, MOST_TRIPLES)
+    camps = search(part, priors, found.theta, axis if part is triples else screen(part), wanted)
+    found = replace(found, axis=axis)
+    if camps.n == 1:
+        return found
+    found = replace(found, priors=camps.priors, population=camps.population)
+    return settled(triples, items, found, camps.division.theta, camps.division.share, tol)
+
+
+def settled(
+    triples: Triples, items: tuple[str, ...], found: Optimum, theta: Floats, share: Floats,
+    tol: float,
+) -> Optimum:  # fmt: skip
+    """The top for all raters, from a division nearby; the largest camp comes first."""
+    priors, n = found.priors, theta.shape[0]
+    if not isinstance(priors, Priors):
+        raise UsageError("camps are defined for model='bbq' alone; use camps=1")
+    mixture = Mixture(triples, priors, n)
+    now, trace = mixture.climb(mixture.at(theta, share), tol)
+    size = now.size
+    best = [items[i] for i in now.theta.argmax(axis=1)]
+    order = sorted(range(n), key=lambda c: (-round(float(size[c]), 9), best[c]))
+    now = mixture.at(now.theta[order], now.share[order])
+    error = float(np.max(np.abs(mixture.step(now)[0])))
+    population = found.population
+    if population is not None:
+        k = len(items)
+        slope = population.slope.reshape(n, k, -1)[order].reshape(n * k, -1)
+        population = replace(population, slope=slope, theta=now.theta.ravel())
+    return replace(
+        found, theta=now.size @ now.theta, quality=now.quality, trace=trace, error=error,
+        population=population, division=now,
+    )  # fmt: skip
+
+
+def followed(
+    triples: Triples, items: tuple[str, ...], last: Division, known: tuple[str, ...],
+    found: Optimum, tol: float,
+) -> Optimum:  # fmt: skip
+    """The same camps after answers came and went; ``known`` are the items of the ``last`` division.
+
+    A new item begins between the others in every camp.
+    """
+    place = {name: i for i, name in enumerate(known)}
+    at = np.array([place.get(name, -1) for name in items])
+    theta = np.where(at >= 0, last.theta[:, at], last.theta.mean(axis=1, keepdims=True))
+    population = found.population
+    if population is not None:
+        slope = population.slope.reshape(len(theta), len(known), -1)[:, at]
+        slope[:, at < 0] = 0.0
+        population = replace(population, slope=slope.reshape(theta.size, -1))
+    found = replace(found, population=population)
+    return settled(triples, items, found, theta, last.share, tol)
+
+
+def refit(triples: Triples, priors: Priors, now: Division, copies: Floats) -> Floats:
+    """theta (the mean over camps) with each rater counted ``copies`` times, from a division on."""
+    mixture = Mixture(triples, priors, now.theta.shape[0], copies)
+    found = mixture.climb(mixture.at(now.theta, now.share), 1e-5)[0]
+    share = copies @ found.membership / max(float(copies.sum()), 1e-300)
+    return np.asarray(share @ found.theta)

@@ -1,0 +1,359 @@
+"""What is known of theta where answers come in clusters: a covariance that is robust to them.
+
+The model's own covariance V takes every answer of a rater as news, given the rater's quality. Real
+raters have tastes, and scenes suit one item more than another, so that the answers of one rater or
+of one scene vary together. With g_c the score of cluster c (its part of the gradient at the top),
+the sandwich V (c/(c-1) sum g_c g_c') V holds whatever they have in common (Liang and Zeger 1986);
+for two ways of clustering, raters and scenes, the sum of both minus that of their intersections
+(Cameron, Gelbach and Miller 2011).
+
+Few clusters make it unsure of itself. So it is taken in units of the model's own covariance,
+S = L' (sum g_c g_c') L with V = L L', which is the identity where there are no clusters, and
+
+- shrunk towards nu I, nu = max(1, mean eigenvalue), by the oracle approximating shrinkage (Chen,
+  Wiesel, Eldar and Hero 2010) with Kish's effective number of clusters by votes, G;
+- never less than the model's own: no eigenvalue below 1;
+- widened by (t / 1.96)^2, t the 97.5% quantile of Student's distribution, so that plus and minus
+  1.96 standard deviations are the 95% interval. Its degrees of freedom lie between G - 1 (nothing
+  shrunk) and (G - 1) (K - 1) (one factor for all directions, estimated from all of them).
+
+What is not known of estimated priors is added afterwards, as it is to the model's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import atan, gamma, inf, lgamma, pi, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bbq_plugin.data.clusters import RATER, Clusters, clusters_of
+from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
+from bbq_plugin.model.kernels import scores as kernels
+from bbq_plugin.model.objectives import Marginal
+from bbq_plugin.model.solvers import inverse
+
+if TYPE_CHECKING:
+    from bbq_plugin.model.fit import Fit
+
+FEW_CLUSTERS = 8
+# With more items one factor for all directions: their differences are noise, and take hours.
+MOST_DIRECTIONS = 1024
+_LEVEL = 0.975
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """The scores at the top of the density of theta, by camp and triple of ``fit.wins``.
+
+    A score is d log-likelihood / d (theta_winner - theta_loser) of a camp's theta. ``push`` is its
+    mean over what is not known of the rater (quality and, with several camps, which one), ``lift``
+    the mean of quality times score. ``quality`` and ``square`` are, by rater and camp,
+    P(camp) E[q] and P(camp) E[q^2].
+    """
+
+    push: Floats
+    lift: Floats
+    quality: Floats
+    square: Floats
+
+
+def known_quality(
+    triples: Triples, theta: Floats, quality: Floats, follows: Floats | None = None,
+    variance: Floats | None = None,
+) -> Moments:  # fmt: skip
+    """Of raters whose quality is a number: held (bayes-bt: 1), or the best for this theta.
+
+    In the second case ``follows`` is d quality / d gap of each triple, and ``variance`` what is not
+    known of each rater's.
+    """
+    s = 0.5 * np.tanh(0.5 * (theta[triples.winner] - theta[triples.loser]))
+    q = np.repeat(quality, np.diff(triples.start))
+    push = triples.weight * q * (0.25 - s * s) / (0.5 + q * s)
+    lift = q * push if follows is None else q * push + follows
+    square = quality**2 if variance is None else quality**2 + variance
+    return Moments(push[None], lift[None], quality[:, None], square[:, None])
+
+
+def integrated_quality(fit: Fit) -> Moments:
+    """Of raters whose quality is integrated out, in every camp of the fit."""
+    t, membership = fit.wins, fit.membership
+    density = Marginal(t, fit.given_priors())
+    push, lift = np.empty((2, len(fit.camp_theta), t.size))
+    quality, square = np.empty((2, t.n_raters, len(fit.camp_theta)))
+    tops = fit.laplace.mean[None] if len(fit.camp_theta) == 1 else fit.camp_theta
+    for c, theta in enumerate(tops):
+        s = density.passes.standing(theta)
+        mean, both = np.empty((2, t.n_raters))
+        common = t.start, t.weight, s, density.parts, density.tops, push[c], lift[c], mean, both
+
+        def work(first: int, last: int, common: tuple[Any, ...] = common) -> None:
+            kernels.marginal_moments(first, last, *common)
+
+        run_chunks(work, density.passes.chunks)
+        belongs = membership[:, c]
+        decides = belongs * (1.0 - fit.tie_rate)
+        by_triple = np.repeat(belongs, np.diff(t.start))
+        push[c] *= by_triple
+        lift[c] *= np.repeat(decides, np.diff(t.start))
+        # A tie is half a win of either: with rate tau, q counts 1 - tau times.
+        quality[:, c], square[:, c] = decides * mean, decides * (1.0 - fit.tie_rate) * both
+    return Moments(push, lift, quality, square)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way in which answers were clustered; ``effective`` is Kish's number by votes."""
+
+    name: str
+    n: int
+    effective: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Robust:
+    """The covariance that intervals are made of, and how it came to be.
+
+    ``stacked`` is that of all camps' theta one after the other, priors taken as known, and
+    ``own`` the model's of the same. ``factor`` is (t / 1.96)^2, of ``freedom`` degrees of freedom.
+    ``wider`` is how many times as wide as the model's own the interval of a difference became, on
+    average; 1 without clusters.
+    """
+
+    covariance: Floats
+    stacked: Floats
+    own: Floats
+    ways: tuple[Way, ...] = ()
+    freedom: float = inf
+    wider: float = 1.0
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def factor(self) -> float:
+        """How much larger the variances are for few clusters."""
+        return t_factor(self.freedom)
+
+
+def robust_covariance(fit: Fit) -> Robust:
+    """The covariance of theta, robust to the clusters that ``fit.cluster`` names."""
+    own, ways = own_covariance(fit), clusters_of(fit.data, fit.cluster)
+    if not ways:
+        return unclustered(fit)
+    totals = [_votes(fit, way) for way in ways]
+    told = tuple(
+        Way(way.name, way.n, _kish(total)) for way, total in zip(ways, totals, strict=True)
+    )
+    return sandwich(fit, own, sum_of_products(fit, ways, fit.moments.push), told)
+
+
+def unclustered(fit: Fit) -> Robust:
+    """The model's own covariance, and why it is this one."""
+    own = own_covariance(fit)
+    return Robust(fit.laplace.covariance, own, own, remarks=_unclustered(fit))
+
+
+def rater_clusters(fit: Fit) -> tuple[Floats, int, float, float]:
+    """The sum of the raters' score products; how many raters, their votes, and votes squared."""
+    way = Clusters(RATER, fit.data.rater.astype(np.int64))
+    votes = np.bincount(way.code, fit.data.weight, fit.data.n_raters)
+    inner = _score_products(fit, way, fit.moments.push)
+    return inner, fit.data.n_raters, float(votes.sum()), float(votes @ votes)
+
+
+def sandwich(fit: Fit, own: Floats, inner: Floats, told: tuple[Way, ...]) -> Robust:
+    """The robust covariance from the sum of the clusters' score products."""
+    effective = min(way.effective for way in told)
+    rank = len(fit.camp_theta) * (len(fit.items) - 1)
+    stacked, freedom = shrunk(own, inner, effective, rank)
+    covariance = _of_theta(fit, stacked, t_factor(freedom))
+    wider = sqrt(_mean_gap(covariance) / max(_mean_gap(_of_theta(fit, own, 1.0)), 1e-300))
+    if fit.population is not None:
+        slope = _mean_of_camps(fit) @ fit.population.slope
+        covariance = covariance + slope @ fit.population.covariance @ slope.T
+    return Robust(covariance, stacked, own, told, freedom, wider, _few(told))
+
+
+def _mean_of_camps(fit: Fit) -> Floats:
+    """What theta is of all camps' theta one after the other."""
+    return np.asarray(np.kron(fit.camp_sizes[None, :], np.eye(len(fit.items))), np.float64)
+
+
+def _of_theta(fit: Fit, stacked: Floats, factor: float) -> Floats:
+    """The covariance of theta, from that of all camps; which camp a rater is of is chance too."""
+    theta, share = fit.camp_theta, fit.camp_sizes
+    if len(theta) == 1:
+        return stacked
+    mean = _mean_of_camps(fit)
+    drawn = (np.diag(share) - np.outer(share, share)) / fit.data.n_raters
+    return np.asarray(mean @ stacked @ mean.T + factor * theta.T @ drawn @ theta)
+
+
+def own_covariance(fit: Fit) -> Floats:
+    """The model's covariance of all camps' theta, the priors taken as known."""
+    if fit.division is not None:
+        return inverse(fit.division.curvature)
+    if fit.population is None:
+        return fit.laplace.covariance
+    slope = fit.population.slope
+    return np.asarray(fit.laplace.covariance - slope @ fit.population.covariance @ slope.T)
+
+
+def _unclustered(fit: Fit) -> tuple[str, ...]:
+    if fit.cluster == ("none",):
+        return ()
+    why = "no rater is known" if not fit.data.has_raters else "there is one rater"
+    own = "the intervals are the model's own, which take all answers as independent"
+    return (f"{why}, and no tag names prompts or scenes: {own}",)
+
+
+def _few(ways: tuple[Way, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"there are only {way.n} clusters ({plural(way.name)}): intervals that allow for them are "
+        "themselves uncertain, and are made wider for it"
+        for way in ways
+        if way.n < FEW_CLUSTERS
+    )
+
+
+def plural(name: str) -> str:
+    """How a way of clustering is called where its clusters are counted."""
+    return "raters" if name == RATER else f"values of {name}"
+
+
+def _votes(fit: Fit, way: Clusters) -> Floats:
+    return np.asarray(np.bincount(way.code, fit.data.weight, way.n), dtype=np.float64)
+
+
+def _kish(votes: Floats) -> float:
+    """The effective number of clusters: that of equal ones with the same variance of a mean."""
+    return float(votes.sum() ** 2 / max(float(votes @ votes), 1e-300))
+
+
+def _mean_gap(covariance: Floats) -> float:
+    """The mean variance of a difference of two items, but for a factor."""
+    return float(np.trace(covariance) - covariance.sum() / len(covariance))
+
+
+def sum_of_products(fit: Fit, ways: list[Clusters], push: Floats) -> Floats:
+    """sum_c g_c g_c' over the clusters, with c/(c-1); of two ways as Cameron et al. (2011)."""
+    if len(ways) == 1:
+        return _products(fit, ways[0], push)
+    first, second = ways
+    both = first.code * second.n + second.code
+    _, code = np.unique(both, return_inverse=True)
+    inside = Clusters("both", code.astype(np.int64).ravel())
+    apart: Floats = _products(fit, first, push) + _products(fit, second, push)
+    return apart - _products(fit, inside, push)
+
+
+def _products(fit: Fit, way: Clusters, push: Floats) -> Floats:
+    return np.asarray(_score_products(fit, way, push) * (way.n / (way.n - 1)))
+
+
+def _score_products(fit: Fit, way: Clusters, push: Floats) -> Floats:
+    t, data = fit.wins, fit.data
+    k, size = t.n_items, len(push) * t.n_items
+    if way.name == RATER and RATER not in data.tags:
+        start, winner, loser = t.start, t.winner, t.loser
+    else:
+        order = np.argsort(way.code, kind="stable")
+        if fit.ties == "model" and data.answers is not None and data.answers.half is not None:
+            order = order[data.answers.half[order] == 0]
+        start = np.concatenate(([0], np.cumsum(np.bincount(way.code[order], minlength=way.n))))
+        winner, loser = data.winner[order], data.loser[order]
+        at = triple_of(t, data.rater[order], winner, loser)
+        push = np.ascontiguousarray(push[:, at] * (data.weight[order] / t.weight[at]))
+
+    def work(first: int, last: int) -> Floats:
+        out = np.zeros((size, size))
+        kernels.score_products(first, last, start, winner, loser, push, k, out)
+        return out
+
+    # Each piece has a matrix of its own: of many items one is enough.
+    chunks = even_chunks(start) if size <= MOST_DIRECTIONS else [(0, way.n)]
+    half: Floats = np.sum(run_chunks(work, chunks), axis=0)
+    full = half + half.T
+    full[np.diag_indices(size)] *= 0.5
+    return full
+
+
+def triple_of(triples: Triples, rater: Any, winner: Any, loser: Any) -> Codes:
+    """The place of each row among the triples, which are sorted by rater, winner and loser."""
+    k = np.int64(triples.n_items)
+    keys = (triples.rater() * k + triples.winner) * k + triples.loser
+    rows = (np.asarray(rater, dtype=np.int64) * k + winner) * k + loser
+    return np.asarray(np.searchsorted(keys, rows), dtype=np.int64)
+
+
+def shrunk(own: Floats, inner: Floats, effective: float, rank: int) -> tuple[Floats, float]:
+    """The sandwich own inner own, steadied for few clusters, and its degrees of freedom."""
+    if len(own) > MOST_DIRECTIONS:
+        level = max(1.0, float(np.sum(own * inner)) / max(rank, 1))
+        freedom = (effective - 1.0) * rank
+        return own * (level * t_factor(freedom)), freedom
+    half = _root(own)
+    s = half.T @ inner @ half
+    total, squares = float(np.trace(s)), float(np.sum(s * s))
+    level = max(1.0, total / max(rank, 1))
+    intensity = shrinkage(total, squares, rank, effective)
+    roots, axes = np.linalg.eigh((1.0 - intensity) * s + intensity * level * np.eye(len(s)))
+    basis = half @ axes
+    low, high = max(effective - 1.0, 1.0), max((effective - 1.0) * rank, 1.0)
+    freedom = 1.0 / ((1.0 - intensity) / low + intensity / high)
+    return (basis * (np.maximum(roots, 1.0) * t_factor(freedom))) @ basis.T, freedom
+
+
+def shrinkage(total: float, squares: float, p: int, n: float) -> float:
+    """How far to shrink a sample covariance of ``n`` draws in ``p`` dimensions (Chen et al. 2010).
+
+    ``total`` is its trace and ``squares`` that of its square.
+    """
+    if p < 2:
+        return 0.0
+    spread = (n + 1.0 - 2.0 / p) * (squares - total**2 / p)
+    if spread <= 0.0:
+        return 1.0
+    return min(1.0, ((1.0 - 2.0 / p) * squares + total**2) / spread)
+
+
+def _root(covariance: Floats) -> Floats:
+    """L with L L' = covariance; without a prior on the items one direction has no variance."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        roots, axes = np.linalg.eigh(covariance)
+        return np.asarray(axes * np.sqrt(np.maximum(roots, 0.0)), dtype=np.float64)
+
+
+def t_factor(freedom: float) -> float:
+    """(t / z)^2 of the 97.5% quantiles of Student's and the normal distribution."""
+    return (t_quantile(freedom) / NormalDist().inv_cdf(_LEVEL)) ** 2
+
+
+_AT, _BY = np.polynomial.legendre.leggauss(64)
+
+
+def t_quantile(freedom: float, level: float = _LEVEL) -> float:
+    """The quantile of Student's distribution, by bisection.
+
+    P(0 < T < x) = Gamma((f+1)/2) / (Gamma(f/2) sqrt(pi)) int_0^atan(x/sqrt f) cos^(f-1).
+    """
+    if freedom > 1e4 or freedom == inf:
+        return NormalDist().inv_cdf(level)
+    f = max(freedom, 1.0)
+    if f < 100:
+        scale = gamma((f + 1) / 2) / gamma(f / 2) / sqrt(pi)
+    else:
+        scale = float(np.exp(lgamma((f + 1) / 2) - lgamma(f / 2))) / sqrt(pi)
+
+    def inside(x: float) -> float:
+        end = atan(x / sqrt(f))
+        return scale * 0.5 * end * float(_BY @ np.cos(0.5 * end * (_AT + 1.0)) ** (f - 1.0))
+
+    low, high = 0.0, 20.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if inside(middle) < level - 0.5 else (low, middle)
+    return 0.5 * (low + high)

@@ -1,0 +1,109 @@
+"""Taste is no guessing: who is not excluded although the ranking does not explain the answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import bbq_plugin as bbq
+from tests.model.test_camps import ITEMS, panel
+
+
+def with_loners(seed: int, *, coins: bool, votes: int = 150) -> bbq.Comparisons:
+    """A panel of one taste, and four raters more, each with another taste, or with none."""
+    data, _ = panel(seed, votes=votes, raters=30)
+    rng = np.random.default_rng(seed + 1000)
+    theta = np.array([rng.permutation(np.linspace(-3, 3, 8)) for _ in range(4)])
+    theta = np.zeros((4, 8)) if coins else theta
+    who = np.repeat(np.arange(4), votes)
+    a = rng.integers(0, 8, who.size)
+    b = (a + rng.integers(1, 8, who.size)) % 8
+    won = rng.random(who.size) < 1 / (1 + np.exp(theta[who, b] - theta[who, a]))
+    return bbq.Comparisons.from_arrays(
+        np.append(data.rater, who + 30),
+        np.append(data.winner, np.where(won, a, b)), np.append(data.loser, np.where(won, b, a)),
+        items=ITEMS, raters=[*data.raters, *(f"loner{n}" for n in range(4))],
+    )  # fmt: skip
+
+
+def test_raters_with_rankings_of_their_own_are_watched_and_coins_are_excluded() -> None:
+    found = []
+    for coins in (False, True):
+        report = bbq.rater_report(bbq.fit(with_loners(1, coins=coins), priors="auto", camps=1))
+        loners = list(report)[30:]
+        told = ["ranking of its own" in " ".join(row.reasons) for row in loners]
+        found.append((len(report.excluded), sum(told), sum(row.p_bad > 0.9 for row in loners)))
+    (gone, own, bad), (coins_gone, coins_own, _) = found
+    assert (gone, own) == (0, bad)
+    assert bad >= 3
+    assert coins_gone >= 3
+    assert coins_own == 0
+
+
+def test_a_single_inverted_rater_has_no_ranking_of_its_own() -> None:
+    data, _ = panel(3, minority=0.03, raters=30, votes=150, reverse=True)
+    fit = bbq.fit(data, priors="auto")
+    first = bbq.rater_report(fit)[0]
+    assert len(fit.camps) == 1
+    assert first.verdict == "exclude"
+    assert first.p_inverted > 0.9
+
+
+def test_in_a_divided_panel_coins_are_excluded_and_no_rater_of_a_camp() -> None:
+    data, other = panel(1, minority=0.4, guessers=0.1, votes=150)
+    fit = bbq.fit(data, priors="auto")
+    report = bbq.rater_report(fit)
+    assert len(fit.camps) == 2
+    guessers = [row for row in report if int(row.rater[1:]) >= 36]
+    assert set(report.excluded) <= {row.rater for row in guessers}
+    assert len(report.excluded) >= 2
+    spared = [row for row in guessers if row.verdict != "exclude"]
+    assert all("stand between the camps" in " ".join(row.reasons) for row in spared)
+    kept = [row.verdict for row, of_other in zip(report, other, strict=True) if of_other]
+    assert kept == ["keep"] * 16
+
+
+def test_a_minority_too_weak_to_be_a_camp_is_watched_and_not_excluded() -> None:
+    data, other = panel(141, minority=0.15, guessers=0.1, votes=70)
+    fit = bbq.fit(data)
+    assert len(fit.camps) == 1, "the criterion finds too little for a camp"
+    report = bbq.rater_report(fit)
+    minority = [row for row, mine in zip(report, other, strict=True) if mine]
+    assert sum(row.p_bad > 0.9 for row in minority) >= 3
+    assert "exclude" not in {row.verdict for row in minority}
+    assert any("agree with each other beyond" in text for text in report.warnings)
+
+
+def test_inverted_raters_who_are_many_are_a_group_also_where_no_camp_is_found() -> None:
+    data, other = panel(46, minority=0.15, votes=80, reverse=True)
+    fit = bbq.fit(data)
+    assert len(fit.camps) == 1
+    report = bbq.rater_report(fit)
+    assert {row.verdict for row, mine in zip(report, other, strict=True) if mine} == {"watch"}
+    assert any("6 raters follow the reverse" in text for text in report.warnings)
+
+
+def test_what_speaks_for_swapped_keys_is_said_of_a_group_in_reverse() -> None:
+    data, other = panel(2, minority=0.2, reverse=True)
+    rows = [
+        bbq.Comparison(
+            str(n), data.raters[r], data.items[w], data.items[x], "left", at=float(n % 2000),
+            tags={"project": "new" if other[r] else "old"},
+        )
+        for n, (r, w, x) in enumerate(
+            zip(data.rater.tolist(), data.winner.tolist(), data.loser.tolist(), strict=True)
+        )
+    ]  # fmt: skip
+    (text,) = bbq.rater_report(bbq.fit(bbq.Comparisons.from_comparisons(rows))).warnings
+    assert "100% of its answers have the same value of 'project', where 0% of the others'" in text
+    assert "which speaks for a fault there" in text
+    assert "speaks for a fault at one time" in text or "speaks for no fault at one time" in text
+
+
+def test_a_small_group_in_reverse_is_watched_and_single_guessers_are_still_excluded() -> None:
+    data, other = panel(2, minority=0.15, guessers=0.1, votes=150, reverse=True)
+    report = bbq.rater_report(bbq.fit(data, priors="auto"))
+    assert [row.verdict for row, of_group in zip(report, other, strict=True) if of_group] == [
+        "watch"
+    ] * 6
+    assert set(report.excluded) <= {"r36", "r37", "r38", "r39"}
+    assert len(report.excluded) >= 3, "a guesser may look like one of the group"

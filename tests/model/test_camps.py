@@ -1,0 +1,148 @@
+"""Raters with tastes of their own are camps, not guessers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bbq_plugin as bbq
+from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.model.camps import Mixture, screen
+from bbq_plugin.model.population import CENTRE, priors_of
+
+ITEMS = tuple("abcdefgh")
+
+
+def panel(
+    seed: int, *, minority: float = 0.0, guessers: float = 0.0, votes: int = 100, raters: int = 40,
+    reverse: bool = False,
+) -> tuple[bbq.Comparisons, Any]:  # fmt: skip
+    """A panel of which a part has another ranking (or the reverse one); and who is of it."""
+    rng = np.random.default_rng(seed)
+    k = len(ITEMS)
+    first, second = np.linspace(-1.5, 1.5, k), rng.permutation(np.linspace(-1.5, 1.5, k))
+    if reverse:
+        second = -first
+    other = np.arange(raters) < round(minority * raters)
+    quality = rng.beta(10, 2, raters)
+    quality[raters - round(guessers * raters) :] = 0.0
+    rater = np.repeat(np.arange(raters), votes)
+    a = rng.integers(0, k, rater.size)
+    b = (a + rng.integers(1, k, rater.size)) % k
+    theta = np.where(other[:, None], second, first)
+    y = 1 / (1 + np.exp(theta[rater, b] - theta[rater, a]))
+    won = rng.random(rater.size) < 0.5 + quality[rater] * (y - 0.5)
+    data = bbq.Comparisons.from_arrays(
+        rater, np.where(won, a, b), np.where(won, b, a), items=ITEMS,
+        raters=[f"r{i:02}" for i in range(raters)],
+    )  # fmt: skip
+    return data, other
+
+
+@pytest.mark.parametrize("guessers", [0.0, 0.2, 0.4])
+def test_one_taste_is_one_camp_whatever_the_share_of_guessers(guessers: float) -> None:
+    for seed in range(4):
+        found = bbq.fit(panel(seed, guessers=guessers)[0], priors="auto")
+        assert len(found.camps) == 1
+        assert found.camps[0].share == 1.0
+
+
+def test_a_minority_with_its_own_ranking_is_found_with_its_members() -> None:
+    data, other = panel(1, minority=0.2)
+    found = bbq.fit(data, priors="auto")
+    assert [round(camp.share * 40) for camp in found.camps] == [32, 8]
+    assert np.array_equal(found.membership[:, 1] > 0.5, other)
+    assert found.camps[1].raters["r00"] > 0.99
+    assert found.given_priors().guessers < 0.1, "they are no guessers"
+    assert found.theta == pytest.approx(found.membership.mean(axis=0) @ found.camp_theta)
+    assert all(b >= a for a, b in pairwise(found.trace))
+
+
+def test_a_group_that_answers_in_reverse_is_found_although_it_looks_like_low_quality() -> None:
+    data, other = panel(2, minority=0.2, reverse=True)
+    found = bbq.fit(data, priors="auto")
+    assert len(found.camps) == 2
+    assert np.array_equal(found.membership[:, 1] > 0.5, other)
+    assert np.corrcoef(found.camp_theta)[0, 1] < -0.9
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    data, _ = panel(3, minority=0.4)
+    order = np.random.default_rng(0).permutation(data.weight.size)
+    names = [(data.raters[r], data.items[w], data.items[x]) for r, w, x in zip(
+        data.rater[order], data.winner[order], data.loser[order], strict=True)]  # fmt: skip
+    shuffled = bbq.Comparisons.from_records(names)
+    one, two = bbq.fit(data, priors="auto"), bbq.fit(shuffled, priors="auto")
+    assert len(one.camps) == len(two.camps) == 2
+    for first, second in zip(one.camps, two.camps, strict=True):
+        by_name = dict(zip(two.items, second.theta.tolist(), strict=True))
+        assert first.theta == pytest.approx([by_name[i] for i in one.items], abs=1e-4)
+        assert first.raters == pytest.approx(dict(second.raters), abs=1e-4)
+
+
+def test_a_number_of_camps_can_be_asked_for() -> None:
+    data, _ = panel(4)
+    assert len(bbq.fit(data, priors="auto", camps=2).camps) == 2
+    assert len(bbq.fit(panel(1, minority=0.2)[0], priors="auto", camps=1).camps) == 1
+    few = bbq.Comparisons.from_records([("ann", "a", "b"), ("bob", "b", "c")])
+    with pytest.raises(UsageError, match="camps=2"):
+        bbq.fit(few, camps=2)
+
+
+def test_the_screen_tells_a_divided_panel_by_one_pass() -> None:
+    divided, one = screen(panel(5, minority=0.5)[0].triples), screen(panel(5)[0].triples)
+    assert divided is not None
+    assert one is not None
+    assert divided.strength > 2
+    assert one.strength < 1.2
+
+
+def test_gradient_and_curvature_of_several_camps() -> None:
+    triples = panel(6, minority=0.5, votes=12, raters=12)[0].triples
+    mixture = Mixture(triples, replace(priors_of(CENTRE), a=2.0), 2)
+    rng = np.random.default_rng(1)
+    theta, share = rng.normal(3, 0.7, (2, 8)), np.array([0.6, 0.4])
+    now, step = mixture.at(theta, share), 1e-5
+
+    def differences(function: Any) -> Any:
+        nudges = step * np.eye(16).reshape(16, 2, 8)
+        return np.array([(function(theta + e) - function(theta - e)) / (2 * step) for e in nudges])
+
+    slope = differences(lambda x: mixture.at(x, share).value)
+    assert now.gradient.ravel() == pytest.approx(slope, abs=2e-4)
+
+    curvature = -differences(lambda x: mixture.at(x, share).gradient.ravel())
+    assert now.curvature == pytest.approx(curvature, abs=1e-3 * np.abs(curvature).max())
+
+
+def test_leaving_out_a_camp_leaves_the_ranking_of_the_other() -> None:
+    data, other = panel(7, minority=0.3)
+    found = bbq.fit(data, priors="auto")
+    without = found.theta_without(np.flatnonzero(other).tolist())
+    assert np.corrcoef(without, found.camps[0].theta)[0, 1] > 0.999
+
+
+def test_what_speaks_of_one_ranking_alone_is_refused_for_several() -> None:
+    found = bbq.fit(panel(1, minority=0.2)[0], priors="auto")
+    for intervals in ("posterior", "paper"):
+        with pytest.raises(UnsupportedError, match="several camps"):
+            bbq.leaderboard(found, intervals)
+    difference = bbq.compare(found, "a", "b")
+    assert difference.theta == pytest.approx(found.theta[0] - found.theta[1])
+    assert difference.theta_lower < difference.theta < difference.theta_upper
+    resampled = found.bootstrap(20, seed=1)
+    assert resampled.mean(axis=0) == pytest.approx(found.theta, abs=0.5)
+
+
+def test_camps_that_cannot_be_divided_further_are_the_last_ones() -> None:
+    """Raters who answer exactly alike: no cut leaves one of them on each side."""
+    votes = []
+    for n in range(600):
+        rater, often = f"r{n % 12}", n % 20 > 0
+        votes.append((rater, *(("a", "b") if often else ("b", "a")), 1.0))
+        votes.append((rater, *(("b", "c") if n % 2 else ("c", "b")), 1.0))
+    assert len(bbq.fit(bbq.Comparisons.from_records(votes)).camps) == 3
