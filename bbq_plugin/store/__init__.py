@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bbq_plugin.store.columns import Change
+    from bbq_plugin.store.coded_columns import Change
     from bbq_plugin.store.lock import holder
-    from bbq_plugin.store.read import read_store, read_store_by
     from bbq_plugin.store.sources import SourceEntry
     from bbq_plugin.store.store import Store
+    from bbq_plugin.store.store_reader import read_store, read_store_by
 
 __all__ = ["Change", "SourceEntry", "Store", "holder", "read_store", "read_store_by"]
 
 _HOME = {
-    "Change": "columns", "SourceEntry": "sources", "Store": "store", "holder": "lock",
-    "read_store": "read", "read_store_by": "read",
+    "Change": "coded_columns", "SourceEntry": "sources", "Store": "store", "holder": "lock",
+    "read_store": "store_reader", "read_store_by": "store_reader",
 }  # fmt: skip
 
 

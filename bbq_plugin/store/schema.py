@@ -1,18 +1,22 @@
 """The tables, the version that they are at, and how a store is opened or refused.
 
-Each table stands here as it is now, in the order in which they came: no migration has changed one
-yet. A new store runs all migrations, an older one those that it has not seen.
+The tables stand here in the order in which they came; M008_STUDIES has changed some of them. A new
+store runs all migrations, an older one those that it has not seen.
 """
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from bbq_plugin.errors import StoreError
+import msgspec
+
+from bbq_plugin.errors import BBQError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,15 +223,112 @@ CREATE TABLE IF NOT EXISTS adopted (
 ) STRICT, WITHOUT ROWID;
 """
 
+M008_STUDIES = """
+-- A study: answers to one question, of one or several projects, which are fitted together. A key
+-- names an answer within its study. All that was there before is one study.
+CREATE TABLE study (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, n_comparisons INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO study SELECT 1, 'main', value FROM counter WHERE name = 'n_comparisons';
+-- The counts of the studies are its sum.
+DELETE FROM counter WHERE name = 'n_comparisons';
+
+-- Which study a question of a project belongs to; a question is called by its control.
+CREATE TABLE study_question (
+    project TEXT NOT NULL, question TEXT NOT NULL, study INTEGER NOT NULL REFERENCES study,
+    title TEXT NOT NULL DEFAULT '',      -- of the project
+    PRIMARY KEY (project, question)
+) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO study_question (project, question, study)
+SELECT project, question, 1 FROM (
+    SELECT CAST(project AS TEXT) AS project,
+        (SELECT group_concat(value) FROM json_each(state, '$.plan.controls')) AS question
+    FROM remote UNION ALL
+    SELECT project, (SELECT group_concat(value) FROM json_each(plan, '$.controls'))
+    FROM event_plan
+) WHERE question IS NOT NULL;
+
+ALTER TABLE comparison ADD COLUMN study INTEGER NOT NULL DEFAULT 1;
+DROP INDEX comparison_key;
+CREATE UNIQUE INDEX comparison_key ON comparison (study, key, twin);
+
+CREATE TABLE new_retracted (
+    study INTEGER NOT NULL, key TEXT NOT NULL, at REAL NOT NULL, version REAL NOT NULL,
+    PRIMARY KEY (study, key, at)
+) STRICT, WITHOUT ROWID;
+INSERT INTO new_retracted SELECT 1, key, at, version FROM retracted;
+DROP TABLE retracted;
+ALTER TABLE new_retracted RENAME TO retracted;
+
+CREATE TABLE new_whole (
+    study INTEGER NOT NULL, prefix TEXT NOT NULL, as_of REAL NOT NULL, source INTEGER,
+    PRIMARY KEY (study, prefix)
+) STRICT;
+INSERT INTO new_whole SELECT 1, prefix, as_of, source FROM whole;
+DROP TABLE whole;
+ALTER TABLE new_whole RENAME TO whole;
+
+CREATE TABLE new_source (
+    id INTEGER PRIMARY KEY,
+    study INTEGER NOT NULL,
+    kind TEXT NOT NULL,                  -- file, call, hook, webhook, pull
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,                -- read, copy, waiting, refused
+    reason TEXT,
+    sha256 TEXT,                         -- of the first `offset` bytes
+    offset INTEGER NOT NULL DEFAULT 0,
+    lines INTEGER NOT NULL DEFAULT 0,    -- in these bytes
+    stamp TEXT,                          -- device, inode, size and time when last looked at
+    adapter TEXT,
+    why TEXT,
+    options TEXT,
+    n_rows INTEGER NOT NULL DEFAULT 0,
+    n_skipped INTEGER NOT NULL DEFAULT 0,
+    skipped TEXT NOT NULL DEFAULT '{}',  -- how many, by reason
+    notes TEXT NOT NULL DEFAULT '[]',
+    at REAL NOT NULL,
+    UNIQUE (study, kind, name)
+) STRICT;
+INSERT INTO new_source
+SELECT id, 1, kind, name, status, reason, sha256, offset, lines, stamp, adapter, why, options,
+    n_rows, n_skipped, skipped, notes, at
+FROM source;
+DROP TABLE source;
+ALTER TABLE new_source RENAME TO source;
+CREATE INDEX source_content ON source (sha256);
+
+CREATE TABLE new_fit (study INTEGER PRIMARY KEY, at REAL NOT NULL, data BLOB NOT NULL) STRICT;
+INSERT INTO new_fit SELECT 1, at, data FROM fit;
+DROP TABLE fit;
+ALTER TABLE new_fit RENAME TO fit;
+ALTER TABLE history ADD COLUMN study INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX history_study ON history (study);
+UPDATE note SET name = 'excluded 1' WHERE name = 'excluded';
+"""
+
+M009_LEAD_WORDS = """
+-- What leads have decided about raters, in the order in which they did; the last one holds.
+CREATE TABLE lead_word (
+    id INTEGER PRIMARY KEY,
+    rater TEXT NOT NULL,
+    verdict TEXT NOT NULL,               -- keep, exclude; empty: as the model says
+    reason TEXT NOT NULL,
+    said_by TEXT NOT NULL,
+    at REAL NOT NULL
+) STRICT;
+CREATE INDEX lead_word_rater ON lead_word (rater);
+"""
+
 #: Each takes a store from its place in this list to the next version.
 MIGRATIONS = (
     M001_ANSWERS, M002_PROJECTS, M003_EVENTS, M004_COLUMNS, M005_EVENT_PLANS, M006_NOTES,
-    M007_TOLD_TASKS,
+    M007_TOLD_TASKS, M008_STUDIES, M009_LEAD_WORDS,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 
-# The version since which the columns are as they are now. Before 4 they had no times and tags;
-# stores of 4 to 6 have one byte or four for the code of a slate, and do not say which.
+# The version since which the columns can be read. Before 4 they had no times and tags; stores of 4
+# to 6 have one byte or four for the code of a slate, and do not say which. Those of 7 have all but
+# the study.
 _COLUMNS_SINCE = 7
 MEMORY = ":memory:"
 
@@ -242,16 +343,14 @@ _BUSY_MS = 30_000
 
 def connect(path: str, *, writable: bool) -> sqlite3.Connection:
     """Open a store, make one where there is none, and refuse what is not ours or too new."""
-    try:
-        connection = _connected(path, writable=writable)
+    with faults_explained(path):
+        connection = opened_for(path, writable=writable)
         connection.create_function("slate_code", 1, slate_code, deterministic=True)
         try:
             _prepare(connection, path, writable=writable)
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as error:
-        raise explained(error, path) from error
     return connection
 
 
@@ -259,12 +358,9 @@ def connect(path: str, *, writable: bool) -> sqlite3.Connection:
 def reading(path: str) -> Iterator[sqlite3.Connection]:
     """A connection of its own, to look at one moment of a store; no writer waits for it."""
     check_folder(path, writable=False)
-    with closing(connect(path, writable=False)) as connection:
-        try:
-            connection.execute("BEGIN")
-            yield connection
-        except sqlite3.Error as error:
-            raise explained(error, path) from error
+    with closing(connect(path, writable=False)) as connection, faults_explained(path):
+        connection.execute("BEGIN")
+        yield connection
 
 
 def slate_code(name: str) -> int:
@@ -285,17 +381,51 @@ def check_folder(path: str, *, writable: bool) -> None:
         raise StoreError(f"{path}: there is no folder {file.parent}; make it first")
 
 
-def _connected(path: str, *, writable: bool) -> sqlite3.Connection:
+def opened_for(path: str, *, writable: bool) -> sqlite3.Connection:
+    """A connection to a file, whatever is in it."""
     if path == MEMORY:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     file = Path(path)
     if writable and not file.exists():
         # Answers may be confidential: only the owner of the file reads it.
         file.touch(mode=0o600)
-    uri = f"{file.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
+    if writable:
+        return _opened(file, "mode=rw")
+    try:
+        return _opened(file, "mode=ro")
+    except sqlite3.OperationalError as error:
+        if not (error.sqlite_errorname or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            raise
+        return _opened_read_only(file)
+
+
+def _opened(file: Path, how: str) -> sqlite3.Connection:
+    uri = f"{file.absolute().as_uri()}?{how}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        # Only a look into it opens the log.
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _opened_read_only(file: Path) -> sqlite3.Connection:
+    """Open a store where SQLite cannot make the file by which readers and a writer agree.
+
+    So there is no writer. What one that was killed has left in the log is read from a copy.
+    """
+    log = file.with_name(f"{file.name}-wal")
+    if not log.exists() or not log.stat().st_size:
+        return _opened(file, "mode=ro&immutable=1")
+    with TemporaryDirectory(prefix="bbq-") as folder:
+        copy = Path(folder, file.name)
+        shutil.copyfile(file, copy)
+        shutil.copyfile(log, copy.with_name(log.name))
+        # Open, its files need no names any more.
+        return _opened(copy, "mode=ro")
 
 
 def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> None:
@@ -337,10 +467,33 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
         f"PRAGMA user_version = {VERSION};"
     )
     if version < _COLUMNS_SINCE:
-        from bbq_plugin.store import columns  # noqa: PLC0415 (bbq status needs no arrays)
+        from bbq_plugin.store import coded_columns  # noqa: PLC0415 (bbq status needs no arrays)
 
-        columns.rewrite(connection)
+        coded_columns.rewrite(connection)
     connection.execute("COMMIT")
+
+
+@contextmanager
+def faults_explained(path: str) -> Iterator[None]:
+    """Inside, a store is read: what goes wrong is an error that names it and the remedy.
+
+    Beside SQLite's own errors these are what a value leads to that this package has not written.
+    """
+    try:
+        yield
+    except BBQError:
+        raise
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    except (msgspec.MsgspecError, LookupError, OverflowError, TypeError, ValueError) as error:
+        said = f"cannot be read ({type(error).__name__}: {error})"
+        raise StoreError(f"{path}: {said}; {DAMAGED}") from error
+
+
+DAMAGED = (
+    "it is damaged or no store at all, and is left as it is: take a copy, restore a backup (bbq "
+    "store restore), or name another file and read the exports again"
+)
 
 
 def blames_store(error: Exception) -> bool:
@@ -355,11 +508,8 @@ def explained(error: sqlite3.Error, path: str) -> StoreError:
     text = str(error)
     name = getattr(error, "sqlite_errorname", "")
     remedy = "the disk or its permissions may be at fault"
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        remedy = (
-            "it is damaged or no store at all, and is left as it is: take a copy, restore a "
-            "backup, or name another file and read the exports again"
-        )
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or "malformed" in text:
+        remedy = DAMAGED
     elif name.startswith("SQLITE_FULL"):
         remedy = "the disk is full: make room; nothing of this batch was stored"
     elif name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):

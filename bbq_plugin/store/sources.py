@@ -1,4 +1,4 @@
-"""What was read from where, and fitted when: sources, history, and the status of a store."""
+"""What was read from where: the sources of a store, and its status."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 import bbq_plugin
-from bbq_plugin.data.records import HistoryItem, HistoryPoint, spread
+from bbq_plugin.data.records import UNREAD
+from bbq_plugin.errors import StoreError
+from bbq_plugin.store.fit_history import FitNote, fit_notes, panel_note
 from bbq_plugin.store.lock import holder
-from bbq_plugin.store.schema import reading
+from bbq_plugin.store.schema import DAMAGED, reading
+from bbq_plugin.store.studies import MAIN, StudyEntry, studies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from bbq_plugin.store.lock import Holder
 
 SCHEMA = "bbq.status/1"
-#: Moments of the history that are kept; beyond, every second one of the older half goes.
-MOST_HISTORY = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +52,8 @@ class SourceEntry:
     notes: tuple[str, ...] = ()
     #: Device, inode, size and time of a file when it was last looked at.
     stamp: str | None = None
+    study: int = MAIN
     id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FitNote:
-    """When something was fitted, how, and of how many comparisons."""
-
-    at: float
-    #: incremental or full.
-    how: str
-    n_comparisons: int
 
 
 class Counts(NamedTuple):
@@ -92,81 +84,73 @@ def save_entry(db: sqlite3.Connection, entry: SourceEntry) -> int:
     update = ", ".join(f"{name} = excluded.{name}" for name in columns)
     sql = (
         f"INSERT INTO source ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "  # noqa: S608
-        f"ON CONFLICT (kind, name) DO UPDATE SET {update} RETURNING id"
+        f"ON CONFLICT (study, kind, name) DO UPDATE SET {update} RETURNING id"
     )
     return int(db.execute(sql, values).fetchone()[0])
 
 
 def _entry(row: tuple[Any, ...]) -> SourceEntry:
     values = dict(zip(_COLUMNS, row, strict=True))
-    for name in _JSON:
-        values[name] = msgspec.json.decode(values[name]) if values[name] else {}
+    try:
+        for name in _JSON:
+            values[name] = msgspec.json.decode(values[name]) if values[name] else {}
+    except msgspec.DecodeError as error:
+        raise StoreError(f"source {values['name']!r} of the store: {error}; {DAMAGED}") from error
     values["notes"] = tuple(values["notes"])
     return SourceEntry(**values)
 
 
 def counts(db: sqlite3.Connection) -> Counts:
-    """How much there is."""
+    """How much there is in all studies."""
     sql = (
-        "SELECT (SELECT value FROM counter WHERE name = 'n_comparisons'), "
+        "SELECT (SELECT sum(n_comparisons) FROM study), "
         "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
     )
-    return Counts(*db.execute(sql).fetchone())
+    return Counts(*map(int, db.execute(sql).fetchone()))
 
 
-def history(db: sqlite3.Connection, most: int | None = None) -> list[HistoryPoint]:
-    """The leaderboard at each refresh, oldest first; at most so many, spread over the answers."""
-    points = db.execute("SELECT id, at, n_comparisons, how FROM history ORDER BY id").fetchall()
-    if most is not None:
-        points = [points[i] for i in spread([n for _, _, n, _ in points], most)]
-    items: dict[int, dict[str, HistoryItem]] = {}
-    for moment, name, *values in db.execute(
-        "SELECT h.history, i.name, h.rating, h.lower, h.upper, h.rank FROM history_item h "
-        "JOIN item i ON i.id = h.item WHERE h.history IN (SELECT value FROM json_each(?)) "
-        "ORDER BY h.history, h.rank",
-        (msgspec.json.encode([id_ for id_, *_ in points]).decode(),),
-    ):
-        items.setdefault(moment, {})[name] = HistoryItem(*values)
-    return [HistoryPoint(at, n, how, items.get(id_, {})) for id_, at, n, how in points]
+#: The name of the note with what a service tells of its problems.
+HEALTH = "health"
 
 
-def fit_notes(db: sqlite3.Connection) -> list[FitNote]:
-    """The newest point of the history of each kind, and the fit that is kept."""
-    found = db.execute(
-        "SELECT at, how, n_comparisons FROM history WHERE id IN "
-        "(SELECT max(id) FROM history GROUP BY how) UNION ALL "
-        "SELECT at, json_extract(CAST(data AS TEXT), '$.how'), "
-        "json_extract(CAST(data AS TEXT), '$.n_comparisons') FROM fit"
-    )
-    return [FitNote(*row) for row in found]
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """What a store knows of how the service does that writes it."""
+
+    #: Events that wait to be read, and when the oldest came, in seconds since 1970.
+    n_waiting: int
+    oldest: float | None
+    #: Events that are kept because they cannot be read, by reason, the newest first.
+    held: tuple[tuple[str, int], ...]
+    #: Answers to known questions that could not be read, by reason.
+    unread: tuple[tuple[str, int], ...]
+    last_pull: float | None
+    last_event: float | None
+    #: What the service itself has said, as JSON.
+    told: str | None
 
 
-def add_history(
-    db: sqlite3.Connection,
-    at: float,
-    n_comparisons: int,
-    how: str,
-    rows: Iterable[tuple[int, float, float | None, float | None, int]],
-) -> None:
-    """Keep the leaderboard of this moment: (item's id, rating, lower, upper, rank)."""
-    moment = db.execute(
-        "INSERT INTO history (at, n_comparisons, how) VALUES (?, ?, ?)", (at, n_comparisons, how)
-    ).lastrowid
-    db.executemany(
-        "INSERT INTO history_item VALUES (?, ?, ?, ?, ?, ?)", ((moment, *row) for row in rows)
-    )
-    thin(db)
-
-
-def thin(db: sqlite3.Connection) -> None:
-    """Keep the history from growing without end: the older it is, the fewer moments are kept."""
-    (n,) = db.execute("SELECT count(*) FROM history").fetchone()
-    if n > MOST_HISTORY:
-        db.execute(
-            "DELETE FROM history WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER "
-            "(ORDER BY id) AS place FROM history) WHERE place <= ? AND place % 2 = 0)",
-            (n // 2,),
-        )
+def service_facts(db: sqlite3.Connection) -> ServiceFacts:
+    """All of it, of this moment."""
+    n_waiting, oldest = db.execute(
+        "SELECT count(*), min(at) FROM event WHERE reason IS NULL"
+    ).fetchone()
+    held = db.execute(
+        "SELECT reason, count(*) FROM event WHERE reason IS NOT NULL "
+        "GROUP BY reason ORDER BY max(id) DESC"
+    ).fetchall()
+    unread = db.execute(
+        "SELECT k.key, sum(k.value) FROM source s, json_each(s.skipped) k "
+        "WHERE substr(k.key, 1, ?) = ? GROUP BY k.key ORDER BY 2 DESC",
+        (len(UNREAD), UNREAD),
+    ).fetchall()
+    times = db.execute(
+        "SELECT (SELECT max(at) FROM remote), "
+        "(SELECT max(at) FROM source WHERE kind = 'webhook'), "
+        "(SELECT value FROM note WHERE name = ?)",
+        (HEALTH,),
+    ).fetchone()
+    return ServiceFacts(n_waiting, oldest, tuple(held), tuple(unread), *times)
 
 
 @dataclass(frozen=True)
@@ -178,9 +162,14 @@ class Status:
     #: The newest refresh of all, and the newest full one.
     last_fit: FitNote | None
     last_full_fit: FitNote | None
+    #: How many camps the last fit that was kept has, and what is said of them.
+    n_camps: int | None
+    panel: str
     #: In the order in which they first came.
     sources: tuple[SourceEntry, ...]
     writer: Holder | None
+    studies: tuple[StudyEntry, ...]
+    facts: ServiceFacts
 
     def n_sources(self) -> dict[str, int]:
         """How many sources there are, by what became of them."""
@@ -203,7 +192,10 @@ class Status:
             **self.counts._asdict(),
             "last_fit": _fit_dict(self.last_fit),
             "last_full_fit": _fit_dict(self.last_full_fit),
+            "n_camps": self.n_camps,
+            "panel": self.panel or None,
             "writer": None if self.writer is None else msgspec.structs.asdict(self.writer),
+            "studies": [_study_dict(one) for one in self.studies],
             "n_sources": self.n_sources(),
             "n_skipped": sum(entry.n_skipped for entry in self.sources),
             "skipped": self.skipped(),
@@ -216,13 +208,18 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     name = os.fspath(path)
     with reading(name) as db:
         fits = fit_notes(db)
+        n_camps, panel = panel_note(db) or (None, "")
         return Status(
             store=name,
             counts=counts(db),
             last_fit=_newest(fits),
             last_full_fit=_newest(one for one in fits if one.how == "full"),
+            n_camps=n_camps,
+            panel=panel,
             sources=tuple(entries(db)),
             writer=holder(name),
+            studies=tuple(studies(db)),
+            facts=service_facts(db),
         )
 
 
@@ -237,6 +234,14 @@ def iso(at: float) -> str:
 
 def _fit_dict(note: FitNote | None) -> dict[str, Any] | None:
     return None if note is None else {**asdict(note), "at": iso(note.at)}
+
+
+def _study_dict(study: StudyEntry) -> dict[str, Any]:
+    return {
+        "name": study.name,
+        "n_comparisons": study.n_comparisons,
+        "questions": [one._asdict() for one in study.questions],
+    }
 
 
 def _source_dict(entry: SourceEntry) -> dict[str, Any]:

@@ -6,26 +6,38 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
 
+from bbq_plugin.data.records import LeadWord
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store import columns, sources
-from bbq_plugin.store.columns import Codebook
+from bbq_plugin.store import coded_columns, fit_history, sources, store_reader, studies
+from bbq_plugin.store.answer_writer import Tally
+from bbq_plugin.store.coded_columns import Codebook
 from bbq_plugin.store.lock import WriterLock
-from bbq_plugin.store.schema import MEMORY, check_folder, connect, explained
+from bbq_plugin.store.schema import (
+    MEMORY,
+    check_folder,
+    connect,
+    explained,
+    faults_explained,
+    reading,
+)
+from bbq_plugin.store.stored_tags import StoredTags
+from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import Transaction
-from bbq_plugin.store.upsert import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from bbq_plugin.data.records import Comparison, HistoryPoint, Skipped
-    from bbq_plugin.store.columns import Change, ColumnArrays
+    from bbq_plugin.store.coded_columns import Change, ColumnArrays
     from bbq_plugin.store.sources import Counts, SourceEntry
+    from bbq_plugin.store.store_reader import Unusable
+    from bbq_plugin.store.studies import StudyEntry
 
 # How many comparisons break a promise.
 _CHECKS = {
@@ -40,10 +52,16 @@ _CHECKS = {
     "comparisons have no source": (
         "SELECT count(*) FROM comparison WHERE source NOT IN (SELECT id FROM source)"
     ),
+    "comparisons have an outcome that is none": (
+        "SELECT count(*) FROM comparison WHERE outcome NOT BETWEEN 0 AND 3"
+    ),
     "comparisons are of an item with itself": "SELECT count(*) FROM comparison WHERE left = right",
     "comparisons more or less than the store's own count": (
-        "SELECT abs((SELECT count(*) FROM comparison) - value) FROM counter "
-        "WHERE name = 'n_comparisons'"
+        "SELECT coalesce(sum(abs(n_comparisons - (SELECT count(*) FROM comparison c "
+        "WHERE c.study = study.id))), 0) FROM study"
+    ),
+    "comparisons are of a study that is not there": (
+        "SELECT count(*) FROM comparison WHERE study NOT IN (SELECT id FROM study)"
     ),
     "comparisons have an id that is yet to be given": (
         "SELECT count(*) FROM comparison WHERE id > "
@@ -51,8 +69,10 @@ _CHECKS = {
     ),
 }
 
-# The name of the note with the excluded raters.
-_EXCLUDED = "excluded"
+
+def _excluded_note(study: int) -> str:
+    """The name of the note with the excluded raters."""
+    return f"excluded {study}"
 
 
 class Store:
@@ -78,9 +98,14 @@ class Store:
         self._lock = WriterLock(self.path) if writable and self.path != MEMORY else None
         try:
             self.db = connect(self.path, writable=writable)
-            self.names = Codebook(self.db)
         except BaseException:
             self._release()
+            raise
+        try:
+            with faults_explained(self.path):
+                self.names = Codebook(self.db)
+        except BaseException:
+            self.close()
             raise
 
     def close(self) -> None:
@@ -113,9 +138,11 @@ class Store:
             self._busy = True
             try:
                 self.db.execute("BEGIN IMMEDIATE")
-                transaction = Transaction(self.db, self.names)
+                with faults_explained(self.path):
+                    transaction = Transaction(self.db, self.names)
                 yield transaction
-                transaction.finish()
+                with faults_explained(self.path):
+                    transaction.finish()
                 self.db.execute("COMMIT")
             except BaseException:
                 # A full disk may have ended the transaction already.
@@ -142,6 +169,7 @@ class Store:
         *,
         kind: str = "call",
         name: str = "",
+        study: int = MAIN,
         by_key: bool = True,
     ) -> tuple[Change, Tally]:
         """Add answers, each under its key; newer replaces older. Durable on return.
@@ -149,16 +177,18 @@ class Store:
         `by_key`: a key names one answer, not one of each rater.
         """
         with self.transaction() as transaction:
-            tally = transaction.add(records, kind, name, self.clock(), by_key=by_key)
+            tally = transaction.add(records, kind, name, self.clock(), study=study, by_key=by_key)
         return transaction.change, tally
 
-    def retract(self, keys: Iterable[str], *, for_good: bool = False) -> tuple[Change, list[str]]:
+    def retract(
+        self, keys: Iterable[str], study: int = MAIN, *, for_good: bool = False
+    ) -> tuple[Change, list[str]]:
         """Take back answers by key; what changed, and the keys that were not there.
 
         `for_good`: whatever comes under these keys later, by a slower way, stays out.
         """
         with self.transaction() as transaction:
-            _, unknown = transaction.retract(keys, for_good=for_good)
+            _, unknown = transaction.retract(keys, study, for_good=for_good)
         return transaction.change, unknown
 
     def add_history(
@@ -167,17 +197,29 @@ class Store:
         n_comparisons: int,
         how: str,
         rows: Iterable[tuple[str, Any, Any, Any, int]],
+        study: int = MAIN,
     ) -> None:
         """Keep the leaderboard of this moment: (item, rating, lower, upper, rank)."""
         with self.transaction() as transaction:
             codes = transaction.names.items
             known = ((codes[item] + 1, *values) for item, *values in rows)
-            sources.add_history(self.db, at, n_comparisons, how, known)
+            fit_history.add_history(self.db, at, n_comparisons, how, known, study)
 
-    def save_fit(self, data: bytes) -> None:
+    def save_fit(self, data: bytes, study: int = MAIN) -> None:
         """Keep the last fit: JSON in which `how` and `n_comparisons` are told."""
         with self.transaction():
-            self.db.execute("INSERT OR REPLACE INTO fit VALUES (1, ?, ?)", (self.clock(), data))
+            self.db.execute(
+                "INSERT OR REPLACE INTO fit VALUES (?, ?, ?)", (study, self.clock(), data)
+            )
+
+    def study(self, name: str) -> int:
+        """The number of a study, which is made if there is none of this name."""
+        with self._mutex:
+            known = {one.name: one.id for one in self.studies()}
+            if name in known or not self.writable:
+                return known[name] if name in known else self.chosen_study(name)
+            with self.transaction():
+                return studies.study_named(self.db, name)
 
     def keep_note(self, name: str, value: str) -> None:
         """Keep a text under a name, in place of the one before."""
@@ -186,33 +228,59 @@ class Store:
 
     def vacuum(self) -> None:
         """Rewrite the columns from the rows, and give free space back."""
-        with self._mutex, self._explained():
+        with self._mutex, faults_explained(self.path):
             self.db.execute("BEGIN IMMEDIATE")
-            columns.rewrite(self.db)
+            coded_columns.rewrite(self.db)
             self.db.execute("COMMIT")
             self.db.execute("VACUUM")
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     # -- reading
 
-    def load(self) -> ColumnArrays:
-        """All answers as columns."""
-        with self._mutex, self._explained():
-            return columns.load(self.db)
+    def load(self, study: int | None = None) -> ColumnArrays:
+        """All answers as columns, or those of one study."""
+        with self._mutex, faults_explained(self.path):
+            return coded_columns.load(self.db, study)
 
-    def ledger(self) -> list[SourceEntry]:
-        """Every source as it is now."""
-        with self._mutex, self._explained():
-            return sources.entries(self.db)
+    def studies(self) -> list[StudyEntry]:
+        """All studies, in the order in which they came."""
+        with self._mutex, faults_explained(self.path):
+            return studies.studies(self.db)
 
-    def history(self, most: int | None = None) -> list[HistoryPoint]:
+    def chosen_study(self, name: str | None) -> int:
+        """The number of the study that is to be read; without a name the only one."""
+        with self._mutex, faults_explained(self.path):
+            return studies.chosen_study(self.db, name, self.path)
+
+    def tags(self, named: Collection[str] = ()) -> StoredTags:
+        """The tags that answers may be clustered by, and those ``named``."""
+        if self.path == MEMORY:
+            return StoredTags(lambda: nullcontext(self.db), named)
+        # By a connection of its own, while another thread writes by this one.
+        return StoredTags(lambda: reading(self.path), named)
+
+    def left_out(self, ids: Sequence[int] | None = None) -> Unusable:
+        """What is to be said of answers that no fit can use; without ids they are looked for."""
+        with self._mutex, faults_explained(self.path):
+            found = coded_columns.usable(coded_columns.load(self.db))[1] if ids is None else ids
+            return store_reader.left_out_of(self.db, found)
+
+    def ledger(self, study: int | None = None) -> list[SourceEntry]:
+        """Every source as it is now, or those of one study."""
+        with self._mutex, faults_explained(self.path):
+            if study is None:
+                return sources.entries(self.db)
+            return sources.entries(self.db, "WHERE study = ? ORDER BY id", (study,))
+
+    def history(self, most: int | None = None, study: int = MAIN) -> list[HistoryPoint]:
         """The leaderboard at each refresh, oldest first; at most so many of them."""
-        with self._mutex, self._explained():
-            return sources.history(self.db, most)
+        with self._mutex, faults_explained(self.path):
+            return fit_history.history(self.db, study, most)
 
-    def saved_fit(self) -> tuple[float, bytes] | None:
+    def saved_fit(self, study: int = MAIN) -> tuple[float, bytes] | None:
         """When the last fit was made, and what was kept of it."""
-        found: list[tuple[float, bytes]] = self.rows("SELECT at, data FROM fit")
+        sql = "SELECT at, data FROM fit WHERE study = ?"
+        found: list[tuple[float, bytes]] = self.rows(sql, (study,))
         return found[0] if found else None
 
     def note(self, name: str) -> str | None:
@@ -220,33 +288,65 @@ class Store:
         found = self.rows("SELECT value FROM note WHERE name = ?", (name,))
         return None if not found else str(found[0][0])
 
-    def excluded(self) -> frozenset[str]:
+    def excluded(self, study: int = MAIN) -> frozenset[str]:
         """The raters that were excluded last, also by an earlier process."""
-        kept = self.note(_EXCLUDED)
-        return frozenset(msgspec.json.decode(kept, type=list[str]) if kept else ())
+        kept = self.note(_excluded_note(study))
+        with faults_explained(self.path):
+            return frozenset(msgspec.json.decode(kept, type=list[str]) if kept else ())
 
-    def keep_excluded(self, names: Collection[str]) -> None:
+    def keep_excluded(self, names: Collection[str], study: int = MAIN) -> None:
         """Keep who is excluded now, if that is news."""
-        if frozenset(names) != self.excluded():
-            self.keep_note(_EXCLUDED, msgspec.json.encode(sorted(names)).decode())
+        if frozenset(names) != self.excluded(study):
+            kept = msgspec.json.encode(sorted(names)).decode()
+            self.keep_note(_excluded_note(study), kept)
+
+    def rater_names(self) -> tuple[str, ...]:
+        """All raters that have ever answered."""
+        return tuple(name for (name,) in self.rows("SELECT name FROM rater ORDER BY id"))
+
+    def lead_words(self) -> dict[str, LeadWord]:
+        """What leads have decided about raters, as it holds now."""
+        found = {word.rater: word for word in self.lead_journal()}
+        return {rater: word for rater, word in found.items() if word.verdict}
+
+    def lead_journal(self, rater: str | None = None) -> list[LeadWord]:
+        """All that leads have decided, of one rater or of all, oldest first."""
+        only, values = ("", ()) if rater is None else ("WHERE rater = ? ", (rater,))
+        sql = f"SELECT rater, verdict, reason, said_by, at FROM lead_word {only}ORDER BY id"  # noqa: S608
+        return [LeadWord(*row) for row in self.rows(sql, values)]
+
+    def add_lead_word(self, word: LeadWord) -> None:
+        """Put down what a lead has decided; it holds until the next word on the same rater."""
+        with self.transaction():
+            self.db.execute(
+                "INSERT INTO lead_word (rater, verdict, reason, said_by, at) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (word.rater, word.verdict, word.reason, word.by, word.at),
+            )
 
     def last_id(self) -> int:
         """The number of its state: another after every change."""
-        return int(self.rows("SELECT value FROM counter WHERE name = 'last_id'")[0][0])
+        with faults_explained(self.path):
+            return int(self.rows("SELECT value FROM counter WHERE name = 'last_id'")[0][0])
 
     def counts(self) -> Counts:
         """How much there is."""
-        with self._mutex, self._explained():
+        with self._mutex, faults_explained(self.path):
             return sources.counts(self.db)
+
+    def service_facts(self) -> sources.ServiceFacts:
+        """What it knows of how the service does that writes it."""
+        with self._mutex, faults_explained(self.path):
+            return sources.service_facts(self.db)
 
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """What a statement of this room finds."""
-        with self._mutex, self._explained():
+        with self._mutex, faults_explained(self.path):
             return self.db.execute(sql, values).fetchall()
 
     def check(self) -> list[str]:
         """What is wrong with it, in words; nothing if all is well."""
-        with self._mutex, self._explained():
+        with self._mutex, faults_explained(self.path):
             # One moment for all questions: a writer may go on meanwhile.
             self.db.execute("BEGIN")
             try:
@@ -277,10 +377,10 @@ def _problems(db: sqlite3.Connection) -> list[str]:
 def _column_problems(db: sqlite3.Connection) -> list[str]:
     """Whether the columns say what the rows say."""
     try:
-        packed = columns.load(db)
+        packed = coded_columns.load(db)
     except StoreError as error:
         return [str(error)]
-    rows = columns.rows_between(db, 0)
+    rows = coded_columns.rows_between(db, 0)
     same = packed["id"].size == rows["id"].size and all(
         np.array_equal(packed[name], rows[name], equal_nan=name in ("time_s", "at"))
         for name in rows

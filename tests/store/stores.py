@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import bbq_plugin as bbq
 from bbq_plugin.cli import main
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.simulation import write_study
 
 HOSTILE_NAME = "bad\x1b[31m;rm -rf.csv"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bbq_plugin.data.records import Comparison, FullExport, Skipped
 from bbq_plugin.errors import DataError
-from bbq_plugin.store import Store, columns
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store import Store, coded_columns
+from bbq_plugin.store.store_reader import records_of
 from tests.store.answers import answer, held, ranking
 
 # -- which record of an answer counts
@@ -228,7 +228,7 @@ OPERATIONS = st.lists(
 def test_any_sequence_of_changes_is_what_a_dict_would_hold(operations: list[Any]) -> None:
     expected: dict[str, tuple[str, str]] = {}
     with Store(":memory:") as store, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "CHUNK_ROWS", 4)
+        patch.setattr(coded_columns, "CHUNK_ROWS", 4)
         for what, values in operations:
             if what == "add":
                 store.add([answer(f"k{i}", outcome, rater) for i, outcome, rater in values])

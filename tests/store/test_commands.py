@@ -12,7 +12,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.file_ingest import Offer
 from tests.store.stores import filled, report, run, study
 
 if TYPE_CHECKING:

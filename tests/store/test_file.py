@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbq_plugin.data.records import Batch, TaskRef, TaskState
+from bbq_plugin.data.records import Batch, TaskRef
 from bbq_plugin.errors import DataError, StoreBusyError, StoreError
-from bbq_plugin.live.events import event_reader, take
+from bbq_plugin.live.event_ingest import event_reader, take
 from bbq_plugin.protocols import ParsedEvent
-from bbq_plugin.store import Store, columns, holder, read_store, sources
-from bbq_plugin.store.projects import Memory
-from bbq_plugin.store.schema import VERSION, blames_store
+from bbq_plugin.store import Store, coded_columns, fit_history, holder, read_store
+from bbq_plugin.store.project_sync import Memory
+from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION, blames_store
 from bbq_plugin.store.transaction import SourceLog
 from tests.store.answers import answer, ranking
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def test_columns_hold_what_the_rows_hold_after_any_change(monkeypatch: Any, store: Store) -> None:
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(coded_columns, "CHUNK_ROWS", 10)
     for start in range(0, 100, 7):
         store.add(
             [answer(f"k{i}", rater=f"r{i % 5}", time_s=i / 7) for i in range(start, start + 9)]
         )
         store.retract([f"k{start}"])
-    rows = columns.rows_between(store.db, 0)
+    rows = coded_columns.rows_between(store.db, 0)
     loaded = store.load()
     for name, column in rows.items():
         np.testing.assert_array_equal(loaded[name], column)
@@ -47,7 +47,7 @@ def test_columns_hold_what_the_rows_hold_after_any_change(monkeypatch: Any, stor
 def test_damaged_columns_are_noticed_and_can_be_written_anew(
     monkeypatch: Any, store: Store
 ) -> None:
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(coded_columns, "CHUNK_ROWS", 4)
     store.add([answer(f"k{i}") for i in range(9)])
     store.db.execute("UPDATE chunk SET data = zeroblob(length(data))")
     with pytest.raises(StoreError, match="bbq store vacuum"):
@@ -237,7 +237,7 @@ def test_history_keeps_the_leaderboard_of_each_moment(store: Store) -> None:
 
 
 def test_history_does_not_grow_without_end(monkeypatch: Any, store: Store) -> None:
-    monkeypatch.setattr(sources, "MOST_HISTORY", 20)
+    monkeypatch.setattr(fit_history, "MOST_HISTORY", 20)
     store.add([answer("1")])
     for i in range(100):
         store.add_history(float(i), i, "full", [("x", 1000.0 + i, None, None, 1)])
@@ -292,18 +292,17 @@ def test_no_lookup_goes_through_all_answers(store: Store) -> None:
 
 def test_a_store_of_before_knows_which_tasks_only_events_told_of(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    with Store(path) as store:
-        memory = Memory(store, "label-studio", 1, "http://server")
-        pages = [TaskState(TaskRef("", 1, n), "", 0.0, 1, 0, ()) for n in (3, 33)]
-        with store.transaction() as transaction:
-            memory.save_page(transaction, {}, pages, {})
-            names = [f"ls:1:task:{own}" for own in (3, 4, "04", "x", 33, 333)] + ["ls:12:task:3"]
-            transaction.db.executemany(
-                "INSERT INTO task_answer VALUES (?, 'k')", [(name,) for name in names]
-            )
     with sqlite3.connect(path) as db:
-        db.execute("DROP TABLE told_task")
-        db.execute("PRAGMA user_version = 6")
+        db.executescript(
+            f"{''.join(MIGRATIONS[:6])} PRAGMA application_id = {APPLICATION_ID};"
+            "PRAGMA user_version = 6;"
+        )
+        project = (1, "label-studio", 1, "http://server", "{}", "{}", 0.0)
+        db.execute("INSERT INTO remote VALUES (?, ?, ?, ?, ?, ?, ?)", project)
+        pages = [(1, task, "", 1, 0, "[]") for task in (3, 33)]
+        db.executemany("INSERT INTO remote_task VALUES (?, ?, ?, ?, ?, ?)", pages)
+        names = [f"ls:1:task:{own}" for own in (3, 4, "04", "x", 33, 333)] + ["ls:12:task:3"]
+        db.executemany("INSERT INTO task_answer VALUES (?, 'k')", [(name,) for name in names])
     db.close()
     with Store(path) as store:
         assert Memory(store, "label-studio", 1, "http://server").told_tasks() == {4, 333}

@@ -14,10 +14,10 @@ import pytest
 from bbq_plugin.data.feedback_actions import Action
 from bbq_plugin.data.records import TaskRef, TaskState
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store import Store, columns, projects, read_store
-from bbq_plugin.store.inbox import Inbox, settle_events
-from bbq_plugin.store.read import records_of
-from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from bbq_plugin.store import Store, coded_columns, project_sync, read_store
+from bbq_plugin.store.event_inbox import Inbox, settle_events
+from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION, slate_code
+from bbq_plugin.store.store_reader import records_of
 from tests.store.answers import answer
 
 if TYPE_CHECKING:
@@ -69,11 +69,13 @@ ROWS: dict[str, dict[str, list[tuple[Any, ...]]]] = {
 #: The parts of them that a version has.
 SINCE = {"answers": 1, "projects": 2, "events": 3, "event plans": 5, "notes": 6}
 
-#: What columns had and in how many bytes, by the first version of it; `slate` grew within 6.
+#: What columns had and in how many bytes, by the first version of it; `slate` grew within 6, and is
+#: a code of the name since 7, whose columns are not rewritten.
 OLD_COLUMNS = {
     1: "id:q rater:i left:i right:i outcome:b slate:b weight:d time_s:d",
     4: "id:q rater:i left:i right:i outcome:b slate:b weight:d time_s:d at:d gold:b kept:b",
     6: "id:q rater:i left:i right:i outcome:b slate:i weight:d time_s:d at:d gold:b kept:b",
+    7: "id:q rater:i left:i right:i outcome:b slate:i weight:d time_s:d at:d gold:b kept:b",
 }
 
 
@@ -81,7 +83,7 @@ def old_store(path: Path, version: int, layout: str) -> None:
     """Make a store of a version: its tables, its rows, and its columns with one answer gone."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.executescript(
-            f"PRAGMA journal_mode = WAL; BEGIN; {''.join(MIGRATIONS[:version])}"
+            f"PRAGMA journal_mode = WAL; BEGIN; {''.join(MIGRATIONS[: min(version, 7)])}"
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}; COMMIT;"
         )
         db.execute("DELETE FROM counter")
@@ -89,24 +91,34 @@ def old_store(path: Path, version: int, layout: str) -> None:
             for table, rows in tables.items() if SINCE[part] <= version else ():
                 places = ", ".join("?" * len(rows[0]))
                 db.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608
-        data, ids = packed(layout)
+        if version >= 7:
+            # Made from the other tables when it came, and kept up to date since.
+            db.execute("INSERT INTO told_task VALUES (1, 4)")
+        data, ids = packed(layout, named=version >= 7)
         db.execute("INSERT INTO chunk VALUES (1, 7, ?, ?, ?)", (len(ids), data, crc32(data)))
         db.execute("INSERT INTO removed VALUES (4)")
+        # The rows are those of 7: later versions are what becomes of it.
+        db.executescript(f"BEGIN; {''.join(MIGRATIONS[7:version])} COMMIT;")
 
 
-def packed(layout: str) -> tuple[bytes, list[int]]:
+def packed(layout: str, *, named: bool) -> tuple[bytes, list[int]]:
     rows = {row[0]: row for row in ROWS["answers"]["comparison"]}
     rows[4] = (4, "gone", 0, None, 1, 1, 2, 0, 1.0, None, None, None, None, 1)
     ids = sorted(rows)
     values: dict[str, Any] = {
         "id": ids, "rater": [rows[i][4] - 1 for i in ids], "left": [rows[i][5] - 1 for i in ids],
         "right": [rows[i][6] - 1 for i in ids], "outcome": [rows[i][7] for i in ids],
-        "slate": [rows[i][3] is not None for i in ids], "weight": [rows[i][8] for i in ids],
+        "slate": [slate_of(rows[i]) if named else rows[i][3] is not None for i in ids],
+        "weight": [rows[i][8] for i in ids],
         "time_s": [rows[i][10] for i in ids], "at": [rows[i][9] for i in ids],
         "gold": [rows[i][12] is not None for i in ids], "kept": [0] * len(ids),
     }  # fmt: skip
     kinds = [field.split(":") for field in layout.split()]
     return b"".join(np.array(values[name], np.dtype(kind)).tobytes() for name, kind in kinds), ids
+
+
+def slate_of(row: tuple[Any, ...]) -> int:
+    return 0 if row[3] is None else slate_code(row[3] or row[1])
 
 
 def new_store(path: Path) -> None:
@@ -131,15 +143,15 @@ def new_store(path: Path) -> None:
             4.0, 6, "full", [("x", 1050.0, 1000.0, 1100.0, 1), ("y", 950.0, None, None, 2)]
         )
         store.save_fit(b'{"how":"full","n_comparisons":6}')
-        store.keep_note("excluded", '["bob"]')
-        project = projects.Memory(store, *SERVER)
+        store.keep_excluded(["bob"])
+        project = project_sync.Memory(store, *SERVER)
         page = TaskState(TaskRef("ls:1:task:3", 1, 3), "2024-05-01", 0.0, 1, 0, ("ls:1:7",))
         answers = [("ls:1:task:3", "ls:1:7"), ("ls:1:task:4", "ls:1:8"), ("ls:1:task:04", "ls:1:9")]
         with store.transaction() as transaction:
             project.save_page(transaction, {"after": 9, "plan": {"kind": "pair"}}, [page], {})
-            projects.add_task_answers(transaction, answers)
-            projects.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
-            projects.add_plans(transaction, {"1": '{"kind":"pair"}'})
+            project_sync.add_task_answers(transaction, answers)
+            project_sync.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
+            project_sync.add_plans(transaction, {"1": '{"kind":"pair"}'})
         project.begin(
             [Action("cancel", "answer 7", "excluded", None, {"was_cancelled": True}, ref=7)]
         )
@@ -229,7 +241,7 @@ def test_a_migration_that_is_cut_off_leaves_the_store_as_it_was(
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(columns, "rewrite", fails)
+        patched.setattr(coded_columns, "rewrite", fails)
         with pytest.raises(StoreError, match="disk is full"):
             Store(path)
     assert content(path) == before

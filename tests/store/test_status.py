@@ -24,7 +24,7 @@ def test_it_says_what_was_read_refused_and_waits_and_why(tmp_path: Path) -> None
     assert by_name["votes.jsonl"]["adapter"] == "arena"
     assert by_name["votes.jsonl"]["n_rows"] == 300
     assert by_name["copy.jsonl"]["reason"] == "the same content as votes.jsonl"
-    assert "no adapter recognises" in by_name[HOSTILE_NAME]["reason"]
+    assert "a table of 1 row and 2 columns (x, y)" in by_name[HOSTILE_NAME]["reason"]
     assert by_name["growing.jsonl"]["status"] == "waiting"
     assert by_name["growing.jsonl"]["reason"] == "its last line is not finished"
 
@@ -35,7 +35,7 @@ def test_a_person_sees_it_and_no_name_acts_on_the_terminal(tmp_path: Path) -> No
     assert "1 read, 1 copy, 1 waiting, 1 refused" in shown
     assert "bad\\x1b[31m;rm -rf.csv" in shown
     assert "\x1b[31m" not in shown
-    assert "no adapter recognises this file" in " ".join(shown.split())
+    assert "a table of 1 row and 2 columns (x, y)" in " ".join(shown.split())
     assert "(full, 319 comparisons)" in shown
 
 

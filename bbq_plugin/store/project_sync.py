@@ -10,8 +10,8 @@ import msgspec
 
 from bbq_plugin.data.feedback_actions import Action, JournalEntry
 from bbq_plugin.errors import UsageError
+from bbq_plugin.store.answer_writer import among
 from bbq_plugin.store.schema import reading
-from bbq_plugin.store.upsert import among
 
 if TYPE_CHECKING:
     from bbq_plugin.data.feedback_actions import WriteState
@@ -42,8 +42,8 @@ _ADD_TASK = (
 # A version as high as this is of an answer that was deleted for good.
 _SET_ASIDE = (
     "SELECT b.key FROM task_answer a JOIN task_answer b ON b.task = a.task AND b.key != a.key "
-    "JOIN retracted r ON r.key = b.key AND r.version < 1e300 "
-    "WHERE NOT EXISTS (SELECT 1 FROM comparison c WHERE c.key = b.key) AND a.key"
+    "JOIN study s JOIN retracted r ON r.study = s.id AND r.key = b.key AND r.version < 1e300 "
+    "WHERE NOT EXISTS (SELECT 1 FROM comparison c WHERE c.study = s.id AND c.key = b.key) AND a.key"
 )
 
 
@@ -76,10 +76,12 @@ class Memory:
         *,
         options: Mapping[str, Any] | None = None,
         moved: bool = False,
+        bind: bool = True,
     ) -> None:
         """`options` are kept for the next time; without any, those of the last time hold.
 
-        A project that the store does not know yet is entered, unless it is only read.
+        A project that the store does not know yet is entered, unless it is only read; with
+        ``bind=False`` not before `bind`, for a caller who has yet to see whether it is there.
         """
         self.store = store
         self.tool = tool
@@ -93,22 +95,31 @@ class Memory:
             )
         said = "{}" if known is None else known[2]
         wanted = _encode(dict(options)).decode() if options else said
-        if known is None or known[1:] != (url, wanted):
-            if not store.writable:
-                raise UsageError(
-                    f"{store.path} has nothing of project {project} of {url}; "
-                    f"pull it first: bbq pull --project {project} --store {store.path}"
-                )
-            with store.transaction() as transaction:
-                transaction.db.execute(
-                    "INSERT INTO remote (tool, project, url, options, at) VALUES (?, ?, ?, ?, ?) "
-                    "ON CONFLICT DO UPDATE SET url = excluded.url, options = excluded.options",
-                    (tool, project, url, wanted, store.clock()),
-                )
+        self._entered = known is not None and known[1:] == (url, wanted)
+        self._wanted = url, wanted
+        self.id: int = 0 if known is None else known[0]
+        self.options: dict[str, Any] = msgspec.json.decode(wanted)
+        if not (self._entered or store.writable):
+            raise UsageError(
+                f"{store.path} has nothing of project {project} of {url}; "
+                f"pull it first: bbq pull --project {project} --store {store.path}"
+            )
+        if bind:
+            self.bind()
+
+    def bind(self) -> None:
+        """Enter the project with its address and options, if the store has them otherwise."""
+        if self._entered:
+            return
+        with self.store.transaction() as transaction:
+            transaction.db.execute(
+                "INSERT INTO remote (tool, project, url, options, at) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET url = excluded.url, options = excluded.options",
+                (self.tool, self.project, *self._wanted, self.store.clock()),
+            )
         row = self._row()
         assert row is not None  # noqa: S101 (written above)
-        self.id: int = row[0]
-        self.options: dict[str, Any] = msgspec.json.decode(row[2])
+        self.id, self._entered = row[0], True
 
     def _row(self) -> tuple[int, str, str] | None:
         row: tuple[int, str, str] | None = self.store.db.execute(
@@ -267,6 +278,28 @@ class Memory:
                 "UPDATE journal SET state = ?, ref = coalesce(?, ref), settled_at = ? WHERE id = ?",
                 [(state, ref, now, entry) for entry, ref in entries.items()],
             )
+            if state == "done":
+                for entry in entries:
+                    self._merge_score(transaction, entry)
+
+    @staticmethod
+    def _merge_score(transaction: Transaction, entry: int) -> None:
+        """A new score of our own prediction takes the place of the last one on record.
+
+        Scores follow every fit: one entry each would make the journal, and an undo, endless.
+        """
+        older = transaction.db.execute(
+            "SELECT max(o.id) FROM journal n JOIN journal o ON o.remote = n.remote "  # noqa: S608
+            "AND o.kind = n.kind AND o.target = n.target AND o.ref = n.ref AND o.id < n.id "
+            f"WHERE n.id = ? AND n.kind = 'predict' AND n.before != 'null' AND o.{_STANDING}",
+            (entry,),
+        ).fetchone()[0]
+        if older is not None:
+            transaction.db.execute(
+                "UPDATE journal SET after = (SELECT after FROM journal WHERE id = ?) WHERE id = ?",
+                (entry, older),
+            )
+            transaction.db.execute("DELETE FROM journal WHERE id = ?", (entry,))
 
     def _one(self, sql: str) -> tuple[Any, ...]:
         return self._all(sql)[0]

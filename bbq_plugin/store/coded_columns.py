@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from array import array
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from math import nan
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbq_plugin.data.coding import GOLD_CODES, KEPT_CODES, RaterCodes, RawCodes
-from bbq_plugin.data.records import GOLD, SHOWN_ORDER
+from bbq_plugin.data.name_codes import GOLD_CODES, KEPT_CODES, RaterCodes, RawCodes
+from bbq_plugin.data.records import GOLD, LEAST_WEIGHT, MOST_WEIGHT, OUTCOMES, SHOWN_ORDER
 from bbq_plugin.errors import StoreError
+from bbq_plugin.store.schema import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Columns of an answer in memory and their types. Codes count from 0; no rater is -1. `slate` is a
-#: code of the name of the ranking or choice that a pair is of, 0 for none.
+#: code of the name of the ranking or choice that a pair is of, 0 for none. `study` is last: the
+#: chunks of older stores, which had one study, lack it.
 KINDS: Mapping[str, str] = {
     "id": "q", "rater": "i", "left": "i", "right": "i",
     "outcome": "b", "slate": "i", "weight": "d", "time_s": "d",
-    "at": "d", "gold": "b", "kept": "b",
+    "at": "d", "gold": "b", "kept": "b", "study": "h",
 }  # fmt: skip
+_ROW_BYTES = sum(np.dtype(kind).itemsize for kind in KINDS.values())
 
 ColumnArrays = dict[str, "NDArray[Any]"]
 
@@ -47,8 +51,7 @@ class Codebook:
             for id_, name in names:
                 if codes[name] != id_ - 1:
                     raise StoreError(
-                        f"the {table}s of the store are not numbered in order; it is damaged: "
-                        "restore a backup, or read the exports into a new store"
+                        f"the {table}s of the store are not numbered in order; {DAMAGED}"
                     )
             self._written[table] = len(codes.codes.code)
 
@@ -85,6 +88,8 @@ class Change:
 
     added: ColumnArrays
     removed: NDArray[np.int64]
+    #: The studies of the removed, aligned.
+    removed_study: NDArray[np.int16]
     #: The last id that was given away when it was done: the state of the store has this number.
     last_id: int = 0
 
@@ -96,13 +101,29 @@ class Change:
     def __bool__(self) -> bool:
         return bool(self.n_added or self.removed.size)
 
+    def of(self, study: int) -> Change:
+        """The part of it that concerns one study."""
+        gone = self.removed_study == study
+        return Change(
+            of_study(self.added, study), self.removed[gone], self.removed_study[gone], self.last_id
+        )
+
+    def growth(self) -> Counter[int]:
+        """By how many comparisons each study has grown."""
+        grown: Counter[int] = Counter()
+        for sign, column in ((1, self.added["study"]), (-1, self.removed_study)):
+            for study, n in zip(*np.unique(column, return_counts=True), strict=True):
+                grown[int(study)] += sign * int(n)
+        return grown
+
 
 class ChangeBuilder:
     """Collects them row by row or many at once."""
 
     def __init__(self) -> None:
         self._columns = {name: array(kind) for name, kind in KINDS.items()}
-        self.removed: set[int] = set()
+        #: The study of each, by id.
+        self.removed: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._columns["id"])
@@ -120,33 +141,50 @@ class ChangeBuilder:
             else:
                 column.extend(array(column.typecode, [_USUAL[name]]) * n)
 
-    def cut(self, n: int, removed: Iterable[int]) -> None:
+    def cut(self, n: int, removed: Mapping[int, int]) -> None:
         """Go back to the first `n` answers and to these removed ones."""
         for column in self._columns.values():
             del column[n:]
-        self.removed = set(removed)
+        self.removed = dict(removed)
 
     def change(self) -> Change:
         """Everything so far; what came and went meanwhile is in neither part."""
         columns = columns_of({name: column.tobytes() for name, column in self._columns.items()})
-        return _net(columns, np.array(sorted(self.removed), dtype=np.int64))
+        removed = np.array(sorted(self.removed.items()), dtype=np.int64).reshape(-1, 2)
+        return _net(columns, removed[:, 0], removed[:, 1].astype(np.int16))
 
 
 def merged(changes: list[Change]) -> Change:
     """Several changes, in their order, as one; what came and went meanwhile is in neither part."""
-    removed = np.concatenate([np.empty(0, np.int64), *(change.removed for change in changes)])
-    return _net(joined(change.added for change in changes), np.sort(removed), changes[-1].last_id)
+    removed = np.concatenate([change.removed for change in changes])
+    study = np.concatenate([change.removed_study for change in changes])
+    order = np.argsort(removed)
+    added = joined(change.added for change in changes)
+    return _net(added, removed[order], study[order], changes[-1].last_id)
 
 
-def _net(added: ColumnArrays, removed: NDArray[np.int64], last_id: int = 0) -> Change:
+def _net(
+    added: ColumnArrays,
+    removed: NDArray[np.int64],
+    study: NDArray[np.int16],
+    last_id: int = 0,
+) -> Change:
     """What stays of both, without what came and went meanwhile."""
     stays, before = ~np.isin(added["id"], removed), ~np.isin(removed, added["id"])
     kept = {name: column[stays] for name, column in added.items()}
-    return Change(kept, removed[before], last_id)
+    return Change(kept, removed[before], study[before], last_id)
+
+
+def of_study(columns: ColumnArrays, study: int) -> ColumnArrays:
+    """The answers of one study."""
+    mine = columns["study"] == study
+    if mine.all():
+        return columns
+    return {name: column[mine] for name, column in columns.items()}
 
 
 _USUAL: Mapping[str, Any] = {
-    "slate": 0, "weight": 1.0, "time_s": nan, "at": nan, "gold": 0, "kept": 0,
+    "slate": 0, "weight": 1.0, "time_s": nan, "at": nan, "gold": 0, "kept": 0, "study": 1,
 }  # fmt: skip
 
 
@@ -160,6 +198,19 @@ def joined(parts: Iterable[ColumnArrays]) -> ColumnArrays:
     pieces = list(parts)
     empty = columns_of(dict.fromkeys(KINDS, b""))
     return {name: np.concatenate([empty[name], *(p[name] for p in pieces)]) for name in KINDS}
+
+
+def usable(columns: ColumnArrays) -> tuple[ColumnArrays, list[int]]:
+    """The answers that can be fitted, and the ids of the others.
+
+    No answer is taken in with a weight out of bounds; earlier versions did so.
+    """
+    weight = columns["weight"]
+    good = (weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT)
+    if good.all():
+        return columns, []
+    ids: list[int] = columns["id"][~good].tolist()
+    return {name: column[good] for name, column in columns.items()}, ids
 
 
 #: Rows after the last chunk are read one by one at a start, so a chunk is written for so many.
@@ -176,15 +227,15 @@ def _code_of(tag: str, codes: Mapping[str, int]) -> str:
 _ROWS = (
     "SELECT id, coalesce(rater, 0) - 1, left - 1, right - 1, outcome, "  # noqa: S608 (constants)
     "CASE WHEN slate IS NULL THEN 0 ELSE slate_code(iif(slate = '', key, slate)) END, weight, "
-    f"time_s, at, {_code_of(GOLD, GOLD_CODES)}, {_code_of(SHOWN_ORDER, KEPT_CODES)} "
-    "FROM comparison WHERE id > ? AND id < ? ORDER BY id"
+    f"time_s, at, {_code_of(GOLD, GOLD_CODES)}, {_code_of(SHOWN_ORDER, KEPT_CODES)}, "
+    "study FROM comparison WHERE id > ? AND id < ? ORDER BY id"
 )
 
 _COVERED = "SELECT coalesce(max(last_id), 0) FROM chunk"
 
 
-def load(db: sqlite3.Connection) -> ColumnArrays:
-    """All answers there are."""
+def load(db: sqlite3.Connection, study: int | None = None) -> ColumnArrays:
+    """All answers there are, or those of one study."""
     parts, last = [], 0
     for first, last_id, n, data, crc in db.execute(
         "SELECT first_id, last_id, n, data, crc FROM chunk ORDER BY first_id"
@@ -201,7 +252,25 @@ def load(db: sqlite3.Connection) -> ColumnArrays:
     if gone.size:
         stays = ~np.isin(packed["id"], gone)
         packed = {name: column[stays] for name, column in packed.items()}
-    return joined([packed, rows_between(db, last)])
+    columns = joined([packed, rows_between(db, last)])
+    _check_codes(db, columns)
+    return columns if study is None else of_study(columns, study)
+
+
+def _check_codes(db: sqlite3.Connection, columns: ColumnArrays) -> None:
+    """Refuse codes of nothing: compiled code would follow them out of its arrays."""
+    n_items, n_raters = (
+        db.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608 (constants)
+        for table in ("item", "rater")
+    )
+    bounds = {
+        "left": (0, n_items), "right": (0, n_items), "rater": (-1, n_raters),
+        "outcome": (0, len(OUTCOMES)),
+    }  # fmt: skip
+    for name, (low, high) in bounds.items():
+        column = columns[name]
+        if column.size and not low <= column.min() <= column.max() < high:
+            raise StoreError(f"the {name} of a comparison is not known in the store; {DAMAGED}")
 
 
 def rows_between(db: sqlite3.Connection, after: int, before: int = 2**62) -> ColumnArrays:
@@ -256,6 +325,8 @@ def _write(db: sqlite3.Connection, columns: ColumnArrays) -> None:
 
 
 def _unpacked(data: bytes, n: int) -> ColumnArrays:
+    if len(data) < n * _ROW_BYTES:
+        data += np.ones(n, dtype=np.dtype(KINDS["study"])).tobytes()
     pieces, at = {}, 0
     for name, kind in KINDS.items():
         size = np.dtype(kind).itemsize * n

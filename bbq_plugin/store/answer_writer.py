@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.builder import FileLog
-from bbq_plugin.data.coding import as_text, coded, told_by
+from bbq_plugin.data.dataset_builder import FileLog
+from bbq_plugin.data.name_codes import as_text, coded, told_by
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,
@@ -26,13 +26,14 @@ from bbq_plugin.data.records import (
 )
 from bbq_plugin.errors import DataError
 from bbq_plugin.store.schema import slate_code
+from bbq_plugin.text import brief
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.store.columns import ChangeBuilder, Codebook, ColumnArrays
+    from bbq_plugin.store.coded_columns import ChangeBuilder, Codebook, ColumnArrays
 
 AnswerRecord = Comparison | Skipped
 DELETED = "taken back meanwhile, by a newer record or a newer full export"
@@ -41,6 +42,8 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 #: Stands in `retracted` for a time of creation that is not known.
 ANY_TIME = -1e300
 
+# As names of items and raters.
+_LONGEST_KEY = 10_000
 # Keys that are looked up at once.
 CHUNK = 4096
 
@@ -62,6 +65,7 @@ class ComparisonRow(NamedTuple):
     version: float | None
     tags: str | None
     source: int
+    study: int
 
     @property
     def when(self) -> float:
@@ -80,11 +84,11 @@ class ComparisonRow(NamedTuple):
 
 
 COLUMNS = ", ".join(ComparisonRow._fields)
-_INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * 14)})"  # noqa: S608
+_INSERT = f"INSERT INTO comparison ({COLUMNS}) VALUES ({', '.join('?' * 15)})"  # noqa: S608
 
 _INSERT_NEW = (
-    "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR IGNORE INTO comparison (id, key, rater, left, right, outcome, at, source, study) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -96,10 +100,10 @@ def when(record: ComparisonRow | AnswerRecord) -> float:
 
 
 class Revision:
-    """What the store holds under the keys of some records, and what they make of it."""
+    """What a study holds under the keys of some records, and what they make of it."""
 
     def __init__(
-        self, db: sqlite3.Connection, records: Iterable[AnswerRecord | ComparisonRow]
+        self, db: sqlite3.Connection, records: Iterable[AnswerRecord | ComparisonRow], study: int
     ) -> None:
         keys, slates = set[str](), set[str]()
         for record in records:
@@ -115,10 +119,12 @@ class Revision:
         self.fresh: dict[int, ComparisonRow] = {}
         self.dead: list[int] = []
         self.adopted: list[int] = []
+        select = f"SELECT {COLUMNS} FROM comparison WHERE study = ? AND"  # noqa: S608
         for column, wanted in (("key", keys), ("slate > '' AND slate", slates)):
-            for found in among(db, f"SELECT {COLUMNS} FROM comparison WHERE {column}", wanted):  # noqa: S608
+            for found in among(db, f"{select} {column}", wanted, study):
                 self._file(ComparisonRow(*found))
-        gone = among(db, "SELECT key, at, version FROM retracted WHERE key", keys | slates)
+        select = "SELECT key, at, version FROM retracted WHERE study = ? AND key"
+        gone = among(db, select, keys | slates, study)
         self._gone: dict[tuple[str, float], float] = {(key, at): v for key, at, v in gone}
 
     def rows(self, key: str) -> list[ComparisonRow]:
@@ -158,20 +164,28 @@ class Revision:
         self._gone[key, made] = max(self._gone.get((key, made), -inf), version)
 
 
-def among(db: sqlite3.Connection, select: str, wanted: set[str]) -> list[tuple[Any, ...]]:
-    """The rows whose last named column is one of these."""
+def among(
+    db: sqlite3.Connection, select: str, wanted: set[str], *values: Any
+) -> list[tuple[Any, ...]]:
+    """The rows whose last named column is one of these; `values` are for the statement's others."""
     keys, found = list(wanted), []
     for start in range(0, len(keys), CHUNK):
         some = keys[start : start + CHUNK]
         # Not by a list in JSON: that ends at the first NUL of a text.
-        found += db.execute(f"{select} IN ({', '.join('?' * len(some))})", some).fetchall()
+        sql = f"{select} IN ({', '.join('?' * len(some))})"
+        found += db.execute(sql, [*values, *some]).fetchall()
     return found
 
 
 def checked_key(key: object, what: str = "key") -> str:
     """A key that a caller gave."""
     if not isinstance(key, str) or not key:
-        raise DataError(f"{what} is {key!r}; expected text that names one answer")
+        raise DataError(f"{what} is {brief(key)}; expected text that names one answer")
+    if len(key) > _LONGEST_KEY:
+        raise DataError(
+            f"{what} has {len(key):,} characters ({key[:40]!r}…); a {what} has at most "
+            f"{_LONGEST_KEY:,}: give an identifier, not the content"
+        )
     return key
 
 
@@ -192,6 +206,11 @@ class Tally:
     #: Ids of the comparisons that the source holds, whether they were new or not.
     held: array[int] = field(default_factory=lambda: array("q"))
 
+    def include(self, other: Tally) -> None:
+        """Count what became of further records, which are of another study or source."""
+        for name in ("n_new", "n_changed", "n_same", "n_stale", "n_retracted"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 class Writer:
     """Puts the records of one source into the tables, inside the caller's transaction."""
@@ -204,9 +223,11 @@ class Writer:
         log: FileLog,
         source: int,
         last_id: int,
+        study: int = 1,
         *,
         by_key: bool = False,
     ) -> None:
+        self.study = study
         self.db = db
         self.names = names
         self._changes = changes
@@ -217,7 +238,8 @@ class Writer:
         self._buffer: list[AnswerRecord] = []
         self._slates: dict[str, bool] = {}
         self._leftover: dict[str, set[int]] = {}
-        self._wholes = db.execute("SELECT prefix, as_of FROM whole").fetchall()
+        covered = "SELECT prefix, as_of FROM whole WHERE study = ?"
+        self._wholes = db.execute(covered, (study,)).fetchall()
         self.tally = Tally()
 
     # -- rows in
@@ -233,7 +255,7 @@ class Writer:
         records, self._buffer = self._buffer, []
         if not records:
             return
-        known = Revision(self.db, records)
+        known = Revision(self.db, records, self.study)
         for record in records:
             if not isinstance(record, Skipped):
                 self._answer(record, known)
@@ -255,7 +277,7 @@ class Writer:
         """Take rows whose keys may be there already."""
         for start in range(0, len(rows), CHUNK):
             some = rows[start : start + CHUNK]
-            known = Revision(self.db, some)
+            known = Revision(self.db, some, self.study)
             for row in some:
                 self._put(row, known)
             self._apply(known)
@@ -271,7 +293,10 @@ class Writer:
 
     def _answer(self, record: Comparison, known: Revision) -> None:
         checked_key(record.key)
-        answer = coded(record, self.names.items, self.names.raters)
+        try:
+            answer = coded(record, self.names.items, self.names.raters)
+        except DataError as error:
+            raise DataError(f"answer {brief(record.key)}: {error}") from None
         if answer is None:
             self.log.skip(Skipped(record.key, AGAINST_ITSELF, record.left))
             if record.version is not None and record.slate is None:
@@ -285,7 +310,7 @@ class Writer:
             0, record.key, 0, slate, answer["rater"] + 1 if answer["rater"] >= 0 else None,
             answer["left"] + 1, answer["right"] + 1, answer["outcome"], answer["weight"],
             record.at, record.time_s, record.version,
-            tags_text(record.tags), self.source,
+            tags_text(record.tags), self.source, self.study,
         )  # fmt: skip
         if self._is_gone(row, record.slate or record.key, known):
             self.log.skip(Skipped(record.key, DELETED, expected=True))
@@ -341,7 +366,7 @@ class Writer:
             if row.at == by.at and row.when <= last:
                 known.remove(row)
                 self.tally.n_retracted += 1
-        bury(self.db, key, last, by.at)
+        bury(self.db, self.study, key, last, by.at)
         known.note_gone(key, by.at, last)
 
     def _is_gone(self, row: ComparisonRow, key: str, known: Revision) -> bool:
@@ -369,19 +394,23 @@ class Writer:
         delete_rows(self.db, self._changes, list(ids))
 
 
-def bury(db: sqlite3.Connection, key: str, version: float, at: float | None = None) -> None:
+def bury(
+    db: sqlite3.Connection, study: int, key: str, version: float, at: float | None = None
+) -> None:
     """Keep records of an answer out that are older than this; `at`: only of the one made then."""
     db.execute(
-        "INSERT INTO retracted VALUES (?, ?, ?) "
+        "INSERT INTO retracted VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET version = max(version, excluded.version)",
-        (key, ANY_TIME if at is None else at, version),
+        (study, key, ANY_TIME if at is None else at, version),
     )
 
 
 def delete_rows(db: sqlite3.Connection, changes: ChangeBuilder, ids: list[int]) -> None:
     """Take rows out of the table, and note them."""
-    db.executemany("DELETE FROM comparison WHERE id = ?", [(i,) for i in ids])
-    changes.removed.update(ids)
+    for id_ in ids:
+        gone = db.execute("DELETE FROM comparison WHERE id = ? RETURNING study", (id_,)).fetchone()
+        if gone is not None:
+            changes.removed[id_] = gone[0]
 
 
 def insert_rows(
@@ -396,7 +425,7 @@ def insert_rows(
                 row.id, (row.rater or 0) - 1, row.left - 1, row.right - 1, row.outcome,
                 0 if row.slate is None else slate_code(row.slate or row.key), row.weight,
                 nan if row.time_s is None else row.time_s, nan if row.at is None else row.at,
-                *_told(row.tags),
+                *_told(row.tags), row.study,
             )
         )  # fmt: skip
 
@@ -418,6 +447,7 @@ class CodedBatch:
     keys: list[str]
     at: list[float | None]
     source: int
+    study: int
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -428,13 +458,13 @@ class CodedBatch:
             return self
         rows = np.flatnonzero(mask).tolist()
         keys, at = [self.keys[i] for i in rows], [self.at[i] for i in rows]
-        return CodedBatch(self.codes[:, rows], keys, at, self.source)
+        return CodedBatch(self.codes[:, rows], keys, at, self.source, self.study)
 
     def rows(self) -> list[ComparisonRow]:
         """They as rows of the table, without ids."""
         return [
             ComparisonRow(0, key, 0, None, rater + 1 if rater >= 0 else None, left + 1, right + 1,
-                outcome, 1.0, at, None, None, None, self.source)
+                outcome, 1.0, at, None, None, None, self.source, self.study)
             for (rater, left, right, outcome), key, at in zip(
                 self.codes.T.tolist(), self.keys, self.at, strict=True
             )
@@ -456,7 +486,10 @@ def add_batch(writer: Writer, batch: Batch) -> None:
     for i in np.flatnonzero(~good).tolist():
         writer.log.skip(_skipped(writer.log.name, batch, i))
     keys = list(map(as_text, batch.keys or ()))
-    answers = CodedBatch(codes, keys, _times(batch.at, len(keys)), writer.source).chosen(good)
+    if keys:
+        checked_key(max(keys, key=len))
+    times = _times(batch.at, len(keys))
+    answers = CodedBatch(codes, keys, times, writer.source, writer.study).chosen(good)
     writer.names.write(writer.db)
     writer.log.n_answers += len(answers)
     shared = _shared(writer, answers.keys)
@@ -491,7 +524,7 @@ def _insert(writer: Writer, answers: CodedBatch) -> CodedBatch:
     columns = (
         ids.tolist(), answers.keys, [code + 1 if code >= 0 else None for code in rater.tolist()],
         (left + 1).tolist(), (right + 1).tolist(), outcome.tolist(), answers.at,
-        [answers.source] * n,
+        [answers.source] * n, [answers.study] * n,
     )  # fmt: skip
     inserted = writer.db.executemany(_INSERT_NEW, zip(*columns, strict=True)).rowcount if n else 0
     fresh: NDArray[np.bool_] = np.ones(n, dtype=np.bool_)
@@ -499,7 +532,8 @@ def _insert(writer: Writer, answers: CodedBatch) -> CodedBatch:
         found = writer.db.execute("SELECT id FROM comparison WHERE id >= ?", (first,)).fetchall()
         fresh = np.isin(ids, np.array(found, dtype=np.int64).ravel())
     told = {"id": ids, "rater": rater, "left": left, "right": right,
-            "outcome": outcome.astype(np.int8)}  # fmt: skip
+            "outcome": outcome.astype(np.int8),
+            "study": np.full(n, answers.study, np.int16)}  # fmt: skip
     if any(moment is not None for moment in answers.at):
         # None, an unknown time, becomes NaN.
         told["at"] = np.array(answers.at, dtype=np.float64)
@@ -513,8 +547,8 @@ def _shared(writer: Writer, keys: list[str]) -> set[str]:
     twins = "FROM comparison INDEXED BY comparison_twin WHERE twin > 0"
     if not writer.db.execute(f"SELECT 1 {twins} LIMIT 1").fetchone():
         return set()
-    select = f"SELECT key {twins} AND key"
-    return {key for (key,) in among(writer.db, select, set(keys))}
+    select = f"SELECT key {twins} AND study = ? AND key"
+    return {key for (key,) in among(writer.db, select, set(keys), writer.study)}
 
 
 def _times(at: Sequence[float | None] | None, n: int) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from bbq_plugin.store.transaction import GroupCommit, Request
+from bbq_plugin.store.group_commit import GroupCommit, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,22 +72,31 @@ def waiting_events(store: Store, most: int) -> list[ReceivedEvent]:
     return [ReceivedEvent(*row) for row in store.rows(sql, (most,))]
 
 
-def settle_events(transaction: Transaction, ids: Iterable[int], refused: Mapping[int, str]) -> None:
-    """Forget events whose answers are in; keep those that were refused, with the reason."""
+def settle_events(transaction: Transaction, ids: Iterable[int], refused: Mapping[int, str]) -> int:
+    """Forget events whose answers are in; keep those that were refused, with the reason.
+
+    How many refused ones had to go, the oldest, because they were too many.
+    """
     done = [(own,) for own in ids if own not in refused]
     transaction.db.executemany("DELETE FROM event WHERE id = ?", done)
     reasons = [(why, own) for own, why in refused.items()]
     transaction.db.executemany("UPDATE event SET reason = ? WHERE id = ?", reasons)
+    return _drop_oldest(transaction) if reasons else 0
+
+
+def _drop_oldest(transaction: Transaction) -> int:
+    """Keep so many refused events as there may be; how many went."""
+    return transaction.db.execute(
+        "DELETE FROM event WHERE reason IS NOT NULL AND id <= (SELECT id FROM event "
+        "WHERE reason IS NOT NULL ORDER BY id DESC LIMIT 1 OFFSET ?)",
+        (MOST_REFUSED,),
+    ).rowcount
 
 
 def retry_refused(store: Store) -> int:
     """Let refused events wait again; how many there are."""
     with store.transaction() as transaction:
-        transaction.db.execute(
-            "DELETE FROM event WHERE reason IS NOT NULL AND id NOT IN "
-            "(SELECT id FROM event WHERE reason IS NOT NULL ORDER BY id DESC LIMIT ?)",
-            (MOST_REFUSED,),
-        )
+        _drop_oldest(transaction)
         again = "UPDATE event SET reason = NULL WHERE reason IS NOT NULL"
         return transaction.db.execute(again).rowcount
 
