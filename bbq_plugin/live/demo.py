@@ -19,7 +19,7 @@ from bbq_plugin.analysis import Analysis
 from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.errors import BBQError
 from bbq_plugin.model import fit
-from bbq_plugin.report.tables import leaderboard_table, raters_table
+from bbq_plugin.report.terminal_tables import leaderboard_table, raters_table
 from bbq_plugin.simulation import simulate, write_study, write_truth
 from bbq_plugin.store import Store, read_store
 from bbq_plugin.text import plain
@@ -228,7 +228,9 @@ def _conclude(console: Console, store: Path, study: Study) -> None:
     board, raters = analysis.leaderboard, analysis.raters
     check = check_against_truth(board, raters, study.truth)
     console.print(leaderboard_table(board, check.rating))
-    console.print(raters_table(raters, RATERS_SHOWN, kinds=check.kind, reasons=False))
+    where = "the report has all"
+    shown = raters_table(raters, RATERS_SHOWN, kinds=check.kind, reasons=False, where=where)
+    console.print(shown)
     worst = min(raters, key=lambda row: row.quality)
     for reason in worst.reasons:
         console.print(Text(f"{worst.rater} {reason}."))

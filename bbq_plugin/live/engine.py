@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -17,30 +17,54 @@ import numpy as np
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.config import ReadSettings
-from bbq_plugin.data.builder import RIGHT, TIE
-from bbq_plugin.data.coding import RaterCodes, RawCodes, coded
+from bbq_plugin.data.clusters import checked_cluster
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.dataset_builder import RIGHT, TIE
+from bbq_plugin.data.name_codes import RaterCodes, RawCodes, checked_weight, coded
 from bbq_plugin.data.records import Comparison
+from bbq_plugin.data.repeats import checked_repeats
 from bbq_plugin.data.triples import aggregate
-from bbq_plugin.errors import DataError
-from bbq_plugin.live.ingest import Ingest, Offer, Outcome
+from bbq_plugin.errors import DataError, fit_failures
+from bbq_plugin.live.camp_changes import Surprise, panel_text
+from bbq_plugin.live.file_ingest import Ingest, Offer, Outcome
 from bbq_plugin.model import Priors, fit
-from bbq_plugin.model.fit import Fit, check_choices, check_priors, optimum_at, warnings_of
+from bbq_plugin.model.camps import divisible, screen
+from bbq_plugin.model.fit import (
+    Fit,
+    allowed_priors,
+    check_choices,
+    check_priors,
+    check_together,
+    checked_camps,
+    follow_camps,
+    optimum_at,
+    warnings_of,
+)
 from bbq_plugin.model.population import Population
 from bbq_plugin.model.streaming import Streaming
+from bbq_plugin.model.ties import checked_ties, wins_of
 from bbq_plugin.store import Store
-from bbq_plugin.store.read import comparisons_of
-from bbq_plugin.store.upsert import checked_key
+from bbq_plugin.store.answer_writer import checked_key
+from bbq_plugin.store.coded_columns import usable
+from bbq_plugin.store.schema import faults_explained
+from bbq_plugin.store.store_reader import comparisons_of
+from bbq_plugin.store.studies import MAIN
+from bbq_plugin.text import brief
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from bbq_plugin.data.repeats import Treatment
     from bbq_plugin.data.triples import Floats
+    from bbq_plugin.model.camps import Axis
     from bbq_plugin.model.fit import Model
+    from bbq_plugin.model.ties import Ties, TiesUsed
     from bbq_plugin.store import Change, SourceEntry
-    from bbq_plugin.store.columns import Codebook, ColumnArrays
+    from bbq_plugin.store.coded_columns import Codebook, ColumnArrays
+    from bbq_plugin.store.store_reader import Unusable
+    from bbq_plugin.store.stored_tags import StoredTags
 
 Refresh = Literal["incremental", "full"]
 
@@ -54,38 +78,61 @@ _FOLLOWED = ("bbq", "bayes-bt")
 class Engine:
     """Takes answers in, durably, and keeps a fit of them.
 
-    `path` is the store (":memory:" keeps nothing). `model`, `priors` and `tol` are those of
-    `bbq.fit`; `reading` says how files are read. All methods may be called from any thread.
+    `path` is the store (":memory:" keeps nothing), or one that is open: several studies share it.
+    `study` names the answers that are fitted together, one of several in the store. `model`,
+    `priors`, `camps`, `cluster`, `repeats`, `ties` and `tol` are those of `bbq.fit`; `reading` says
+    how files are read. All methods may be called from any thread.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str] = ":memory:",
+        path: str | os.PathLike[str] | Store = ":memory:",
         *,
+        study: str | None = None,
         model: Model = "bbq",
-        priors: Priors | Literal["paper", "auto"] = Priors(),  # noqa: B008 (a frozen value)
+        priors: Priors | Literal["paper", "auto"] = "auto",
+        camps: int | Literal["auto"] = "auto",
+        cluster: str | Sequence[str] = "auto",
+        repeats: Treatment = "keep",
+        ties: Ties = "auto",
         tol: float = 1e-6,
         reading: ReadSettings = ReadSettings(),  # noqa: B008 (a frozen value)
         clock: Callable[[], float] = time.time,
     ) -> None:
         check_choices(model, "auto", tol)
+        priors = allowed_priors(model, "auto", priors)
         check_priors(model, priors)
+        check_together(
+            model=model, solver="auto", priors=priors, camps=checked_camps(camps),
+            ties=checked_ties(ties), has_raters=None,
+        )  # fmt: skip
         self.model: Model = model
         self.priors = Priors() if priors == "paper" else priors
+        self.camps = checked_camps(camps)
+        self.cluster, self.repeats = checked_cluster(cluster), checked_repeats(repeats)
+        self.ties = ties
         self.tol = tol
         self._mutex = threading.RLock()
-        self.store = Store(path, clock=clock)
+        self._owns_store = not isinstance(path, Store)
+        self.store = path if isinstance(path, Store) else Store(path, clock=clock)
         try:
-            self._ingest = Ingest(self.store, reading)
-            self._table = Table(self.store.load())
+            #: The number of the study in the store.
+            self.study = MAIN if study is None else self.store.study(study)
+            self._tags = self.store.tags(self.cluster)
+            self._ingest = Ingest(self.store, reading, self.study)
+            self._table = Table(self.store.load(self.study))
             self._saved = self._last_fit()
         except BaseException:
-            self.store.close()
+            self._let_go()
             raise
         self._counts = ItemCounts(self._table.snapshot().alive())
-        #: Other models are fitted from the start each time, and so is one without item priors.
+        #: What cannot be followed (other models, no item priors, answers that are to be merged) is
+        #: fitted from the start each time.
         flat = isinstance(self.priors, Priors) and self.priors.flat_items
-        self._follows = model in _FOLLOWED and not flat
+        self._follows = model in _FOLLOWED and not flat and repeats == "keep"
+        #: Whether camps are looked for, and whether priors or camps again as the answers grow.
+        self._looks = model == "bbq" and camps != 1
+        self._examines = priors == "auto" or self._looks
         self._streaming: Streaming | None = None
         self._fit: Fit | None = None
         #: The estimate of the population, and the items that it was made with.
@@ -100,12 +147,23 @@ class Engine:
         self._followed_id = self.store.last_id()
         #: How many answers there were when priors were last estimated.
         self._estimated_at = 0
+        #: How well the answers since then fit; None before, or where nothing is looked for again.
+        self._surprise: Surprise | None = None
+
+    def sibling(self, study: str) -> Engine:
+        """An engine of another study of the same store, with the same settings."""
+        return Engine(
+            self.store, study=study, model=self.model, priors=self.priors, camps=self.camps,
+            cluster=self.cluster, repeats=self.repeats, ties=self.ties, tol=self.tol,
+            reading=self.reading, clock=self.store.clock,
+        )  # fmt: skip
 
     def _last_fit(self) -> LastFit | None:
-        found = self.store.saved_fit()
+        found = self.store.saved_fit(self.study)
         if found is None:
             return None
-        last = last_fit(found[1])
+        with faults_explained(self.store.path):
+            last = last_fit(found[1])
         return last if last.fits(self.model, self.priors) else None
 
     def close(self) -> None:
@@ -115,7 +173,11 @@ class Engine:
                 if self._unsaved:
                     self._save("incremental")
             finally:
-                self.store.close()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        if self._owns_store:
+            self.store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -135,14 +197,15 @@ class Engine:
         elif isinstance(comparisons, Comparisons):
             comparisons = _keyed(comparisons)
         with self.writing():
-            change, tally = self.store.add(map(checked_answer, comparisons))
+            change, tally = self.store.add(map(checked_answer, comparisons), study=self.study)
             self._take(change)
         return tally.n_new + tally.n_changed
 
     def retract(self, keys: str | Iterable[str]) -> int:
         """Take answers back by their keys (or that of their ranking); how many went."""
         with self.writing():
-            change, _ = self.store.retract((keys,) if isinstance(keys, str) else keys)
+            wanted = (keys,) if isinstance(keys, str) else keys
+            change, _ = self.store.retract(wanted, self.study)
             self._take(change)
         return int(change.removed.size)
 
@@ -166,6 +229,7 @@ class Engine:
     def apply(self, change: Change) -> None:
         """Follow a change that was made to the store by other means than these methods.
 
+        What it says of other studies is passed over.
         Changes have to come in the order in which they were made: where several threads make
         them, each does so and tells of it inside `writing()`.
         """
@@ -187,27 +251,36 @@ class Engine:
     def _catch_up(self) -> None:
         """Start again from the store, if a call that was cut off has changed it."""
         if self._in_doubt and self._followed_id != (now := self.store.last_id()):
-            self._table = Table(self.store.load())
+            self._table = Table(self.store.load(self.study))
             self._counts = ItemCounts(self._table.snapshot().alive())
             self._streaming, self._pending = None, []
             self._dirty = True
             self._followed_id = now
         self._in_doubt = False
 
-    def _take(self, change: Change) -> None:
+    def _take(self, whole: Change) -> None:
+        change = whole.of(self.study)
         if not change:
+            # Of another study, if of any.
+            self._followed_id = max(self._followed_id, whole.last_id)
             return
         self._dirty = True
-        gone = self._table.apply(change)
-        before = self._counts.rated
-        self._counts.add(change.added, 1)
+        added, gone = self._table.apply(change)
+        before = self._counts.rated, self._ties_used
+        self._counts.add(added, 1)
         self._counts.add(gone, -1)
-        if self._counts.rated != before:
-            # Answers without a rater count only as long as there are no others.
+        if (self._counts.rated, self._ties_used) != before:
+            # Answers without a rater count only as long as there are no others; ties likewise.
             self._streaming = None
-        self._pending += [(change.added, 1.0), (gone, -1.0)]
+        self._pending += [(added, 1.0), (gone, -1.0)]
         # Last, so that whatever cuts this off shows.
         self._followed_id = change.last_id
+
+    @property
+    def n_comparisons(self) -> int:
+        """How many answers the study has that can be fitted."""
+        with self._mutex:
+            return self._counts.n
 
     @property
     def changed(self) -> bool:
@@ -216,7 +289,7 @@ class Engine:
 
     @property
     def outgrown(self) -> bool:
-        """Whether estimated priors are of so many fewer answers, or more, that they are due."""
+        """Whether priors and camps are due: so many answers came or went, or they fit worse."""
         with self._mutex:
             return self._counts.n > 0 and self._outgrown()
 
@@ -227,7 +300,8 @@ class Engine:
 
         `full` goes on until the optimum is certified to `tol`, as in a cold `bbq.fit`, and
         estimates the priors if they are to be estimated. Else they are estimated when they
-        are `outgrown`; with `hold_priors` that waits for a later refresh, if it can.
+        are `outgrown`; with `hold_priors` that waits for a later refresh, if it can. A refresh
+        that fails leaves the last fit, and the next one starts again from all answers.
         """
         with self._mutex:
             self._catch_up()
@@ -237,12 +311,18 @@ class Engine:
             pending, self._pending = self._pending, []
             streaming, self._streaming = self._streaming, None
             how: Refresh = "full"
-            if not self._follows:
-                self._fit = fit(self.data, model=self.model, priors=self.priors, tol=self.tol)
-            elif streaming is None or self._estimates(full=full, hold=hold_priors):
-                self._start(cold=full)
-            else:
-                how = self._follow(streaming, pending, full=full)
+            with fit_failures():
+                self._compare(pending)
+                if not self._follows:
+                    self._fit = self._cold()
+                elif self._estimates(full=full, hold=hold_priors):
+                    self._start(cold=full or self._worse)
+                elif self._fit is not None and self._fit.division is not None:
+                    self._fit, how = follow_camps(self.data, self._fit, self.tol), "incremental"
+                elif streaming is None:
+                    self._start(cold=full)
+                else:
+                    how = self._follow(streaming, pending, full=full)
             self._dirty = False
             self._unsaved = how != "full"
             if how == "full":
@@ -250,17 +330,58 @@ class Engine:
         return how
 
     def _estimates(self, *, full: bool, hold: bool) -> bool:
-        return (full and self.priors == "auto") or (not hold and self._outgrown())
+        return (full and self._examines) or (not hold and self._outgrown())
 
     def _outgrown(self) -> bool:
         n, then = self._counts.n, self._estimated_at
-        return self.priors == "auto" and not then / _GROWTH <= n <= then * _GROWTH
+        grown = not then / _GROWTH <= n <= then * _GROWTH
+        return self._examines and (grown or self._worse)
+
+    @property
+    def _worse(self) -> bool:
+        return self._surprise is not None and self._surprise.worse
+
+    def _compare(self, pending: list[tuple[ColumnArrays, float]]) -> None:
+        """Hold answers that came against the fit by which camps were last examined."""
+        if self._surprise is None or not self._counts.rated:
+            return
+        raters, items = self.store.names.raters.names, self.store.names.items.names
+        for columns, sign in pending:
+            if sign > 0:
+                wins = signed_wins(self._counts.counted(columns), sign, self._ties_used)
+                who, won, lost = (column.tolist() for column in wins[:3])
+                self._surprise.take(
+                    [raters[r] for r in who], [items[i] for i in won], [items[i] for i in lost],
+                    wins[3],
+                )  # fmt: skip
+
+    def _cold(self) -> Fit:
+        data, camps = self.data, self.camps
+        several = camps not in ("auto", 1)
+        if several and not (data.has_raters and divisible(wins_of(data, self._ties_used))):
+            # A study begins with few raters: it is divided as soon as it can be.
+            camps = 1
+        found = fit(
+            data, self.model, self.priors, camps, tol=self.tol, cluster=self.cluster,
+            repeats=self.repeats, ties=self.ties,
+        )  # fmt: skip
+        if several and camps == 1:
+            waits = f"camps={self.camps} waits for more raters: so far all are in one camp"
+            found = replace(found, warnings=(*found.warnings, waits))
+        return found
+
+    @property
+    def _ties_used(self) -> TiesUsed:
+        """As in `ties_used`, of the answers at hand."""
+        able = self.model == "bbq" and self._counts.rated and self.ties != "half"
+        return "model" if able and self._counts.n > self._counts.n_tied else "half"
 
     def _follow(
         self, streaming: Streaming, pending: list[tuple[ColumnArrays, float]], *, full: bool
     ) -> Refresh:
         for columns, sign in pending:
-            streaming.change(*signed_wins(self._counts.counted(columns), sign))
+            wins = signed_wins(self._counts.counted(columns), sign, self._ties_used)
+            streaming.change(*wins)
         if full:
             self._certify(streaming)
             return "full"
@@ -272,15 +393,14 @@ class Engine:
     def _start(self, *, cold: bool) -> None:
         """Build the state that later changes are followed from."""
         last = None if self._saved is None or cold else self._saved
-        if self.priors == "auto":
-            then = 0 if last is None else last.estimated_at
+        priors = Priors() if self.priors == "auto" else self.priors
+        if self._examines:
+            then = 0 if last is None or last.n_camps > 1 else last.estimated_at
             if last is None or not then / _GROWTH <= self._counts.n <= then * _GROWTH:
-                self._start_estimated()
+                self._start_examined()
                 return
             self._estimated_at, priors = then, last.given()
             self._population = last.estimate(), tuple(last.theta)
-        else:
-            priors = self.priors
         theta = None
         names = self.store.names.items.names
         if last is not None:
@@ -288,13 +408,14 @@ class Engine:
             theta = last.theta_of(names, float(level))
         self._certify(self._streaming_from(priors, theta))
 
-    def _start_estimated(self) -> None:
-        """Priors and all from the answers alone, as in a cold fit."""
-        found = fit(self.data, model=self.model, priors="auto", tol=self.tol)
+    def _start_examined(self) -> None:
+        """Priors, camps and all from the answers alone, as in a cold fit."""
+        found = self._cold()
         self._fit, self._estimated_at = found, self._counts.n
+        self._surprise = Surprise(found) if self._looks and found.rated else None
         self._population = found.population, found.items
-        if not isinstance(found.priors, Priors) or not found.priors.estimated:
-            # Too many items for an estimate: nothing to follow it from.
+        if found.division is not None or not isinstance(found.priors, Priors):
+            # Several camps are followed from the fit itself.
             return
         names = self.store.names.items.names
         theta = np.full(len(names), float(np.mean(found.theta)))
@@ -304,7 +425,7 @@ class Engine:
     def _streaming_from(self, priors: Priors, theta: Floats | None) -> Streaming:
         names = self.store.names
         columns = self._counts.counted(self._table.snapshot().alive())
-        rater, winner, loser, weight = signed_wins(columns, 1.0)
+        rater, winner, loser, weight = signed_wins(columns, 1.0, self._ties_used)
         n_raters = len(names.raters.names) if self._counts.rated else 1
         triples = aggregate(rater, winner, loser, weight, n_raters, len(names.items.names))
         fixed = self.model == "bayes-bt" or not self._counts.rated
@@ -321,11 +442,14 @@ class Engine:
         return LiveFit(
             self._snapshot(),
             items,
+            looks=self._looks,
             model=self.model,
             priors=streaming.priors,
             theta=streaming.theta[used],
             error=error,
             converged=certified,
+            cluster=self.cluster,
+            ties=self._ties_used,
             population=aligned(self._population[0], items, self._population[1]),
         )
 
@@ -335,7 +459,7 @@ class Engine:
             return
         n, raters = self._counts.n, self.store.counts().n_raters
         data = packed(self._fit, how, n, raters, self._estimated_at)
-        self.store.save_fit(data)
+        self.store.save_fit(data, self.study)
         self._saved = last_fit(data)
 
     @property
@@ -350,12 +474,14 @@ class Engine:
 
     def analysis(self, limits: Limits = Limits()) -> Analysis:  # noqa: B008 (a frozen value)
         """What follows from the fit; the store remembers who was excluded before."""
-        return Analysis(self.fit, limits, self.store.excluded(), at=self.store.clock())
+        before = self.store.excluded(self.study)
+        words = self.store.lead_words()
+        return Analysis(self.fit, limits, before, words=words, at=self.store.clock())
 
     def keep_verdicts(self, analysis: Analysis) -> None:
         """Remember whom an analysis excludes, if it has verdicts by now."""
         if analysis.judged:
-            self.store.keep_excluded(analysis.raters.excluded)
+            self.store.keep_excluded(analysis.raters.excluded_by_model, self.study)
 
     @property
     def data(self) -> Comparisons:
@@ -364,22 +490,81 @@ class Engine:
             self._catch_up()
             return self._snapshot().comparisons()
 
+    def left_out(self) -> Unusable:
+        """What is to be said of answers of an older store that no fit can use."""
+        with self._mutex:
+            return self.store.left_out(sorted(self._table.left_out))
+
     def _snapshot(self) -> AnswerSnapshot:
         store = self.store
-        return AnswerSnapshot(self._table.snapshot(), store.names, tuple(store.ledger()))
+        return AnswerSnapshot(
+            self._table.snapshot(), store.names, tuple(store.ledger(self.study)), self.left_out(),
+            self._tags,
+        )  # fmt: skip
+
+
+class StudyEngines:
+    """The engines of all studies of a store; what is written reaches each that it concerns."""
+
+    def __init__(self, first: Engine) -> None:
+        """`first` is the caller's; the others are made, and closed, here."""
+        self.first, self.store = first, first.store
+        self._all = {first.study: first}
+        for study in self.store.studies():
+            if study.n_comparisons:
+                self._add(study.id, study.name)
+
+    def _add(self, study: int, name: str) -> None:
+        if study not in self._all:
+            # A new dictionary: others may be going through the old one.
+            self._all = {**self._all, study: self.first.sibling(name)}
+
+    def __iter__(self) -> Iterator[Engine]:
+        return iter(self._all.values())
+
+    def __getitem__(self, study: int) -> Engine:
+        return self._all[study]
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Inside, the caller alone changes the store and the engines."""
+        with ExitStack() as stack:
+            for engine in self:
+                stack.enter_context(engine.writing())
+            yield
+
+    def apply(self, change: Change) -> None:
+        """Follow a change; a study that begins with it gets an engine."""
+        for engine in self:
+            engine.apply(change)
+        names = {one.id: one.name for one in self.store.studies()} if change else {}
+        for study in sorted(change.growth()):
+            self._add(study, names[study])
+
+    def close(self) -> None:
+        """Keep the last fit of each but the first."""
+        for engine in self:
+            if engine is not self.first:
+                engine.close()
 
 
 def _keyed(data: Comparisons) -> Iterator[Comparison]:
     """Rows that have no keys: the same set of rows, added again, is the same answers."""
     name = data.digest[:16]
-    rows = zip(
-        data.rater.tolist(), data.winner.tolist(), data.loser.tolist(), data.weight.tolist(),
-        strict=True,
-    )  # fmt: skip
-    for i, (rater, winner, loser, weight) in enumerate(rows):
+    half = None if data.answers is None else data.answers.half
+    half = np.zeros(data.weight.size, dtype=np.int8) if half is None else half
+    columns = data.rater, data.winner, data.loser, data.weight, half
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for i, (rater, winner, loser, weight, part) in enumerate(rows):
+        if part == 2:
+            # The other half of a tie stands for all of it.
+            continue
         who = data.raters[rater] if data.has_raters else None
-        key = f"{name}:{i}"
-        yield Comparison(key, who, data.items[winner], data.items[loser], "left", weight, key)
+        key, items = f"{name}:{i}", (data.items[winner], data.items[loser])
+        if part:
+            yield Comparison(key, who, *items, "tie", 2.0 * weight, key)
+        else:
+            yield Comparison(key, who, *items, "left", weight, key)
 
 
 # -- answers that a program gives: checked while the caller can still correct them
@@ -390,14 +575,18 @@ def checked_answer(answer: object) -> Comparison:
     if not isinstance(answer, Comparison):
         raise DataError(f"is {answer!r}; expected a Comparison")
     key_text(answer.key)
-    if answer.slate is not None:
-        key_text(answer.slate, "slate")
-    for what in ("at", "version", "time_s"):
-        value = getattr(answer, what)
-        if value is not None:
-            seconds(value, what, least=0.0 if what == "time_s" else -math.inf)
-    if answer.tags is not None:
-        tag_texts(answer.tags)
+    try:
+        checked_weight(answer.weight)
+        if answer.slate is not None:
+            key_text(answer.slate, "slate")
+        for what in ("at", "version", "time_s"):
+            value = getattr(answer, what)
+            if value is not None:
+                seconds(value, what, least=0.0 if what == "time_s" else -math.inf)
+        if answer.tags is not None:
+            tag_texts(answer.tags)
+    except DataError as error:
+        raise DataError(f"answer {brief(answer.key)}: {error}") from None
     return answer
 
 
@@ -446,6 +635,11 @@ def checked_vote(answer: Comparison, now: float) -> Comparison:
 
     It gets a key if it has none, and the time if it has none.
     """
+    if answer.rater is None:
+        raise DataError(
+            "rater is None; a vote names its rater, by an identifier of your own if need be "
+            "(Engine.add takes answers of which no rater is known)"
+        )
     if coded(answer, RawCodes("item"), RaterCodes("rater")) is None:
         raise DataError(
             f"left and right are both {answer.left!r}; a vote is between two different items"
@@ -478,8 +672,11 @@ class LastFit(msgspec.Struct, frozen=True):
     theta: dict[str, float]
     #: The estimate of the population, if priors were estimated: eta, its covariance, the slope.
     population: tuple[list[float], list[list[float]], list[list[float]]] | None = None
-    #: How many answers there were when it was estimated.
+    #: How many answers there were when priors and camps were looked for.
     estimated_at: int = 0
+    n_camps: int = 1
+    #: What is said of a divided panel.
+    panel: str = ""
 
     def theta_of(self, names: tuple[str, ...], level: float) -> Floats:
         """Where to start for these items; new ones at the level of the prior."""
@@ -510,7 +707,10 @@ def packed(fit: Fit, how: str, n_comparisons: int, n_raters: int, estimated_at: 
         population = estimate.eta.tolist(), estimate.covariance.tolist(), estimate.slope.tolist()
     priors = {field: getattr(fit.priors, field) for field in Priors.__dataclass_fields__}
     theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
-    last = LastFit(fit.model, how, n_comparisons, n_raters, priors, theta, population, estimated_at)
+    last = LastFit(
+        fit.model, how, n_comparisons, n_raters, priors, theta, population, estimated_at,
+        len(fit.camp_theta), panel_text(fit),
+    )  # fmt: skip
     return msgspec.json.encode(last)
 
 
@@ -526,12 +726,15 @@ class AnswerSnapshot:
     table: TableSnapshot
     names: Codebook
     entries: tuple[SourceEntry, ...]
+    left_out: Unusable
+    tags: StoredTags
 
     def comparisons(self) -> Comparisons:
         """The same as a data set."""
         # Names are only ever added, so those of now hold those of then.
-        items, raters = self.names.items.names, self.names.raters.names
-        return comparisons_of(self.table.alive(), items, raters, self.entries)
+        items, raters, alive = self.names.items.names, self.names.raters.names, self.table.alive()
+        tags = self.tags.of(alive["id"])
+        return comparisons_of(alive, items, raters, self.entries, self.left_out, tags)
 
 
 class LiveFit(Fit):
@@ -539,10 +742,13 @@ class LiveFit(Fit):
 
     _answers: AnswerSnapshot
     _items: tuple[str, ...]
+    _looks: bool
 
-    def __init__(self, answers: AnswerSnapshot, items: tuple[str, ...], **known: Any) -> None:
+    def __init__(
+        self, answers: AnswerSnapshot, items: tuple[str, ...], *, looks: bool, **known: Any
+    ) -> None:
         # Not the dataclass's own: that would want now what is made later.
-        self.__dict__.update(known, solver="auto", _answers=answers, _items=items)
+        self.__dict__.update(known, solver="auto", _answers=answers, _items=items, _looks=looks)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -564,6 +770,11 @@ class LiveFit(Fit):
         if not self.rated:
             return np.ones(len(self.raters))
         return self._optimum[0]
+
+    @cached_property
+    def axis(self) -> Axis | None:
+        """Along which the raters differ most; None where one camp was asked for."""
+        return screen(self.triples) if self._looks and self.rated else None
 
     @cached_property
     def trace(self) -> Floats:
@@ -596,7 +807,7 @@ class ItemCounts:
     """Answers without a rater count only as long as there are no others."""
 
     def __init__(self, columns: ColumnArrays) -> None:
-        self._n = [0, 0]
+        self._n, self._tied = [0, 0], [0, 0]
         self._items: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64) for _ in range(2)]
         self.add(columns, 1)
 
@@ -606,6 +817,7 @@ class ItemCounts:
         for kind, mine in enumerate((~rated, rated)):
             both = np.concatenate((columns["left"][mine], columns["right"][mine]))
             self._n[kind] += sign * (both.size // 2)
+            self._tied[kind] += sign * int(np.count_nonzero(columns["outcome"][mine] >= TIE))
             old = self._items[kind]
             new = np.bincount(both, minlength=old.size).astype(np.int64) * sign
             new[: old.size] += old
@@ -620,6 +832,11 @@ class ItemCounts:
     def n(self) -> int:
         """How many answers count."""
         return self._n[self.rated]
+
+    @property
+    def n_tied(self) -> int:
+        """How many of them are ties."""
+        return self._tied[self.rated]
 
     def items(self) -> NDArray[np.int64]:
         """The codes of the items that were compared, ascending."""
@@ -663,8 +880,11 @@ class Table:
     """Grows at its end; an answer that is taken back stays, with the version that it left in."""
 
     def __init__(self, columns: ColumnArrays) -> None:
-        self._start(columns)
+        good, left_out = usable(columns)
+        self._start(good)
         self._version = 0
+        #: Ids of answers that the store has and no fit can use.
+        self.left_out = set(left_out)
 
     def _start(self, columns: ColumnArrays) -> None:
         self.n = int(columns["id"].size)
@@ -672,21 +892,27 @@ class Table:
         self._died: NDArray[np.int32] = np.full(self.n, _NEVER, dtype=np.int32)
         self._n_dead = 0
 
-    def apply(self, change: Change) -> ColumnArrays:
-        """Take a change over; the answers that went, as they were."""
+    def apply(self, change: Change) -> tuple[ColumnArrays, ColumnArrays]:
+        """Take a change over; the answers that came, and those that went, as they were."""
         self._version += 1
+        added, left_out = usable(change.added)
+        removed = change.removed
+        if self.left_out:
+            removed = removed[~np.isin(removed, list(self.left_out))]
+            self.left_out.difference_update(change.removed.tolist())
+        self.left_out.update(left_out)
         ids = self._columns["id"][: self.n]
-        rows = np.searchsorted(ids, change.removed)
-        if not np.array_equal(ids[rows[rows < self.n]], change.removed):
+        rows = np.searchsorted(ids, removed)
+        if not np.array_equal(ids[rows[rows < self.n]], removed):
             raise DataError("a change takes back answers that are not here")
         self._died[rows] = self._version
         self._n_dead += rows.size
         gone = {name: column[rows] for name, column in self._columns.items()}
-        self._append(change.added)
+        self._append(added)
         if self._n_dead > max(_MOST_DEAD_ROWS, _MOST_DEAD * self.n):
             # Views keep the old arrays.
             self._start(self.snapshot().alive())
-        return gone
+        return added, gone
 
     def _append(self, added: ColumnArrays) -> None:
         n = self.n + int(added["id"].size)
@@ -715,9 +941,12 @@ def _grown(column: NDArray[Any], n: int, room: int) -> NDArray[Any]:
 
 
 def signed_wins(
-    columns: ColumnArrays, sign: float
+    columns: ColumnArrays, sign: float, ties: TiesUsed = "half"
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Rater, winner, loser and signed weight of answers; a tie is half a win each way."""
+    """Rater, winner, loser and signed weight of answers; a tie is half a win each way, or none."""
+    if ties == "model":
+        decided = columns["outcome"] < TIE
+        columns = {name: column[decided] for name, column in columns.items()}
     outcome, left, right = columns["outcome"], columns["left"], columns["right"]
     tied = outcome >= TIE
     first = outcome != RIGHT

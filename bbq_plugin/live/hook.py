@@ -21,12 +21,14 @@ from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
+from bbq_plugin.live.camp_changes import CampChange, camp_change
 from bbq_plugin.live.engine import Engine, checked_vote, key_text
-from bbq_plugin.live.events import cancelled_by_push, reader_of, take
-from bbq_plugin.live.runner import Job, Next
+from bbq_plugin.live.event_ingest import cancelled_by_push, reader_of, take
+from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.model.win_share import panel_shares
 from bbq_plugin.plugins import chosen_adapter
-from bbq_plugin.store.columns import merged
-from bbq_plugin.store.transaction import GroupCommit, Request
+from bbq_plugin.store.coded_columns import merged
+from bbq_plugin.store.group_commit import GroupCommit, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,10 +54,12 @@ _inside: ContextVar[Hook | None] = ContextVar("bbq_inside_callback", default=Non
 class HookOptions(TypedDict, total=False):
     """The options of a hook."""
 
+    study: str | None
     adapter: str | Adapter | None
     options: Mapping[str, Any] | None
     model: Model
     priors: Priors | Literal["paper", "auto"]
+    camps: int | Literal["auto"]
     refresh_every_s: float
     level: float
     false_rate: float
@@ -69,9 +73,10 @@ class Hook:
 
     - `store`: the path of the store (":memory:" keeps nothing). One hook or daemon writes a store;
       a second one is refused with the name of the first.
+    - `study`: which of several studies in the store the votes belong to.
     - `adapter`: the name of an adapter whose events `hook(event)` takes; `options` are its own,
       as in `bbq.read`.
-    - `model` and `priors` are those of `bbq.fit`.
+    - `model`, `priors` and `camps` are those of `bbq.fit`.
     - `refresh_every_s`: a first vote after a quiet time is fitted at once, and those that come
       meanwhile together, so many seconds after; a fit that takes longer takes half of the time.
     - `level`, `false_rate`, `least`: of intervals and verdicts, as in `bbq.rater_report`.
@@ -82,10 +87,12 @@ class Hook:
         self,
         store: str | os.PathLike[str],
         *,
+        study: str | None = None,
         adapter: str | Adapter | None = None,
         options: Mapping[str, Any] | None = None,
         model: Model = "bbq",
         priors: Priors | Literal["paper", "auto"] = "auto",
+        camps: int | Literal["auto"] = "auto",
         refresh_every_s: float = 1.0,
         level: float = 0.95,
         false_rate: float = FALSE_RATE,
@@ -102,9 +109,12 @@ class Hook:
         self._adapter = None if adapter is None else chosen_adapter(adapter, b"", "")[0]
         self._reader = None if self._adapter is None else reader_of(self._adapter, options)
         self._refresh_every_s, self._rating_change = refresh_every_s, rating_change
+        self._study = study
         self._limits = Limits(level, false_rate, least)
         self._clock, self._pid = clock, os.getpid()
-        self._engine = Engine(store, model=model, priors=priors, clock=clock)
+        self._engine = Engine(
+            store, study=study, model=model, priors=priors, camps=camps, clock=clock
+        )
         # More of them need a writer of this store, and while it is open here there is no other.
         self._given = cancelled_by_push(self._engine.store)
         #: Whatever the threads tell each other is below, and changed under this lock.
@@ -113,7 +123,7 @@ class Hook:
         self._analysis: Analysis | None = None
         self._changes: list[Change] = []
         #: Comparisons that the engine knows of.
-        self._n_stored = self._engine.store.counts().n_comparisons
+        self._n_stored = self._engine.n_comparisons
         #: How many changes there were, up to which of them a fit was started, and done.
         self._n_changes, self._n_started, self._n_fitted = int(self._n_stored > 0), 0, 0
         self._failure: Exception | None = None
@@ -122,7 +132,9 @@ class Hook:
         self._fitting.start(due=self._n_stored > 0)
         self._commits: GroupCommit[AnyRequest] = GroupCommit(
             self._engine.store,
-            lambda transaction, requests: _write(transaction, requests, clock()),
+            lambda transaction, requests: _write(
+                transaction, requests, clock(), self._engine.study
+            ),
             on_commit=self._take,
             closed="this hook is closed; open another one",
             name="bbq-hook-commits",
@@ -133,7 +145,7 @@ class Hook:
     def vote(
         self,
         *,
-        rater: str | None,
+        rater: str,
         left: str,
         right: str,
         outcome: Outcome,
@@ -194,7 +206,10 @@ class Hook:
                 f"the adapter {name!r} reads files and no events; "
                 "call vote(), or put exports into a folder for bbq watch"
             )
-        request = ToolEvent(self._reader(event, self._given), self._reader, name)
+        told = self._reader(event, self._given)
+        if told.problem is not None:
+            _log.warning("a part of an event could not be read: %s", told.problem)
+        request = ToolEvent(told, self._reader, name, self._study)
         self._commits.submit(request)
         return request.done
 
@@ -333,9 +348,8 @@ class Hook:
             changes, self._changes = self._changes, []
             heard = bool(self._callbacks)
         if changes:
-            change = merged(changes)
-            self._engine.apply(change)
-            self._n_stored += change.n_added - int(change.removed.size)
+            self._engine.apply(merged(changes))
+            self._n_stored = self._engine.n_comparisons
         before, now = self._analysis, None
         self._keep_verdicts()
         if self._n_stored:
@@ -405,7 +419,7 @@ class AsyncHook:
     async def vote(
         self,
         *,
-        rater: str | None,
+        rater: str,
         left: str,
         right: str,
         outcome: Outcome,
@@ -516,33 +530,46 @@ class ToolEvent(Request[int]):
     event: ParsedEvent
     reader: EventReader
     adapter: str
+    #: What the study of a project with one question is called, if it is named.
+    study: str | None = None
+
+    def named(self, project: str, question: str, alone: bool) -> str | None:  # noqa: FBT001 (Named)
+        """The study of a question, if that is clear."""
+        del project, question
+        return self.study if alone else None
 
 
 AnyRequest = Vote | Retraction | ToolEvent
 
 
-def _write(transaction: Transaction, requests: Sequence[AnyRequest], at: float) -> list[object]:
+def _write(
+    transaction: Transaction, requests: Sequence[AnyRequest], at: float, study: int
+) -> list[object]:
     """Store what callers of a hook have asked for, in their order; the result of each."""
     results: list[object] = []
     for run in _runs(requests):
         first = run[0]
         if isinstance(first, Retraction):
-            results.append(transaction.retract([first.key])[0] > 0)
+            results.append(transaction.retract([first.key], study)[0] > 0)
         elif isinstance(first, ToolEvent):
             own = first.adapter
-            tally = take(transaction, first.reader, [first.event], "hook", own, at, adapter=own)
+            tally = take(
+                transaction, first.reader, [first.event], "hook", own, at,
+                adapter=own, study=study, named=first.named,
+            )  # fmt: skip
             results.append(tally.n_new + tally.n_changed + tally.n_retracted)
         else:
             votes = [request for request in run if isinstance(request, Vote)]
-            transaction.add([_dated(transaction, vote) for vote in votes], "hook", "", at)
+            dated = [_dated(transaction, vote, study) for vote in votes]
+            transaction.add(dated, "hook", "", at, study=study)
             results += [vote.record.key for vote in votes]
     return results
 
 
-def _dated(transaction: Transaction, vote: Vote) -> Comparison:
+def _dated(transaction: Transaction, vote: Vote, study: int) -> Comparison:
     """The record; a later one never has the earlier time, even if the clock was set back."""
     record = vote.record
-    last = transaction.newest(record.key) if vote.later else None
+    last = transaction.newest(record.key, study) if vote.later else None
     if last is None or record.at is None or last <= record.at:
         return record
     return msgspec.structs.replace(record, at=last)
@@ -600,6 +627,8 @@ class Update:
     #: By rank; what is no longer there comes last.
     items: tuple[ItemChange, ...]
     raters: tuple[VerdictChange, ...]
+    #: None while the number of camps stays as it was.
+    camps: CampChange | None = None
 
     @property
     def leaderboard_changed(self) -> bool:
@@ -613,7 +642,9 @@ def _update_between(before: Analysis | None, now: Analysis | None, rating_change
     raters = tuple(_verdict_changes(_suspects(before), _suspects(now)))
     if now is None:
         return Update(None, 0, items, raters)
-    return Update(now.fit, now.fit.data.n_comparisons, items, raters)
+    n_before = None if before is None else len(before.fit.camps)
+    camps = camp_change(n_before, now.fit)
+    return Update(now.fit, now.fit.data.n_comparisons, items, raters, camps)
 
 
 def _standing(analysis: Analysis | None) -> dict[str, tuple[int, float]]:
@@ -623,7 +654,8 @@ def _standing(analysis: Analysis | None) -> dict[str, tuple[int, float]]:
     # Not the leaderboard itself, whose intervals take longer than a refit.
     fit = analysis.fit
     relative = fit.theta - fit.theta.mean()
-    order = np.argsort(-relative, kind="stable").tolist()
+    by = relative if fit.division is None else panel_shares(fit)
+    order = np.argsort(-by, kind="stable").tolist()
     rating = to_rating(relative, "elo").tolist()
     return {fit.items[i]: (rank, rating[i]) for rank, i in enumerate(order, start=1)}
 

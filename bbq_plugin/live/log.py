@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -79,6 +80,10 @@ class Problems:
         self._clock = clock
         self._lock = threading.Lock()
         self._current: dict[str, tuple[Problem, dict[str, Field]]] = {}
+        #: How often each was reported since the start.
+        self.n_failures: Counter[str] = Counter()
+        #: Called after one has begun, changed or ended.
+        self.on_change: Callable[[], None] = lambda: None
 
     def report(
         self,
@@ -97,8 +102,10 @@ class Problems:
             since = self._clock() if known is None else known[0].since
             found = Problem(what, reason, since, remedy), fields
             self._current[what] = found
+            self.n_failures[what] += 1
         if known != found:
             self.log(event or f"{what}_failed", reason=reason, **fields)
+            self.on_change()
 
     def over(self, what: str, *, event: str | None = None, **fields: Field) -> None:
         """It works; the end of a problem is logged if there was one."""
@@ -106,6 +113,7 @@ class Problems:
             known = self._current.pop(what, None)
         if known is not None:
             self.log(event or f"{what}_recovered", **fields)
+            self.on_change()
 
     def __contains__(self, what: str) -> bool:
         return what in self._current

@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter
-from bbq_adapters.label_studio import names as label_names
+from bbq_adapters.label_studio import adapter as adapter_module
+from bbq_adapters.wording import label_meaning
 
+from bbq_plugin.data.readings import UnclearError
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 
@@ -235,6 +237,7 @@ def test_three_ratings_rank_three_items() -> None:
         ("Both are bad", "both_bad"),
         ("A >> B", "left"),
         ("1 < 2", "right"),
+        ("B > A", "right"),
         ("Left = Right", "tie"),
     ],
 )
@@ -246,10 +249,10 @@ def test_well_known_labels(label: str, outcome: str) -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["A is worse", "not A", "A or B", "neither", "left right", "B > A", "A > 2", "yes", "", "ñ"],
+    ["A is worse", "not A", "A or B", "neither", "left right", "A > 2", "yes", "", "ñ"],
 )
 def test_labels_that_could_mean_anything_are_not_guessed(label: str) -> None:
-    assert label_names.label_meaning(label) is None
+    assert label_meaning(label) is None
 
 
 def test_a_label_that_turns_up_late_is_refused_where_it_stands() -> None:
@@ -389,3 +392,83 @@ def test_places_as_labels() -> None:
         ("a", "b", "left"),
         ("c", "b", "left"),
     ]
+
+
+# -- what is proposed
+
+
+def sources(n: int = 20) -> list[dict[str, Any]]:
+    names = ("gpt", "llama", "palm")
+    return [
+        task(
+            data={
+                "text1": f"a long answer {i}", "text2": f"another answer {i}", "prompt": f"q{i}",
+                "source_of_first": names[i % 3], "source_of_second": names[(i + 1) % 3],
+            },
+            number=i + 1,
+        )
+        for i in range(n)
+    ]  # fmt: skip
+
+
+def test_names_are_proposed_by_their_values_and_texts_are_not() -> None:
+    with pytest.raises(UnclearError, match="items=source_of_first,source_of_second") as caught:
+        read(sources())
+    (first, *rest) = caught.value.readings
+    assert first.options == {"items": ("source_of_first", "source_of_second")}
+    assert "'gpt', 'llama', 'palm'" in first.doubts[0]
+    assert all("text1" not in one.options["items"] for one in rest)
+    assert len(compared(sources(), items="source_of_first,source_of_second")) == 20
+
+
+def test_texts_alone_are_not_proposed_as_names() -> None:
+    tasks = [
+        {**one, "data": {key: one["data"][key] for key in ("text1", "text2", "prompt")}}
+        for one in sources()
+    ]
+    with pytest.raises(UnclearError, match="add the names to the tasks") as caught:
+        read(tasks)
+    assert not caught.value.readings
+
+
+def test_an_unknown_label_is_asked_about_and_egal_is_a_tie() -> None:
+    def answer(label: str, number: int) -> dict[str, Any]:
+        return task([result("choices", {"choices": [label]})], number=number)
+
+    known = [answer(label, i) for i, label in enumerate(("links", "egal", "rechts"), 1)]
+    assert [outcome for _, _, outcome in compared(known)] == ["left", "tie", "right"]
+    unknown = [answer(label, i) for i, label in enumerate(("links", "wurscht", "rechts"), 1)]
+    with pytest.raises(UnclearError, match="'wurscht'") as caught:
+        read(unknown)
+    said = [one.options["labels"]["wurscht"] for one in caught.value.readings]
+    assert said == ["tie", "skip"]
+    labels = {"links": "left", "rechts": "right", "wurscht": "tie"}
+    assert caught.value.readings[0].options["labels"] == labels
+
+
+def test_all_controls_that_compare_are_named() -> None:
+    three = [
+        result("pairwise", {"selected": "left"}, control)
+        for control in ("fluency", "tone", "overall")
+    ]
+    with pytest.raises(
+        UnclearError, match="control=fluency or control=tone or control=overall"
+    ) as caught:
+        read([task(three)])
+    assert [one.options["control"] for one in caught.value.readings] == [
+        ("fluency",), ("tone",), ("overall",),
+    ]  # fmt: skip
+
+
+def test_a_task_of_unusual_length_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter_module, "_LONGEST_TASK", 1 << 20)
+    long = task(data={**MODELS, "prompt": "x" * (4 << 20)})
+    with pytest.raises(FormatError, match="a task is longer than 1 MB"):
+        read([task(), long])
+
+
+def test_answers_are_found_behind_any_number_of_open_tasks() -> None:
+    many = [{"id": n, "data": MODELS, "annotations": [], "drafts": []} for n in range(20_000)]
+    found = read([*many, task(number=20_001)])
+    assert [one for one in found if isinstance(one, Comparison)]
+    assert sum(isinstance(one, Skipped) for one in found) == 20_000

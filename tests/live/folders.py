@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bbq_plugin.live.ingest import Ingest, Offer, Outcome
+from bbq_plugin.live.file_ingest import Ingest, Offer, Outcome
 from bbq_plugin.store import Store
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.store_reader import records_of
 
 
 class Folder:

@@ -9,7 +9,7 @@ import pytest
 
 from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, Policy, kinds_of
 from bbq_plugin.store import Store
-from bbq_plugin.store.projects import Memory
+from bbq_plugin.store.project_sync import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,3 +116,14 @@ def test_a_release_that_is_larger_than_the_budget_is_taken_back_newest_first(
 def test_predictions_bring_along_that_they_are_served() -> None:
     assert kinds_of(["predict"]) == {"predict", "project"}
     assert kinds_of(["relabel"]) == {"relabel"}
+
+
+def test_new_scores_of_our_own_predictions_are_outside_of_the_limit() -> None:
+    def score(task: int, before: float | None) -> Action:
+        was = None if before is None else {"score": before, "model_version": "v"}
+        after = {"score": 0.1, "model_version": "v", "task": task}
+        return Action("predict", f"prediction for task {task}", "", was, after, 10 + task)
+
+    plan = FeedbackPlan((score(1, None), score(2, None), score(3, 0.2), score(4, 0.3)))
+    may = Policy(kinds_of(["predict"]), a_day=1).allowed(plan, [], 0.0)
+    assert [action.target[-1] for action in may.actions] == ["1", "3", "4"]

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from bbq_plugin.config import load
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.file_ingest import Offer
 from tests.cli.test_docs import rendered
 from tests.store.stores import study
 

@@ -17,7 +17,8 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, StoreError, UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.store_reader import records_of
+from tests.model.test_camps import panel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,12 +101,13 @@ def test_any_split_order_duplication_and_retraction_ends_at_the_cold_fit(steps: 
 
 def test_an_incremental_refresh_is_close_to_the_full_answer() -> None:
     records = answers(4000, raters=60)
-    with Engine() as engine:
+    # Under given priors: estimated ones are held until a full refresh.
+    with Engine(priors="paper") as engine:
         engine.add(records[:3900])
         engine.refresh()
         engine.add(records[3900:])
         engine.refresh()
-        assert_same_fit(engine.fit, cold(records), within=0.1 / 173.7)
+        assert_same_fit(engine.fit, cold(records, priors="paper"), within=0.1 / 173.7)
 
 
 def test_retracting_a_rater_equals_never_having_seen_them() -> None:
@@ -173,8 +175,8 @@ def test_priors_that_are_held_are_made_up_for_later() -> None:
         assert not outgrown(engine), "nothing is left to estimate from"
 
 
-def test_given_priors_are_never_outgrown() -> None:
-    with Engine() as engine:
+def test_given_priors_and_one_camp_are_never_outgrown() -> None:
+    with Engine(priors="paper", camps=1) as engine:
         engine.add(answers(20))
         engine.refresh()
         engine.add(answers(400))
@@ -344,3 +346,28 @@ def test_what_is_no_comparison_is_refused_and_nothing_of_the_call_is_kept() -> N
         with pytest.raises(DataError, match="expected a Comparison"):
             engine.add([Comparison("1", "ann", "a", "b", "left"), ("ann", "a", "b")])  # type: ignore[list-item]
         assert engine.store.counts().n_comparisons == 0
+
+
+def test_camps_are_followed_between_two_looks_and_end_where_a_cold_fit_ends() -> None:
+    data, _ = panel(1, minority=0.3)
+    names = zip(data.rater.tolist(), data.winner.tolist(), data.loser.tolist(), strict=True)
+    answers = [
+        Comparison(f"c{i}", data.raters[r], data.items[w], data.items[x], "left")
+        for i, (r, w, x) in enumerate(names)
+    ]
+    order = np.random.default_rng(0).permutation(len(answers))
+    shuffled = [answers[i] for i in order]
+    with Engine(priors="auto") as engine:
+        engine.add(shuffled[:3900])
+        assert len(engine.fit.camps) == 2
+        engine.add(shuffled[3900:])
+        assert engine.refresh() == "incremental"
+        followed = engine.fit
+        engine.refresh(full=True)
+        cold = bbq.fit(engine.data, priors="auto")
+        assert len(followed.camps) == len(cold.camps) == 2
+        for one, other in zip(engine.fit.camps, cold.camps, strict=True):
+            assert np.array_equal(one.theta, other.theta)
+        assert followed.theta == pytest.approx(cold.theta, abs=0.05)
+        member = followed.camps[1].raters
+        assert [member[f"r{i:02}"] > 0.5 for i in range(40)] == [i < 12 for i in range(40)]

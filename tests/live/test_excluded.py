@@ -10,21 +10,21 @@ import pytest
 from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
+from bbq_plugin.live.automatic_push import Pusher
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.server.view import View
-from bbq_plugin.live.sync import Pusher
+from bbq_plugin.live.server.page_state import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.sync import Opened
+    from bbq_plugin.live.automatic_push import Opened
     from bbq_plugin.store import Store
 
-# So many good answers of somebody who has guessed 40 times before.
-SURELY_BAD, BETWEEN, RECOVERED = 0, 6, 16
+# So many good answers of somebody who has guessed 60 times before.
+SURELY_BAD, BETWEEN, RECOVERED = 0, 30, 70
 
 
 def answers(n_good: int) -> list[Comparison]:
@@ -40,7 +40,7 @@ def answers(n_good: int) -> list[Comparison]:
 
     for k in range(600):
         add(f"g{k}", f"good {k % 10}", informed=bool(rng.random() < 0.9))
-    for k in range(40):
+    for k in range(60):
         add(f"l{k}", "late", informed=False)
     for k in range(n_good):
         add(f"m{k}", "late", informed=True)

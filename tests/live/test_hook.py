@@ -22,7 +22,7 @@ def test_a_vote_is_in_the_store_when_the_call_returns(path: Path, hook: bbq.Hook
         rater="ann", left="a", right="b", outcome="tie", weight=2, at=12.5, time_s=3,
         tags={"lang": "en"},
     )  # fmt: skip
-    given = hook.vote(rater=None, left="a", right="b", outcome="both_bad", key="mine")
+    given = hook.vote(rater="bob", left="a", right="b", outcome="both_bad", key="mine")
     assert given == "mine"
     # Another connection sees what is committed and nothing else.
     found = kept(path)
@@ -41,12 +41,14 @@ def test_a_vote_is_in_the_store_when_the_call_returns(path: Path, hook: bbq.Hook
         ({"left": 3}, "item is 3, not text"),
         ({"rater": ""}, "rater has an empty name"),
         ({"rater": 3}, "rater is 3, not text"),
+        ({"rater": None}, "rater is None; a vote names its rater"),
         ({"right": "a"}, "left and right are both 'a'"),
         ({"right": "x" * 10_001}, "names have at most 10,000"),
         ({"right": "\ud800"}, "half a character"),
-        ({"weight": 0}, "weight is 0; a weight is finite and above 0"),
+        ({"weight": 0}, "weight is 0; a weight is above 0, from 1e-6 to 1e6"),
         ({"key": ""}, "key is ''"),
         ({"key": 7}, "key is 7"),
+        ({"key": "k" * 1_000_000}, r"key has 1,000,000 characters \('kkk.*at most 10,000"),
         ({"key": "\ud800"}, "half a character"),
         ({"at": float("nan")}, "at is nan; expected seconds since 1970"),
         ({"at": "today"}, "at is 'today'"),
@@ -126,6 +128,7 @@ def test_many_threads_vote_at_once_and_each_vote_counts_once(path: Path) -> None
 
         def run(mine: list[bbq.Comparison]) -> None:
             for v in mine:
+                assert v.rater is not None
                 hook.vote(key=v.key, rater=v.rater, left=v.left, right=v.right, outcome=v.outcome)
                 if v.key.endswith("7"):
                     hook.retract(v.key)

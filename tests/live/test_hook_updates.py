@@ -13,7 +13,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.store import Store
-from bbq_plugin.store.columns import merged
+from bbq_plugin.store.coded_columns import merged
 from tests.live.hooks import cast, kept, study
 from tests.waiting import HANG_S
 

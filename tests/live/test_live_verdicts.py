@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +25,11 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.config import ReadSettings
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.event_ingest import event_reader, take
+from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.store import Store
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS
+from bbq_plugin.store.store_reader import records_of
 from tests.store.stores import report, run
 from tests.waiting import HANG_S
 
@@ -208,7 +210,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.config import ReadSettings
 engine = Engine(sys.argv[1], reading=ReadSettings(exports="increment"))
 engine.ingest([Offer(Path(sys.argv[2]), "first.json")])
@@ -405,7 +407,7 @@ def test_the_hook_takes_known_questions_and_times(tasks: list[Task], tmp_path: P
 def test_a_store_of_before_is_brought_up_to_date_with_nothing_lost(
     tasks: list[Task], from_file: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.store.columns.CHUNK_ROWS", 100)
+    monkeypatch.setattr("bbq_plugin.store.coded_columns.CHUNK_ROWS", 100)
     store = tmp_path / "s.db"
     ingested(store, tmp_path / "in", *(tasks[i::5] for i in range(5)))
     _aged(store)
@@ -420,14 +422,24 @@ def test_a_store_of_before_is_brought_up_to_date_with_nothing_lost(
 
 
 def _aged(store: Path) -> None:
-    """Give it the columns and the version of the time when they held neither time nor gold."""
-    db = sqlite3.connect(store, isolation_level=None)
-    bytes_before, bytes_now = 38, 51
-    for first, n, data in db.execute("SELECT first_id, n, data FROM chunk").fetchall():
-        assert len(data) == bytes_now * n
-        old = data[: bytes_before * n]
-        db.execute("UPDATE chunk SET data = ?, crc = ? WHERE first_id = ?", (old, 0, first))
-    for later in ("event_plan", "note", "told_task"):
-        db.execute(f"DROP TABLE {later}")
-    db.execute("PRAGMA user_version = 3")
-    db.close()
+    """Make it a store of the time when columns held neither time nor gold, with its own tables."""
+    old, bytes_before = store.with_suffix(".old"), 38
+    with closing(sqlite3.connect(old, isolation_level=None)) as db:
+        db.executescript(
+            f"PRAGMA journal_mode = WAL; BEGIN; {''.join(MIGRATIONS[:3])}"
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 3; COMMIT;"
+        )
+        db.execute("ATTACH ? AS new", (str(store),))
+        tables = db.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            there = {row[1] for row in db.execute(f"PRAGMA new.table_info({table})")}
+            names = [row[1] for row in db.execute(f"PRAGMA main.table_info({table})")]
+            both = ", ".join(name for name in names if name in there)
+            if both:
+                db.execute(f"DELETE FROM main.{table}")  # noqa: S608
+                db.execute(f"INSERT INTO main.{table} ({both}) SELECT {both} FROM new.{table}")  # noqa: S608
+        db.execute("INSERT INTO counter SELECT 'n_comparisons', n_comparisons FROM new.study")
+        for first, n, data in db.execute("SELECT first_id, n, data FROM chunk").fetchall():
+            columns = data[: bytes_before * n]
+            db.execute("UPDATE chunk SET data = ?, crc = ? WHERE first_id = ?", (columns, 0, first))
+    old.replace(store)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin import Hook
-from bbq_plugin.cli.projects import Server
+from bbq_plugin.cli.options import Server
 from bbq_plugin.data.feedback_actions import FeedbackPlan
 from bbq_plugin.live.engine import Engine
 from tests.live.server.serving import serving

@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.errors import RemoteError
+from bbq_plugin.live.automatic_push import OpenProject
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.sync import OpenProject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ class Server:
 
     def __init__(self) -> None:
         self.down: set[str] = set()
+        self.gone = False
         self.told: list[str] = []
         self.line = OpenProject(self.open, Problems(self._log))
         self._notice: Callable[[str], None] = lambda _: None
@@ -38,6 +39,8 @@ class Server:
         def work(*_: object) -> None:
             if what in self.down:
                 self._fail()
+            if self.gone:
+                raise RemoteError("there is no project 7 (404)", 404)
 
         with suppress(RemoteError):
             self.line.use(cast("Any", work), what)
@@ -94,3 +97,17 @@ def test_a_plan_that_nobody_asks_for_again_hides_no_later_outage() -> None:
     server.down = set()
     server.use("pulling")
     assert server.heard() == [OUTAGE, AGAIN]
+
+
+def test_a_server_that_says_that_the_project_is_gone_does_answer() -> None:
+    server = Server()
+    server.gone = True
+    server.use("pulling")
+    assert server.heard() == []
+    server.down = {"pulling"}
+    server.use("pulling")
+    server.use("feedback")
+    assert server.heard() == [OUTAGE]
+    server.down = set()
+    server.use("pulling")
+    assert server.heard() == [AGAIN]

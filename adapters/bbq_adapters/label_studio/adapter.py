@@ -1,16 +1,12 @@
-"""The adapter: recognises an export, checks the options, reads the file task by task."""
+"""The adapter: recognises an export and reads the file task by task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.exports import (
     COLUMNS,
@@ -21,132 +17,35 @@ from bbq_adapters.label_studio.exports import (
     is_flat,
     json_min_rows,
 )
-from bbq_adapters.label_studio.keys import project_prefix
+from bbq_adapters.label_studio.reading_options import (
+    GroundTruth,
+    LabelStudioOptions,
+    Meaning,
+    Within,
+    checked,
+)
+from bbq_adapters.label_studio.store_keys import key_tags, project_prefix
 from bbq_adapters.row_reader import BOM, array_objects, look
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import BothBad, Comparison, FullExport, Note, Skipped
-from bbq_plugin.errors import FormatError, UsageError
+from bbq_plugin.errors import FormatError
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
     from bbq_adapters.label_studio.exports import ExportedTask
-    from bbq_adapters.label_studio.webhooks import LabelStudioEvents
+    from bbq_adapters.label_studio.webhook_events import LabelStudioEvents
     from bbq_plugin.data.records import Record
 
-GroundTruth = Literal["use", "skip", "only"]
-Within = Literal["ranked", "tied"]
-#: What a label may mean: an outcome, "skip", or the place of an item counted from 1.
-Meaning = str | int
-MEANINGS = ("left", "right", "tie", "both_bad", "skip")
-_PLACES = {str(place): place for place in range(1, 101)}
-
-
-@dataclass(frozen=True, slots=True)
-class LabelStudioOptions:
-    """What the user said, checked."""
-
-    items: tuple[str, ...] = ()
-    control: tuple[str, ...] = ()
-    labels: Mapping[str, Meaning] = field(default_factory=dict)
-    buckets: tuple[str, ...] = ()
-    within: Within = "ranked"
-    weights: Weights = "information"
-    ground_truth: GroundTruth = "use"
-    both_bad: BothBad = "tie"
-    project: str | None = None
-
-
-def _one_of(value: Any, option: str, allowed: tuple[Any, ...]) -> Any:
-    if not isinstance(value, str) or value not in allowed:
-        raise UsageError(f"{option} is {value!r}; expected {' or '.join(map(repr, allowed))}")
-    return value
-
-
-def _names(value: Any, option: str, example: str, separators: str = ",") -> tuple[str, ...]:
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        for separator in separators[1:]:
-            value = value.replace(separator, separators[0])
-        names = [part.strip() for part in value.split(separators[0])]
-    elif isinstance(value, Sequence) and all(isinstance(part, str) for part in value):
-        names = list(value)
-    else:
-        raise UsageError(f"{option} is {value!r}; expected names such as {example!r}")
-    if not names or not all(names) or len(set(names)) < len(names):
-        raise UsageError(f"{option} is {value!r}; expected different names such as {example!r}")
-    return tuple(names)
-
-
-def _labels(value: Any) -> dict[str, Meaning]:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        value = _parsed(value)
-    if not isinstance(value, Mapping) or not value:
-        raise _bad_labels(value)
-    if not all(isinstance(label, str) and label.strip() for label in value):
-        raise _bad_labels(value)
-    return {label.strip(): _meaning(meaning) for label, meaning in value.items()}
-
-
-def _parsed(text: str) -> Any:
-    """`A is better=left,B is better=right`, or a JSON object for labels with commas."""
-    if text.lstrip().startswith("{"):
-        try:
-            return msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            raise _bad_labels(text) from None
-    pairs: dict[str, str] = {}
-    for part in text.split(","):
-        label, equals, meaning = part.rpartition("=")
-        if not equals or label.strip() in pairs:
-            raise _bad_labels(text)
-        pairs[label.strip()] = meaning.strip()
-    return pairs
-
-
-def _meaning(meaning: Any) -> Meaning:
-    if isinstance(meaning, str) and meaning in MEANINGS:
-        return meaning
-    if isinstance(meaning, (str, int)) and str(meaning) in _PLACES:
-        return _PLACES[str(meaning)]
-    raise UsageError(
-        f"a label means {meaning!r}; expected {', '.join(MEANINGS)}, or 1, 2, 3 … for the place "
-        "of an item"
-    )
-
-
-def _bad_labels(value: Any) -> UsageError:
-    return UsageError(
-        f"labels is {value!r}; expected labels and what they mean, such as "
-        "'A is better=left,B is better=right,same=tie'"
-    )
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "items": partial(_names, option="items", example="model_left,model_right"),
-    "control": partial(_names, option="control", example="preference"),
-    "labels": _labels,
-    "buckets": partial(_names, option="buckets", example="good,bad", separators=",>"),
-    "within": partial(_one_of, option="within", allowed=get_args(Within)),
-    "weights": partial(_one_of, option="weights", allowed=get_args(Weights)),
-    "ground_truth": partial(_one_of, option="ground_truth", allowed=get_args(GroundTruth)),
-    "both_bad": partial(_one_of, option="both_bad", allowed=get_args(BothBad)),
-    "project": lambda project: None if project is None else str(project),
-}
-
-
-def checked(**given: Any) -> LabelStudioOptions:
-    """Options from what `read` was given."""
-    return LabelStudioOptions(**{name: _CHECKS[name](value) for name, value in given.items()})
-
-
-# Enough tasks with answers to tell controls and names by; no more are held than this.
+# Enough tasks with answers to tell controls and names by; no more are held than this, or these
+# bytes.
 _SAMPLE = 100
-_MOST_HELD = 10_000
+_MOST_HELD = 32 * 1024 * 1024
+# A task that is longer is refused: decoded, it would take many times as much memory.
+_LONGEST_TASK = 16 * 1024 * 1024
+# What a row of a flat export may take; its length is bounded like that of any row.
+_FLAT_BYTES = 1024
 _PEEK = 4096
 _FLAT = (
     "a CSV, TSV or JSON_MIN export does not show which answers are drafts or were accepted from "
@@ -158,6 +57,7 @@ class LabelStudioAdapter:
     """Reads exports of Label Studio projects that compare or rank."""
 
     name = "label-studio"
+    key_tags = staticmethod(key_tags)
 
     option_help: Mapping[str, str] = MappingProxyType(
         {
@@ -219,7 +119,7 @@ class LabelStudioAdapter:
 
     def events(self, **options: Any) -> LabelStudioEvents:
         """Read the events of webhooks, with the options of `read`."""
-        from bbq_adapters.label_studio.webhooks import LabelStudioEvents  # noqa: PLC0415 (a circle)
+        from bbq_adapters.label_studio.webhook_events import LabelStudioEvents  # noqa: PLC0415 (a circle)
 
         return LabelStudioEvents(checked(**options))
 
@@ -237,18 +137,20 @@ def _sniffed_json(text: bytes) -> str | None:
 
 def _tasks(
     stream: io.BufferedReader, name: str, options: LabelStudioOptions
-) -> tuple[Iterator[ExportedTask], bool]:
-    """The tasks, and whether they come from rows that say less."""
+) -> tuple[Iterator[tuple[int, ExportedTask]], bool]:
+    """The tasks with their sizes in bytes, and whether they come from rows that say less."""
     if not stream.peek(_PEEK)[:_PEEK].removeprefix(BOM).lstrip().startswith(b"["):
         _need_no_flags(options, name)
-        return flat_tasks(cell_rows(stream, name), name, options.project), True
-    found = array_objects(stream, name, "task")
+        rows = flat_tasks(cell_rows(stream, name), name, options.project)
+        return ((_FLAT_BYTES, task) for task in rows), True
+    found = array_objects(stream, name, "task", longest=_LONGEST_TASK)
     first = list(islice(found, 1))
     rest = chain(first, found)
     if not any(is_flat(raw, name, line) for line, raw in first):
         return full_tasks(rest, name), False
     _need_no_flags(options, name)
-    return flat_tasks(json_min_rows(rest, name), name, options.project), True
+    rows = flat_tasks(json_min_rows(rest, name), name, options.project)
+    return ((_FLAT_BYTES, task) for task in rows), True
 
 
 def _need_no_flags(options: LabelStudioOptions, name: str) -> None:
@@ -275,7 +177,7 @@ def _shallow(found: Iterator[Record], name: str) -> Iterator[Record]:
 
 
 def _records(
-    tasks: Iterator[ExportedTask],
+    tasks: Iterator[tuple[int, ExportedTask]],
     options: LabelStudioOptions,
     name: str,
     covered: dict[str, float] | None,
@@ -283,29 +185,31 @@ def _records(
     """The records, and at the end which projects the file holds all of, as of when."""
     # Files of other tools are only looked at: what reads tasks is loaded for those of this one.
     from bbq_adapters.label_studio.answers import TaskReading  # noqa: PLC0415
-    from bbq_adapters.label_studio.question import find_question  # noqa: PLC0415
+    from bbq_adapters.label_studio.comparison_control import find_question  # noqa: PLC0415
 
-    held, sample = _first(tasks)
-    reading = TaskReading(find_question(sample, options, name), options, name)
-    for task in chain(held, tasks):
-        yield from reading.records(task)
+    def cover(task: ExportedTask) -> None:
         if covered is not None and task.project:
             times = [covered.get(task.project), *(answer.updated for answer in task.answers)]
             covered[task.project] = max((t for t in times if t is not None), default=-inf)
+
+    # How answers are read is known by the first of them: tasks without any need not be held.
+    unanswered = TaskReading(None, options, name)
+    sample: list[ExportedTask] = []
+    size = 0
+    for n_bytes, task in tasks:
+        if task.is_answered:
+            sample.append(task)
+            size += n_bytes
+            if len(sample) >= _SAMPLE or size > _MOST_HELD:
+                break
+        else:
+            yield from unanswered.records(task)
+            cover(task)
+    reading = TaskReading(find_question(sample, options, name), options, name)
+    for task in chain(sample, (task for _, task in tasks)):
+        yield from reading.records(task)
+        cover(task)
     reading.check_names(sample)
     for project, as_of in (covered or {}).items():
         if as_of > -inf:
             yield FullExport(project_prefix(project), as_of)
-
-
-def _first(tasks: Iterator[ExportedTask]) -> tuple[list[ExportedTask], list[ExportedTask]]:
-    """The tasks that have to be seen before one can be read, and those of them with answers."""
-    held: list[ExportedTask] = []
-    sample: list[ExportedTask] = []
-    for task in tasks:
-        held.append(task)
-        if task.is_answered:
-            sample.append(task)
-        if len(sample) >= _SAMPLE or len(held) >= _MOST_HELD:
-            break
-    return held, sample

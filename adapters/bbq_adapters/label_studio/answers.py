@@ -9,26 +9,44 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters.label_studio import names
-from bbq_adapters.label_studio.keys import annotation_number, answer_key, pair_key
-from bbq_adapters.label_studio.names import Keys, described, tags_of
-from bbq_adapters.label_studio.question import NOT_PLACED, chosen_labels, meaning, ranked_ids, typed
+from bbq_adapters import wording
+from bbq_adapters.label_studio import item_names
+from bbq_adapters.label_studio.comparison_control import (
+    NOT_PLACED,
+    chosen_labels,
+    meaning,
+    ranked_ids,
+    typed,
+)
+from bbq_adapters.label_studio.item_names import Keys, described, tags_of
+from bbq_adapters.label_studio.store_keys import annotation_number, answer_key, pair_key
 from bbq_plugin.data.rankings import break_ranking
-from bbq_plugin.data.records import GOLD, SHOWN_ORDER, TRUTH, Comparison, Note, Outcome, Skipped
+from bbq_plugin.data.records import (
+    GOLD,
+    SHOWN_ORDER,
+    TRUTH,
+    UNREAD,
+    Comparison,
+    Note,
+    Outcome,
+    Skipped,
+)
 from bbq_plugin.errors import DataError, FormatError
 from bbq_plugin.protocols import Settled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from bbq_adapters.label_studio.adapter import LabelStudioOptions
+    from bbq_adapters.label_studio.comparison_control import Question
     from bbq_adapters.label_studio.exports import Annotation, ExportedTask
-    from bbq_adapters.label_studio.question import Question
+    from bbq_adapters.label_studio.reading_options import LabelStudioOptions
 
 _ODD_TIME = (
     "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "
     "answers count, without their time"
 )
+_SAY_LABELS = "say what it means, with all the other labels, by the option labels"
+_SAY_BUCKETS = "name them best first by the option buckets"
 NO_NAMES = "the task does not name its items"
 DELETED = "the rater's account was deleted"
 
@@ -62,6 +80,8 @@ class AnswerReader:
     _question: Question
     _options: LabelStudioOptions
     _file: str
+    #: Whether an answer that cannot be read is left out, and does not stop the others.
+    _lenient: bool = False
 
     def __call__(self, task: ExportedTask, answer: Annotation) -> Answer:
         """What was said, else LeftOutError."""
@@ -127,6 +147,8 @@ class AnswerReader:
 
     def _meaning(self, label: str, task: ExportedTask) -> str | int:
         known = meaning(label, self._options.labels)
+        if known is None and self._lenient:
+            raise LeftOutError(f"{UNREAD} ({label[:60]!r}); {_SAY_LABELS}", label)
         if known is None:
             problem = f"the label {label[:60]!r} is not known ({task.where})"
             remedy = (
@@ -149,7 +171,7 @@ class AnswerReader:
 
     def _shown(self, task: ExportedTask) -> dict[str, str | None]:
         source = self._question.source
-        shown = source.by_identity(task.data) if isinstance(source, names.Listed) else {}
+        shown = source.by_identity(task.data) if isinstance(source, item_names.Listed) else {}
         if not shown:
             raise LeftOutError(NO_NAMES)
         return shown
@@ -193,7 +215,9 @@ class AnswerReader:
         filled = [bucket for bucket, ids in buckets.items() if ids and bucket != NOT_PLACED]
         if not filled:
             raise LeftOutError("no item was placed in the ranking", expected=True)
-        order = filled if len(filled) == 1 else names.ordered_buckets(filled)
+        order = filled if len(filled) == 1 else wording.ordered_buckets(filled)
+        if order is None and self._lenient:
+            raise LeftOutError(f"{UNREAD} (buckets without an order); {_SAY_BUCKETS}", filled)
         if order is None:
             shown = filled[:12]
             problem = (
@@ -251,9 +275,16 @@ def _number(value: Any) -> float | None:
 class TaskReading:
     """One pass over the tasks of a file or a page."""
 
-    def __init__(self, question: Question | None, options: LabelStudioOptions, name: str) -> None:
+    def __init__(
+        self,
+        question: Question | None,
+        options: LabelStudioOptions,
+        name: str,
+        *,
+        lenient: bool = False,
+    ) -> None:
         self._question, self._options, self._name = question, options, name
-        self._reader = AnswerReader(question, options, name) if question else None
+        self._reader = AnswerReader(question, options, name, lenient) if question else None
         source = question.source if question else None
         keys = () if source is None else source.keys if isinstance(source, Keys) else (source.key,)
         self._no_tags = {*keys, *(question.controls if question else ())}

@@ -116,7 +116,12 @@ class Client:
                     "Label Studio's server is reached through label-studio-sdk, which is not "
                     "installed; pip install 'bbq-plugin[label-studio]'"
                 ) from error
-            self._http = httpx.Client(timeout=self._timeout_s, follow_redirects=True)
+            self._http = httpx.Client(
+                timeout=self._timeout_s,
+                follow_redirects=True,
+                # Called for every request, that of a redirect included, before it is sent.
+                event_hooks={"request": [self._check_origin]},
+            )
             # With the slash at the end the SDK also finds the tokens of a server below a path.
             self._sdk = LabelStudio(  # type: ignore[no-untyped-call]
                 base_url=self.url + "/",
@@ -126,6 +131,23 @@ class Client:
                 httpx_client=self._http,
             )
         return self._sdk
+
+    def _check_origin(self, request: httpx.Request) -> None:
+        """Let no request, and so no token, go anywhere else: whatever a redirect says."""
+        asked, own = _origin(str(request.url)), _origin(self.url)
+        if asked != own:
+            raise RemoteError(
+                f"{self.url}: the server redirects to {asked}, which gets no token from here; if "
+                f"that is where Label Studio is, give its address there (--url {asked}/…)"
+            )
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port of an address."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}:{port}"
 
 
 def checked_url(url: str) -> str:

@@ -152,11 +152,11 @@ def decoded(raw: bytes, kind: Any, name: str, line: int) -> Any:
     raise FormatError(problem, name, line, value, DAMAGED)
 
 
-def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[ExportedTask]:
-    """Tasks of a JSON export or a snapshot."""
+def full_tasks(found: Iterable[tuple[int, bytes]], name: str) -> Iterator[tuple[int, ExportedTask]]:
+    """Tasks of a JSON export or a snapshot, with their sizes in bytes."""
     for line, raw in found:
         task: TaskJson = decoded(raw, TaskJson, name, line)
-        yield _full_task(task, line, f"{name}:{line}: task {_shown(task.id)}")
+        yield len(raw), _full_task(task, line, f"{name}:{line}: task {_shown(task.id)}")
 
 
 def task_of_api(found: dict[str, Any], name: str) -> ExportedTask:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, exp, isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import bbq_plugin
-from bbq_plugin.live.server import svg
-from bbq_plugin.live.server.guard import COOKIE, headers_of
-from bbq_plugin.live.server.view import MATRIX
-from bbq_plugin.report.filters import environment
-from bbq_plugin.report.summary import answer
-from bbq_plugin.store.inbox import n_waiting, refused_events
-from bbq_plugin.store.projects import task_by_answer
-from bbq_plugin.store.read import records_of_rater
+from bbq_plugin.data.records import LeadWord
+from bbq_plugin.live.server import page_charts
+from bbq_plugin.live.server.access_control import COOKIE, LoginTries, headers_of
+from bbq_plugin.live.server.metrics import METRICS_TYPE, metrics_text
+from bbq_plugin.live.server.page_state import MATRIX, PAIRS
+from bbq_plugin.live.server.webhook import BODY_S
+from bbq_plugin.report.documents import report_json
+from bbq_plugin.report.summary import answer, camp_sentence, camp_title, clusters_text
+from bbq_plugin.report.templating import environment
+from bbq_plugin.store.event_inbox import n_waiting, refused_events
+from bbq_plugin.store.project_sync import task_by_answer
+from bbq_plugin.store.sources import status_of
+from bbq_plugin.store.store_reader import records_of_rater
+from bbq_plugin.store.studies import MAIN
 from bbq_plugin.text import level_text
 
 if TYPE_CHECKING:
@@ -29,11 +36,13 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.data.records import Comparison
-    from bbq_plugin.live.server.guard import AccessRules
-    from bbq_plugin.live.server.project import Feedback
-    from bbq_plugin.live.server.view import View
+    from bbq_plugin.live.server.access_control import AccessRules
+    from bbq_plugin.live.server.page_feedback import Feedback
+    from bbq_plugin.live.server.page_state import View
+    from bbq_plugin.live.server.serve_session import Service
     from bbq_plugin.live.server.webhook import Webhook
     from bbq_plugin.model import Fit
+    from bbq_plugin.store.studies import StudyEntry
 
 
 @dataclass(frozen=True)
@@ -88,15 +97,20 @@ def answers_of(
     *,
     first: int,
     most: int,
+    study: int = MAIN,
     link: Callable[[str, str | int], str | None] | None = None,
 ) -> tuple[list[RaterAnswer], int]:
     """Some of a rater's answers, the least expected first, and how many there are.
 
-    `link` makes an address of the key of an answer and its task.
+    In a divided panel they are held against the ranking of the rater's camp. `link` makes an
+    address of the key of an answer and its task.
     """
-    theta = dict(zip(fit.items, fit.theta.tolist(), strict=True))
+    ranking = fit.theta
+    if fit.division is not None and rater in fit.raters:
+        ranking = fit.camp_theta[int(fit.membership[fit.raters.index(rater)].argmax())]
+    theta = dict(zip(fit.items, ranking.tolist(), strict=True))
     found = sorted(
-        ((_chance(theta, said), said) for said in records_of_rater(path, rater)),
+        ((_chance(theta, said), said) for said in records_of_rater(path, rater, study)),
         key=lambda pair: (pair[0], pair[1].key),
     )
     shown = [(chance, said, said.slate or said.key) for chance, said in found[first : first + most]]
@@ -123,12 +137,13 @@ def _chance(theta: Mapping[str, float], said: Comparison) -> float:
     return float((p_left * (1 - p_left)) ** 0.5)
 
 
-#: Pairs that are named as worth comparing next.
-PAIRS = 12
+#: Answers of which the page says what they would buy.
+MORE_ANSWERS = 200
 ROWS = 50
 ANSWERS = 25
 NOTES = 20
 MOST_FORM = 1 << 14
+MOST_WORDS = 500
 _SEVERITY = {"exclude": 0, "watch": 1, "keep": 2}
 
 #: What the table of raters can be sorted by, and whether the lowest comes first.
@@ -138,6 +153,7 @@ SORTS: dict[str, Callable[[RaterRow], Any]] = {
     "n": lambda r: -r.n,
     "quality": lambda r: _known(r.quality),
     "agreement": lambda r: _known(r.agreement),
+    "camp": lambda r: (r.camp, _SEVERITY[r.verdict]),
     "left": lambda r: -abs(_known(r.left_rate, 0.5) - 0.5),
     "time": lambda r: _known(r.median_time_s),
 }
@@ -152,15 +168,16 @@ class Pages:
 
     def __init__(
         self,
-        view: View,
+        service: Service,
         webhook: Webhook,
         rules: AccessRules,
         feedback: Feedback | None = None,
         *,
         base_url: str | None = None,
     ) -> None:
-        self.view, self.webhook, self.rules = view, webhook, rules
+        self.service, self.webhook, self.rules = service, webhook, rules
         self.feedback, self.base_url = feedback, base_url
+        self._tries = LoginTries()
         self._env = environment("bbq_plugin.live.server", "bbq_plugin.report")
 
     def routes(self) -> list[Route]:
@@ -169,6 +186,7 @@ class Pages:
             Route("/", self.board, methods=["GET"]),
             Route("/raters", self.raters, methods=["GET"]),
             Route("/rater", self.rater, methods=["GET"]),
+            Route("/rater/word", self.word, methods=["POST"]),
             Route("/pairs", self.pairs, methods=["GET"]),
             Route("/feedback", self.plan, methods=["GET"]),
             Route("/feedback/dry-run", self.dry_run, methods=["POST"]),
@@ -177,32 +195,52 @@ class Pages:
             Route("/log", self.log, methods=["GET"]),
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/live", self.live, methods=["GET"]),
+            Route("/status.json", self.status, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
         ]
 
     # -- what they share
 
     def _page(self, request: Request, template: str, status: int = 200, **shown: Any) -> Response:
+        chosen, studies = self._studies(request)
         html = self._env.get_template(template).render(
             title="Live leaderboard",
             path=request.url.path,
-            number=self.view.number,
+            number=self.service.news.number,
+            health=self.service.health(),
+            studies=studies,
+            study_query={"study": chosen.name} if len(studies) > 1 else {},
             can_write=self._can_write(request),
             has_login=self.rules.page_token is not None,
             version=bbq_plugin.__version__,
             # One analysis for all of a page: there may be a newer one meanwhile.
-            **{"analysis": self._analysis(), **shown},
+            **{"analysis": self._analysis(request), "study": chosen, **shown},
         )
         return Response(html, status, media_type="text/html")
 
-    def _analysis(self) -> Analysis | None:
+    def _studies(self, request: Request) -> tuple[StudyEntry, list[StudyEntry]]:
+        """The study that a page shows, and all that it could show."""
+        found = [one for one in self.service.engine.store.studies() if one.id in self.service.views]
+        shown = [one for one in found if one.n_comparisons] or found[:1]
+        wanted = request.query_params.get("study")
+        first = self.service.engine.study
+        chosen = [one for one in shown if one.name == wanted]
+        return (chosen or [one for one in shown if one.id == first] or shown)[0], shown
+
+    def _view(self, request: Request) -> View:
+        return self.service.views[self._studies(request)[0].id]
+
+    def _analysis(self, request: Request) -> Analysis | None:
         """The last one, unless all answers were taken back since."""
-        return self.view.analysis if self.view.engine.store.counts().n_comparisons else None
+        view = self._view(request)
+        return view.analysis if view.engine.n_comparisons else None
 
     def _can_write(self, request: Request) -> bool:
         return self.rules.logged_in(headers_of(request.scope["headers"]))
 
     def _paging(self, request: Request, n: int, size: int, *names: str) -> Paging:
-        given = {k: request.query_params[k] for k in names if request.query_params.get(k)}
+        named = ("study", *names)
+        given = {k: request.query_params[k] for k in named if request.query_params.get(k)}
         text = request.query_params.get("page", "1")
         page = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
         last = max(1, ceil(n / size))
@@ -216,15 +254,15 @@ class Pages:
 
     def board(self, request: Request) -> Response:
         """The leaderboard and its history."""
-        analysis = self._analysis()
+        analysis, view = self._analysis(request), self._view(request)
         if analysis is None:
             return self._page(request, "board.html.j2", analysis=None, board=None)
         board = analysis.leaderboard
         paging = self._paging(request, len(board), ROWS)
-        drawn = svg.bars(board)
-        best = [row.item for row in board[: svg.LINES]]
-        points = self.view.history()
-        outlook = self.view.outlooks.last()
+        drawn = page_charts.bars(board)
+        best = [row.item for row in board[: page_charts.LINES]]
+        points = view.history()
+        outlook = view.outlooks.last()
         return self._page(
             request,
             "board.html.j2",
@@ -232,11 +270,16 @@ class Pages:
             board=board,
             rows=list(zip(board, drawn.bars, strict=True))[paging.first : paging.last],
             paging=paging,
-            answer=answer(board, analysis.n_groups, analysis.better),
+            answer=answer(board, analysis.n_groups, analysis.better, analysis.division),
+            camps=[camp_title(analysis.division, one) for one in analysis.camp_boards],
+            cells=page_charts.camp_cells(board, analysis.camp_boards)[paging.first : paging.last],
+            axis=page_charts.axis_chart(analysis.division),
+            narrow_axis=page_charts.axis_chart(analysis.division, narrow=True),
+            clusters=clusters_text(board),
             level=level_text(board.level),
             drawn=drawn,
-            lines=svg.history(points, best),
-            narrow_lines=svg.history(points, best, narrow=True),
+            lines=page_charts.history(points, best),
+            narrow_lines=page_charts.history(points, best, narrow=True),
             n_points=len(points),
             outlook=outlook,
             stop=None if outlook is None else outlook.section,
@@ -245,7 +288,7 @@ class Pages:
 
     def raters(self, request: Request) -> Response:
         """All raters: a chart, and a table in parts."""
-        analysis = self._analysis()
+        analysis = self._analysis(request)
         if analysis is None:
             return self._page(request, "raters.html.j2", analysis=None, raters=None)
         report = analysis.raters
@@ -273,44 +316,61 @@ class Pages:
             wanted=wanted,
             verdict=verdict if verdict in _SEVERITY else "",
             n_verdicts={v: sum(r.verdict == v for r in report) for v in _SEVERITY},
-            dots=svg.scatter(report),
-            narrow_dots=svg.scatter(report, narrow=True),
+            divided=analysis.division.divided,
+            inter_rater=analysis.inter_rater,
+            dots=page_charts.scatter(report),
+            narrow_dots=page_charts.scatter(report, narrow=True),
             level=level_text(analysis.limits.level),
         )
 
     def rater(self, request: Request) -> Response:
-        """One rater: the verdict, and their answers."""
-        analysis = self._analysis()
+        """One rater over all studies: the verdicts, and the answers in one of them."""
         name = request.query_params.get("name", "")
-        rows = () if analysis is None else analysis.raters
-        row = next((row for row in rows if row.rater == name), None)
+        chosen, studies = self._studies(request)
+        rows = {one.id: row for one in studies if (row := self._row(one.id, name)) is not None}
+        if rows and chosen.id not in rows:
+            chosen = next(one for one in studies if one.id in rows)
+        row, view = rows.get(chosen.id), self.service.views[chosen.id]
+        analysis = view.analysis
         if analysis is None or row is None:
             return self._page(request, "rater.html.j2", 404, row=None, name=name)
+        others = () if analysis.inter_rater is None else analysis.inter_rater.raters
         given = self._paging(request, 10**9, ANSWERS, "name")
         said, n = answers_of(
-            self.view.engine.store.path, name, analysis.fit,
+            view.engine.store.path, name, analysis.fit, study=chosen.id,
             first=given.first, most=ANSWERS, link=self._link(),
         )  # fmt: skip
         return self._page(
             request,
             "rater.html.j2",
             analysis=analysis,
+            study=chosen,
+            of_studies=[(one, rows[one.id]) for one in studies if one.id in rows],
             row=row,
             name=name,
+            shared=next((one for one in others if one.rater == name), None),
+            journal=view.engine.store.lead_journal(name),
             said=said,
+            camp=camp_sentence(analysis.division, name) if analysis.division.divided else None,
             paging=self._paging(request, n, ANSWERS, "name"),
             level=level_text(analysis.limits.level),
         )
 
+    def _row(self, study: int, rater: str) -> RaterRow | None:
+        """A rater in a study."""
+        analysis = self.service.views[study].analysis
+        rows = () if analysis is None else analysis.raters
+        return next((row for row in rows if row.rater == rater), None)
+
     def pairs(self, request: Request) -> Response:
         """Pairwise win probabilities, and the next pairs to compare."""
-        analysis = self._analysis()
+        analysis, view = self._analysis(request), self._view(request)
         if analysis is None or analysis.better is None:
             return self._page(request, "pairs.html.j2", analysis=analysis, cells=None, pairs=None)
         board, better = analysis.leaderboard, analysis.better
         shown = min(MATRIX, len(board))
         open_ = (1 - board.level) / 2
-        outlook = self.view.outlooks.last()
+        outlook = view.outlooks.last()
         apart = frozenset() if outlook is None else outlook.apart
         names = [row.item for row in board[:shown]]
         cells = [
@@ -329,6 +389,7 @@ class Pages:
             board=board,
             cells=cells,
             pairs=analysis.pairs(PAIRS) if len(board) > 1 else None,
+            worth=analysis.next_worth(MORE_ANSWERS, PAIRS) if len(board) > 1 else None,
             n_open=n_open,
             n_pairs=len(board) * (len(board) - 1) // 2,
             counted=bool(upper),
@@ -338,7 +399,7 @@ class Pages:
 
     def log(self, request: Request) -> Response:
         """What came in, and what was left out."""
-        store = self.view.engine.store
+        store = self.service.engine.store
         entries = sorted(store.ledger(), key=lambda e: -e.at)
         paging = self._paging(request, len(entries), ROWS)
         refused = refused_events(store)
@@ -346,6 +407,7 @@ class Pages:
             request,
             "log.html.j2",
             entries=entries[paging.first : paging.last],
+            camp_changes=list(self._view(request).camp_changes),
             notes=list(dict.fromkeys(note for entry in entries for note in entry.notes))[:NOTES],
             paging=paging,
             received=dict(self.webhook.n_received),
@@ -360,7 +422,10 @@ class Pages:
     def plan(self, request: Request) -> Response:
         """What would be written to the labelling project."""
         state = None if self.feedback is None else self.feedback.state()
-        return self._page(request, "feedback.html.j2", state=state)
+        link = None
+        if state is not None and self.base_url and state.project is not None:
+            link = partial(self.webhook.reader.task_url, self.base_url, state.project)
+        return self._page(request, "feedback.html.j2", state=state, link=link)
 
     def dry_run(self, _: Request) -> Response:
         """Make a new plan; nothing is written."""
@@ -384,19 +449,67 @@ class Pages:
                 "writing needs a login; open /login and give the token of this page\n", 403
             )
         mark = await _field(request, field)
+        if isinstance(mark, Response):
+            return mark
         if self.feedback is not None:
             write(self.feedback, mark)
         return RedirectResponse("/feedback", 303)
 
+    async def word(self, request: Request) -> Response:
+        """Take a lead's own decision about a rater; needs the token."""
+        if not self._can_write(request):
+            return _said(403, "writing needs a login; open /login and give the token", {})
+        form = await _form(request)
+        if isinstance(form, Response):
+            return form
+        name, verdict, reason, by = (
+            form.get(field, "").strip() for field in ("name", "verdict", "reason", "by")
+        )
+        shown = [view for view in self.service.views.values() if view.analysis is not None]
+        if not any(view.analysis and name in view.analysis.fit.raters for view in shown):
+            return _said(400, "there is no such rater", {})
+        if verdict not in ("keep", "exclude", "") or not reason or not by:
+            return _said(400, "a decision needs keep or exclude, a reason and a name", {})
+        store = self.service.engine.store
+        store.add_lead_word(
+            LeadWord(name, cast("Any", verdict), reason[:MOST_WORDS], by[:100], store.clock())
+        )
+        for view in shown:
+            await asyncio.to_thread(view.publish, now=True)
+        return RedirectResponse(f"/rater?{urlencode({'name': name})}", 303)
+
     async def login(self, request: Request) -> Response:
         """Show the token once; from then on the browser is known."""
-        if request.method == "POST" and self.rules.page_token is not None:
-            if self.rules.knows_token(await _field(request, "token")):
-                answer_ = RedirectResponse("/", 303)
-                answer_.set_cookie(COOKIE, self.rules.session, httponly=True, samesite="strict")
-                return answer_
+        if request.method != "POST" or self.rules.page_token is None:
+            return self._page(request, "login.html.j2", wrong=False)
+        token = await _field(request, "token")
+        if isinstance(token, Response):
+            return token
+        client = request.scope.get("client")
+        wait_s = self._tries.wait_s(client)
+        if wait_s:
+            # Not even looked at: else the limit would be none.
+            return _said(429, f"too many wrong tokens; try again in {ceil(wait_s)} s",
+                                  {"Retry-After": str(ceil(wait_s))})  # fmt: skip
+        if not self.rules.knows_token(token):
+            self._tries.failed(client)
             return self._page(request, "login.html.j2", 401, wrong=True)
-        return self._page(request, "login.html.j2", wrong=False)
+        self._tries.passed(client)
+        answer_ = RedirectResponse("/", 303)
+        answer_.set_cookie(COOKIE, self.rules.session, httponly=True, samesite="strict")
+        return answer_
+
+    # -- how it does, for programs
+
+    def status(self, _: Request) -> Response:
+        """What `bbq status` says, and the health of the service."""
+        found = status_of(self.service.engine.store.path).document()
+        shown = {**found, "health": self.service.health().document()}
+        return Response(report_json(shown), media_type="application/json")
+
+    def metrics(self, _: Request) -> Response:
+        """The same in numbers, as Prometheus reads them."""
+        return Response(metrics_text(self.service), media_type=METRICS_TYPE)
 
     # -- news
 
@@ -404,20 +517,37 @@ class Pages:
         """The number of each change, as it happens."""
 
         async def lines() -> AsyncIterator[bytes]:
-            async for number in self.view.news():
+            async for number in self.service.news.numbers():
                 yield b": still here\n\n" if number is None else b"data: %d\n\n" % number
 
         return StreamingResponse(lines(), media_type="text/event-stream")
 
 
-async def _field(request: Request, name: str) -> str:
-    """A field of a small form; nothing if the form is not small or not one of ours."""
+async def _field(request: Request, name: str) -> str | Response:
+    """A field of a small form; nothing if the form has none."""
+    form = await _form(request)
+    return form if isinstance(form, Response) else form.get(name, "")
+
+
+async def _form(request: Request) -> dict[str, str] | Response:
+    """A small form; nothing if it is not small or not one of ours.
+
+    A form that does not come in time gets an answer instead.
+    """
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_FORM:
-            return ""
-    return parse_qs(body.decode("utf-8", "replace")).get(name, [""])[0]
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_FORM:
+                    return {}
+    except TimeoutError:
+        return _said(408, "the form did not come in time", {"Connection": "close"})
+    return {key: value[0] for key, value in parse_qs(body.decode("utf-8", "replace")).items()}
+
+
+def _said(status: int, text: str, headers: Mapping[str, str]) -> Response:
+    return Response(f"{text}\n", status, headers, media_type="text/plain")
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bbq_plugin.errors import DataError
-from bbq_plugin.live.server.guard import headers_of
+from bbq_plugin.live.server.access_control import headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from bbq_plugin.live.server.guard import AccessRules
+    from bbq_plugin.live.server.access_control import AccessRules
     from bbq_plugin.protocols import Endpoint, EventReader, ServerKnowledge
-    from bbq_plugin.store.inbox import Inbox
+    from bbq_plugin.store.event_inbox import Inbox
 
 #: An event has some kilobytes; those of a bulk action hold many answers.
 MOST_BYTES = 16 << 20

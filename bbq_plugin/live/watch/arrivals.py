@@ -24,7 +24,7 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.live.log import Problems
 
 if TYPE_CHECKING:

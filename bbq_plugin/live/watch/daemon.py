@@ -13,18 +13,20 @@ import msgspec
 
 from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
+from bbq_plugin.live.camp_changes import camp_change
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.outputs import Outputs, limits_of, output_key
+from bbq_plugin.live.result_files import Outputs, limits_of, output_key
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.ingest import Offer, Outcome
+    from bbq_plugin.live.automatic_push import Pusher, Reach
+    from bbq_plugin.live.file_ingest import Offer, Outcome
     from bbq_plugin.live.log import Log
-    from bbq_plugin.live.sync import Pusher, Reach
+    from bbq_plugin.model import Fit
 
 
 @contextmanager
@@ -93,6 +95,7 @@ class Daemon:
         # The results are older than what is stored: so it is after any end, however sudden.
         self._stale = True
         self._has_read = self._exact = False
+        self._n_camps: int | None = None
         # Whether what came last is not in the history yet; None: not looked at so far.
         self._news: bool | None = None
         self._news_s = clock()
@@ -141,8 +144,10 @@ class Daemon:
         self._engine = self._opened_engine(self.settings)
         try:
             self._store_inode = store.stat().st_ino
-            n = self._engine.store.counts().n_comparisons
+            n = self._engine.n_comparisons
             self._log("started", folder=str(folder), store=str(store), comparisons=n)
+            for note in self._engine.left_out().notes:
+                self._log("note", text=note)
             self._arrivals = self._watching()
             self._push()
             try:
@@ -175,8 +180,9 @@ class Daemon:
         """Open the store for writing, or say who writes it."""
         return Engine(
             settings.path("store"),
+            study=settings.study,
             model=settings.model.model,
-            priors=settings.model.fit_priors(),
+            **settings.model.fit_options(),
             reading=settings.read,
             clock=self._wall_clock,
         )
@@ -206,7 +212,7 @@ class Daemon:
         """Begin to take verdicts back to the project, if that is wanted."""
         if not self.settings.feedback.push or self._reach is None:
             return
-        from bbq_plugin.live.sync import Pusher  # noqa: PLC0415 (only if wanted)
+        from bbq_plugin.live.automatic_push import Pusher  # noqa: PLC0415 (only if wanted)
 
         self._pusher = Pusher(self.settings, self._engine, self._reach, self.problems)
         if not self._once:
@@ -291,7 +297,7 @@ class Daemon:
         """Refresh and write the results; what fails is tried again later."""
         began_s = self._clock()
         try:
-            n = self._engine.store.counts().n_comparisons
+            n = self._engine.n_comparisons
             if not n:
                 # Nothing to fit, and nothing to be made exact later.
                 self._stale, self._exact = False, True
@@ -299,8 +305,9 @@ class Daemon:
                 return
             how = self._engine.refresh(full=full)
             fitted_s = self._clock()
+            self._tell_camps(self._engine.fit)
             analysis = self._engine.analysis(limits_of(self.settings))
-            outputs = Outputs(self._engine.store, analysis, self.settings)
+            outputs = Outputs(self._engine.store, analysis, self.settings, self._engine.study)
             if self._has_news(analysis.fit.data.n_comparisons):
                 outputs.record(how)
             self._news = False
@@ -310,10 +317,10 @@ class Daemon:
                 raise
             self._failed("results", error)
             return
-        except BBQError as error:
+        except Exception as error:
             if self._once:
                 raise
-            # The data are at fault: trying again needs other data.
+            # The data are at fault, or the program: trying again needs other data.
             self.problems.report("results", error)
             self._stale, self._exact = False, True
             return
@@ -332,6 +339,13 @@ class Daemon:
             write_s=self._clock() - fitted_s,
         )
 
+    def _tell_camps(self, fit: Fit) -> None:
+        """Say so when the panel has another number of camps than before."""
+        change = camp_change(self._n_camps, fit)
+        self._n_camps = len(fit.camps)
+        if change is not None:
+            self._log("camps", before=change.before, now=change.now, text=change.text)
+
     def _remove_results(self) -> None:
         """Every answer was taken back: results that are there would be of others."""
         out = self.settings.path("out")
@@ -345,7 +359,7 @@ class Daemon:
         if self._news is not None:
             return self._news
         # The last process may have been killed between storing a batch and telling of it.
-        points = self._engine.store.history(2)
+        points = self._engine.store.history(2, self._engine.study)
         return not points or points[-1].n_comparisons != n_comparisons
 
     def _failed(self, what: str, error: Exception, files: int | None = None) -> None:

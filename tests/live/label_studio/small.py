@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bbq_plugin.data.feedback_actions import FeedbackPlan
-from bbq_plugin.live import sync
+from bbq_plugin.live import push
+from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
 from bbq_plugin.protocols import FeedbackGoals
 from bbq_plugin.store import Store
-from bbq_plugin.store.projects import Memory
+from bbq_plugin.store.project_sync import Memory
 from tests.live.label_studio.study import (
     PAIRWISE,
     answer,
@@ -47,7 +48,7 @@ class Small:
         }
         self.url = server.url
         with self.opened() as (project, memory):
-            sync.pull(project, memory)
+            pull(project, memory)
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Project, Memory]]:
@@ -61,17 +62,17 @@ class Small:
 
     def plan(self, goals: FeedbackGoals) -> FeedbackPlan:
         with self.opened() as (project, memory):
-            sync.settle(project, memory)
-            return sync.make_plan(project, memory, goals)
+            push.settle(project, memory)
+            return push.make_plan(project, memory, goals)
 
     def apply(self, goals: FeedbackGoals) -> list[ActionResult]:
         with self.opened() as (project, memory):
-            sync.settle(project, memory)
-            return list(sync.apply(project, memory, sync.make_plan(project, memory, goals)))
+            push.settle(project, memory)
+            return list(push.apply(project, memory, push.make_plan(project, memory, goals)))
 
     def undo(self) -> list[ActionResult]:
         with self.opened() as (project, memory):
-            return list(sync.undo(project, memory))
+            return list(push.undo(project, memory))
 
     def now(self) -> dict[int, tuple[int, bool]]:
         """Overlap and is_labeled of every task."""

@@ -211,7 +211,7 @@ def test_a_pull_that_was_cut_off_goes_on_from_its_last_page(
 _KILLED = """
 import os, signal, sys
 from bbq_plugin.cli import main
-from bbq_plugin.store.projects import Memory
+from bbq_plugin.store.project_sync import Memory
 kept = Memory.save_page
 pages = 0
 def save_page(self, *arguments):

@@ -8,24 +8,24 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from bbq_adapters.label_studio import task_pages
+from bbq_adapters.label_studio import incremental_pull
 from click.testing import CliRunner
 
 import bbq_plugin
 from bbq_plugin.cli import main
 from bbq_plugin.data.files import records
-from bbq_plugin.live.sync import pull
+from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
 from bbq_plugin.store import Store, read_store
-from bbq_plugin.store.projects import Memory
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.project_sync import Memory
+from bbq_plugin.store.store_reader import records_of
 from tests.live.label_studio.study import CHOICES, PAIRWISE, Bbq, chose, pair, ticked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.data.records import Comparison
-    from bbq_plugin.live.sync import Pulled
+    from bbq_plugin.live.pull import Pulled
     from tests.live.label_studio.server import Server, User
 
 
@@ -149,7 +149,7 @@ def test_what_changes_behind_a_pull_that_is_under_way_comes_with_the_next_one(
     label_studio: Server, people: list[User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if the pull took longer than a change may be late.
-    monkeypatch.setattr(task_pages, "_OVERLAP", timedelta(0))
+    monkeypatch.setattr(incremental_pull, "_OVERLAP", timedelta(0))
     project = label_studio.project(PAIRWISE, maximum_annotations=3)
     tasks = label_studio.tasks(project, [pair("x", "y")] * 6)
     made = [label_studio.annotate(task, chose("left"), people[0]) for task in tasks]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bbq_plugin.data.feedback_actions import Policy
-from bbq_plugin.live import sync
+from bbq_plugin.live import push
+from bbq_plugin.live.pull import pull
 from bbq_plugin.store import Store
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, kinds, without
@@ -44,7 +46,7 @@ def test_the_loop_with_twelve_raters_three_of_them_bad(
     crowd: Crowd = fill(label_studio, people)
     bbq.pull(crowd.project)
     before = label_studio.export(crowd.project)
-    plan = bbq.push(crowd.project)
+    plan = bbq.push(crowd.project, "--relabel", "all")
     assert not plan["applied"]
     assert without_times(label_studio.export(crowd.project)) == without_times(before)
 
@@ -58,22 +60,61 @@ def test_the_loop_with_twelve_raters_three_of_them_bad(
         who = crowd.answered[int(action["target"].split()[1])]
         assert action["after"]["overlap"] == 3 + len(crowd.bad.intersection(who))
 
+    # By default only what may change the result is asked again, and what that buys is said.
+    useful = bbq.push(crowd.project)
+    chosen = [action for action in useful["actions"] if action["kind"] == "relabel"]
+    assert 0 < len(chosen) < len(relabelled)
+    said = [action["target"] for action in relabelled]
+    assert said[: len(chosen)] == [action["target"] for action in chosen]
+    assert any("left out" in note for note in useful["notes"])
+    assert any("serves these tasks to excluded raters too" in note for note in useful["notes"])
+    n_answers = [sum(who in crowd.bad for who in crowd.answered[int(one.split()[1])])
+                 for one in said]  # fmt: skip
+    assert useful["worth"]["n_answers"] == sum(n_answers[: len(chosen)])
+    assert plan["worth"]["n_answers"] == sum(n_answers)
+    for worth in (useful["worth"], plan["worth"]):
+        assert worth["p_best_expected"] >= worth["p_best"]
+    assert "relabel asks for" in bbq("push", crowd.project) + bbq.said[-1]
+
     newcomer = label_studio.sign_up("newcomer@example.com")
     with pytest.raises(OSError, match="no tasks"):
         label_studio.get(f"/api/projects/{crowd.project}/next/", token=newcomer.token)
-    assert bbq.push(crowd.project, "--apply")["actions"] == plan["actions"]
+    everything = ("--apply", "--relabel", "all")
+    assert bbq.push(crowd.project, *everything)["actions"] == plan["actions"]
     tasks = label_studio.get(f"/api/tasks/?project={crowd.project}&page_size=1000")["tasks"]
     assert {task["id"] for task in tasks if not task["is_labeled"]} == leaning
     served = label_studio.get(f"/api/projects/{crowd.project}/next/", token=newcomer.token)
     assert served["id"] in leaning
 
-    assert bbq.push(crowd.project, "--apply")["n_actions"] == 0
+    assert bbq.push(crowd.project, *everything)["n_actions"] == 0
     undone = bbq.push(crowd.project, "--undo")
     assert undone["n_actions"] == plan["n_actions"]
     assert without_times(label_studio.export(crowd.project)) == without_times(before)
     tasks = label_studio.get(f"/api/tasks/?project={crowd.project}&page_size=1000")["tasks"]
     assert {(task["overlap"], task["is_labeled"]) for task in tasks} == {(3, True)}
     assert bbq.push(crowd.project, "--undo")["n_actions"] == 0
+
+
+def test_an_excluded_rater_who_answers_the_queue_does_not_close_it(
+    small: Small, label_studio: Server
+) -> None:
+    """Community serves the queue to every rater, also to those it is there because of."""
+    one = small.tasks[0]
+    label_studio.delete(f"/api/annotations/{small.answers[one, small.ann.id]}/")
+    label_studio.annotate(one, chose("right"), small.cat)
+    goals = without(small.bob, small.ann)
+    small.apply(goals)
+    assert small.now()[one] == (3, False)
+    served = label_studio.get(f"/api/projects/{small.id}/next/", token=small.ann.token)
+    assert served["id"] == one
+    label_studio.annotate(one, chose("left"), small.ann)
+    assert small.now()[one] == (3, True)
+    small.apply(goals)
+    assert small.now()[one] == (4, False)
+    dee = label_studio.sign_up("dee@example.com")
+    label_studio.annotate(one, chose("left"), dee)
+    assert small.now()[one] == (4, True)
+    assert [action for action in small.plan(goals).actions if action.ref == one] == []
 
 
 def test_the_stream_serves_all_requeued_tasks_and_no_other(
@@ -168,7 +209,7 @@ def test_cancelling_on_request_keeps_the_evidence_and_is_taken_back(
     assert set(small.now().values()) == {(2, False)}
     # Bob did answer: were that forgotten, he would be released, excluded, released ...
     with small.opened() as (project, memory):
-        told = sync.pull(project, memory)
+        told = pull(project, memory)
     assert (told.n_new, told.n_retracted) == (0, 0)
     with Store(small.store, writable=False) as store:
         assert store.counts().n_comparisons == 2 * len(small.tasks)
@@ -201,7 +242,7 @@ def test_the_most_informative_tasks_are_served_first(
     done = small.apply(goals)
     assert [one.action.kind for one in done] == ["predict", "predict", "project"]
     listed = label_studio.get(f"/api/predictions/?project={small.id}")
-    assert {(one["task"], one["score"]) for one in listed} == {(more[1], 0.5263), (more[3], 0.5263)}
+    assert {(one["task"], one["score"]) for one in listed} == {(more[1], 0.005), (more[3], 0.005)}
     assert all(one["result"] == [] for one in listed)
     for _ in range(2):
         served = label_studio.get(f"/api/projects/{small.id}/next/", token=small.cat.token)["id"]
@@ -276,7 +317,7 @@ def test_on_enterprise_an_excluded_rater_is_paused_and_let_go_on(
     plan = small.plan(without(small.bob))
     paused[9] = {"id": 9, "project": small.id, "user": small.bob.id, "reason": "MANUAL"}
     with small.opened() as (project, memory):
-        left = [one for one in sync.apply(project, memory, plan) if one.left]
+        left = [one for one in push.apply(project, memory, plan) if one.left]
     assert [one.action.kind for one in left] == ["pause"]
     assert f"rater {small.bob.id} is already paused" in str(left[0].left)
     small.undo()
@@ -298,7 +339,7 @@ def test_what_may_be_done_alone_keeps_to_its_kinds_and_its_budget(small: Small) 
     assert "the limit of 3 writes a day" in allowed.notes[-1]
     assert len(policy.allowed(plan, [now - 10, now - 86_401], now).actions) == 2
     with small.opened() as (project, memory):
-        list(sync.apply(project, memory, allowed))
+        list(push.apply(project, memory, allowed))
         assert policy.allowed(plan, memory.written_at(), memory.store.clock()).actions == ()
     assert sorted(small.now().values()) == [(2, True)] + [(3, False)] * 3
     release = small.plan(without())
@@ -324,7 +365,9 @@ def test_the_plan_for_people_says_what_and_why(
     assert plan["schema"] == "bbq.push/1"
     (bad,) = crowd.bad
     reasons = {one["reason"] for one in plan["actions"] if one["kind"] == "relabel"}
-    assert reasons == {f"it has 2 of 3 answers without rater {bad}"}
+    said = rf"it has 2 of 3 answers without rater {bad}; chance to change the result \d+%"
+    assert reasons
+    assert all(re.fullmatch(said, reason) for reason in reasons)
     only = bbq.push(crowd.project, "--only", "tab")
     assert kinds_of(only) == {"tab"}
 

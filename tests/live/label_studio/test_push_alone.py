@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from bbq_plugin.cli import main
 from bbq_plugin.data.feedback_actions import Policy, kinds_of
-from bbq_plugin.live import sync
+from bbq_plugin.live.automatic_push import act
 from bbq_plugin.store import Store
-from bbq_plugin.store.projects import Memory
+from bbq_plugin.store.project_sync import Memory
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import Bbq, chose, fill
@@ -112,15 +112,15 @@ def test_what_was_done_alone_is_taken_back_alone_when_a_rater_recovers(small: Sm
     before = small.now()
     policy = Policy(kinds_of(["relabel"]), a_day=8)
     with small.opened() as (project, memory):
-        done = sync.act(project, memory, without(small.bob), policy)
+        done = act(project, memory, without(small.bob), policy)
         assert (done.n_done, [one.kind for one in done.plan.actions]) == (4, ["tab"])
-        again = sync.act(project, memory, without(small.bob), policy)
+        again = act(project, memory, without(small.bob), policy)
         assert (again.n_done, again.short) == (0, False)
-        back = sync.act(project, memory, without(), policy)
+        back = act(project, memory, without(), policy)
         assert {one.action.kind for one in back.done} == {"release"}
         assert back.plan.actions == ()
         # Four written and four taken back: that is the budget.
-        last = sync.act(project, memory, without(small.bob), policy)
+        last = act(project, memory, without(small.bob), policy)
         assert (last.n_done, last.short) == (0, True)
     assert small.now() == before
 
@@ -135,10 +135,10 @@ def test_stopping_ends_after_the_action_in_hand_and_the_rest_is_not_lost(small: 
         return asked > 2
 
     with small.opened() as (project, memory):
-        cut = sync.act(project, memory, without(small.bob), policy, stopping)
+        cut = act(project, memory, without(small.bob), policy, stopping)
         assert cut.n_done == 2
     with small.opened() as (project, memory):
-        assert sync.act(project, memory, without(small.bob), policy).n_done == 2
+        assert act(project, memory, without(small.bob), policy).n_done == 2
     assert set(small.now().values()) == {(3, False)}
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from bbq_plugin.data.feedback_actions import Policy, kinds_of
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live import sync
+from bbq_plugin.live import push
+from bbq_plugin.live.automatic_push import act
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, without
 from tests.live.label_studio.study import chose, pair
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def carried_out(small: Small, plan: FeedbackPlan) -> dict[str, str | None]:
     """What was left, and why, by target."""
     with small.opened() as (project, memory):
-        return {one.action.target: one.left for one in sync.apply(project, memory, plan)}
+        return {one.action.target: one.left for one in push.apply(project, memory, plan)}
 
 
 def test_a_task_that_people_changed_since_the_plan_is_left_and_the_value_named(
@@ -117,9 +118,9 @@ def test_a_cancellation_that_people_did_themselves_is_not_ours_to_take_back(
 def test_looking_before_writing_costs_few_requests(small: Small, proxy: Proxy) -> None:
     small.url = proxy.url
     with small.opened() as (project, memory):
-        plan = sync.make_plan(project, memory, without(small.bob))
+        plan = push.make_plan(project, memory, without(small.bob))
         asked = len(proxy.asked)
-        list(sync.apply(project, memory, plan))
+        list(push.apply(project, memory, plan))
     reads = [one for one in proxy.asked[asked:] if one.method == "GET"]
     # One for all tasks, one for all tabs.
     assert len(reads) == 2
@@ -136,16 +137,16 @@ def test_after_a_failure_only_what_was_tried_is_in_doubt(small: Small, proxy: Pr
 
     small.url, proxy.rule = proxy.url, fail_the_second
     with small.opened() as (project, memory):
-        plan = sync.make_plan(project, memory, without(small.bob))
+        plan = push.make_plan(project, memory, without(small.bob))
         with pytest.raises(RemoteError):
-            list(sync.apply(project, memory, plan))
+            list(push.apply(project, memory, plan))
         assert [entry.state for entry in memory.entries()] == ["done", "begun"]
         proxy.rule = lambda _: None
-        assert sync.settle(project, memory) == 1
-        list(sync.apply(project, memory, sync.make_plan(project, memory, without(small.bob))))
+        assert push.settle(project, memory) == 1
+        list(push.apply(project, memory, push.make_plan(project, memory, without(small.bob))))
         writes, proxy.rule = 0, fail_the_second
         with pytest.raises(RemoteError):
-            list(sync.undo(project, memory))
+            list(push.undo(project, memory))
         # The tab is gone, one task is back; of the three that are left one is in doubt.
         assert [entry.state for entry in memory.entries()] == ["done", "done", "undoing"]
 
@@ -172,13 +173,13 @@ def test_a_removal_whose_answer_was_lost_is_done(
 
 def by_somebody(small: Small, goals: FeedbackGoals, shown: FeedbackPlan) -> list[ActionResult]:
     with small.opened() as (project, memory):
-        return list(sync.by_hand(project, memory, goals, shown))
+        return list(push.by_hand(project, memory, goals, shown))
 
 
 def alone(small: Small, goals: FeedbackGoals, _: FeedbackPlan) -> list[ActionResult]:
     policy = Policy(kinds_of(["relabel", "tab", "predict"]), a_day=1000)
     with small.opened() as (project, memory):
-        return list(sync.act(project, memory, goals, policy).done)
+        return list(act(project, memory, goals, policy).done)
 
 
 @pytest.mark.usefixtures("no_waiting")
@@ -233,24 +234,25 @@ def test_a_plan_of_predictions_can_be_carried_out_though_its_scores_have_moved(
     assert shown.actions == ()
     (task,) = label_studio.tasks(small.id, [pair("x", "y")])
     shown = small.plan(without(information_bits=lambda _: 0.25, sampling=True))
-    done = by_somebody(small, without(information_bits=lambda _: 1.0, sampling=True), shown)
+    done = by_somebody(small, without(information_bits=lambda _: 0.001, sampling=True), shown)
     assert [one.left for one in done] == [None, None]
     (made,) = label_studio.get(f"/api/predictions/?project={small.id}")
-    assert (made["task"], made["score"]) == (task, 0.5)
+    # That of a thousandth of a bit: a third of the way to a billionth.
+    assert (made["task"], made["score"]) == (task, 0.333)
 
 
 def test_after_an_undo_nothing_is_written_alone_until_somebody_does_by_hand(small: Small) -> None:
     goals, policy = without(small.bob), Policy(kinds_of(["relabel", "tab"]))
     with small.opened() as (project, memory):
-        assert sync.act(project, memory, goals, policy).n_done == 5
-        list(sync.undo(project, memory))
+        assert act(project, memory, goals, policy).n_done == 5
+        list(push.undo(project, memory))
     # A restart does not change that.
     with small.opened() as (project, memory):
-        held = sync.act(project, memory, goals, policy)
+        held = act(project, memory, goals, policy)
         assert (held.n_done, held.short, len(held.plan.actions)) == (0, False, 5)
         assert "undone by hand" in str(held.fields()["note"])
-        list(sync.by_hand(project, memory, goals, held.plan))
+        list(push.by_hand(project, memory, goals, held.plan))
         assert not memory.held
-        list(sync.act(project, memory, without(), policy).done)
+        list(act(project, memory, without(), policy).done)
         assert memory.entries() == []
-        assert sync.act(project, memory, goals, policy).n_done == 5
+        assert act(project, memory, goals, policy).n_done == 5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.store import Store, projects
+from bbq_plugin.store import Store, project_sync
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import Bbq, fill, without_times
 from tests.live.label_studio.test_push_alone import WRITES, said, state
@@ -149,7 +149,7 @@ def test_what_was_undone_on_the_page_is_not_written_again_automatically(study: S
         assert "until a plan is applied" not in browser.page()
     assert study.tasks() == changed
     with Store(study.store, writable=False) as opened:
-        standing = projects.standing(opened, "label-studio", study.project)
+        standing = project_sync.standing(opened, "label-studio", study.project)
     assert not standing.held
     bbq = Bbq(study.server, study.store, url=study.proxy.url)
     assert bbq.push(study.project, "--undo")["n_actions"] == standing.n

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from bbq_plugin.live import sync
+from bbq_plugin.live.pull import pull
 from tests.live.label_studio.small import Small, without
 from tests.live.label_studio.study import chose
 
@@ -21,7 +21,7 @@ def elsewhere(small: Small, tmp_path: Path) -> Small:
     other = copy(small)
     other.store = tmp_path / "other.db"
     with other.opened() as (project, memory):
-        sync.pull(project, memory)
+        pull(project, memory)
     return other
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.live.sync import pull
+from bbq_plugin.live.event_ingest import event_reader, take
+from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
 from bbq_plugin.store import Store
-from bbq_plugin.store.projects import Memory
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.project_sync import Memory
+from bbq_plugin.store.store_reader import records_of
 from tests.live.label_studio.study import PAIRWISE, chose, pair
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from bbq_plugin.live.sync import Pulled
+    from bbq_plugin.live.pull import Pulled
     from bbq_plugin.protocols import Project
     from tests.live.label_studio.server import Server, User
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bbq_plugin.store import Store
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.project_sync import standing
+from bbq_plugin.store.store_reader import records_of
 from tests.browsing import text_of
 from tests.live.label_studio.server import BANNED, _free_port
 from tests.live.label_studio.study import PAIRWISE, chose, fill, pair
@@ -240,7 +241,55 @@ def test_it_can_be_connected_as_a_model_in_the_settings(
         )
         assert predicted[0]["result"] == []
         assert 0 <= predicted[0]["score"] <= 1
-        assert predicted[0]["model_version"] == "bbq"
+        first = predicted[0]["model_version"]
+        assert first.startswith("bbq 20")
+        # The version changes with the fit: "Retrieve Predictions" brings new scores each time.
+        label_studio.annotate(tasks[0], chose("right"))
+        here.wait_until(lambda: here.send({}, path="/setup").json() != {"model_version": first},
+                        "another fit")  # fmt: skip
+        action = f"/api/dm/actions?id=retrieve_tasks_predictions&project={project}"
+        label_studio.post(action, {"selectedItems": {"all": False, "included": [tasks[5]]}})
+        listed = label_studio.get(f"/api/predictions/?task={tasks[5]}")
+        assert len({one["model_version"] for one in listed}) == len(listed) == 2
+
+
+def test_the_next_task_is_another_once_answers_make_another_pair_the_most_informative(
+    label_studio: Server, tmp_path: Path
+) -> None:
+    sampling = {"sampling": "Uncertainty sampling"}
+    project = label_studio.project(PAIRWISE, **sampling)
+    close = label_studio.tasks(project, [pair("model-b", "model-c")] * 8)
+    new = label_studio.tasks(project, [pair("model-a", "model-b")] * 12)
+
+    def served() -> int:
+        # Once: the task is locked for this user until it is answered.
+        return int(label_studio.get(f"/api/projects/{project}/next/")["id"])
+
+    def scores() -> dict[int, float]:
+        listed = label_studio.get(f"/api/predictions/?project={project}")
+        # Old scores are replaced: no task has two.
+        assert len({one["task"] for one in listed}) == len(listed)
+        return {one["task"]: one["score"] for one in listed}
+
+    for n, task in enumerate(close[:6]):
+        label_studio.annotate(task, chose("left" if n % 2 else "right"))
+    words = ("--project", str(project), "--reconcile", "1h", "--push", "--push-every-s", "0.2",
+             "--auto-apply", "predict", "--daily-budget", "20")  # fmt: skip
+    with serving(tmp_path / "state.db", *words, **variables(label_studio)) as here:
+        connected(label_studio, project, here)
+        # No answer names model-a yet: the tasks that show it come first, whatever the others are.
+        here.wait_until(lambda: len(scores()) == 14, "scores of the open tasks")
+        first = served()
+        assert first in new
+        # Now model-a is far ahead, and the other two are as close as before.
+        rest = [task for task in new if task != first]
+        for task in (first, *rest[:9]):
+            label_studio.annotate(task, chose("left"))
+        here.wait_until(lambda: scores()[close[7]] < scores()[rest[10]], "new scores")
+        assert served() in close
+        # New scores of our own are no part of the limit.
+    with Store(tmp_path / "state.db", writable=False) as opened:
+        assert standing(opened, "label-studio", project).kinds == {"predict": 14, "project": 1}
 
 
 def test_the_plan_on_the_page_is_dry_until_somebody_with_the_token_carries_it_out(

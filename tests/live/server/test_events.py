@@ -12,8 +12,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.events import event_reader, take
-from bbq_plugin.store.read import records_of
+from bbq_plugin.live.event_ingest import event_reader, take
+from bbq_plugin.store.store_reader import records_of
 from tests.live.server.payloads import (
     EMAIL,
     SECRETS,

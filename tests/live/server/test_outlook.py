@@ -15,7 +15,7 @@ from bbq_plugin.analysis.stopping import MIXTURE
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.server.view import Outlooks, outlook
+from bbq_plugin.live.server.page_state import Outlooks, outlook
 from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event

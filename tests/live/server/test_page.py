@@ -220,3 +220,12 @@ def test_an_answer_leads_into_label_studio(tmp_path: Path) -> None:
         server.wait_for(3)
         page = server.ask("/rater?name=7").text
         assert 'href="http://ls.example:8080/projects/1/data?task=2&amp;annotation=2"' in page
+
+
+def test_the_pairs_page_says_what_more_answers_would_buy(tmp_path: Path) -> None:
+    filled(tmp_path / "state.db", ("a", "b", "c"), ("ann", "bob"), 30)
+    with serving(tmp_path / "state.db") as server:
+        server.wait_for(30)
+        page = server.ask("/pairs").text
+    assert "200 answers by typical raters: P(best) of the leader" in page
+    assert "86–100%" in page

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bbq_plugin.store import Store, read_store
-from bbq_plugin.store.read import records_of
+from bbq_plugin.store.store_reader import records_of
 from tests.live.server.payloads import EMAIL, SECRETS, bulk, deleted, event, project, task
 from tests.live.server.serving import SECRET, Serving, serving
 from tests.waiting import HANG_S
@@ -253,7 +253,8 @@ def test_a_refused_event_is_read_when_the_options_say_how(tmp_path: Path) -> Non
     with serving(store) as server:
         assert server.send(told).status == 200
         server.wait_until(lambda: "items=" in server.ask("/log").text, "the reason on the page")
-        assert " event_refused reason=" in server.log
+        # The page shows what is stored; the log follows.
+        server.wait_until(lambda: " event_refused reason=" in server.log, "the reason in the log")
     with serving(store, "--items", "first,other") as server:
         server.wait_for(1)
     assert read_store(store).items == ("model-a", "model-b")
@@ -277,7 +278,12 @@ def test_label_studio_can_connect_it_as_an_ml_backend(server: Serving) -> None:
     assert 0 <= known["score"] <= 1
     assert unknown["score"] is None
     assert server.ask("/train", b"{}", headers).status == 200
-    assert server.ask("/versions", headers=headers).json() == {"versions": ["bbq"]}
+    # The version changes with the fit: tasks are asked about again only under a new one.
+    version = answer["model_version"]
+    assert version.startswith("bbq 20")
+    assert {one["model_version"] for one in answer["results"]} == {version}
+    assert server.ask("/versions", headers=headers).json() == {"versions": [version]}
+    assert server.ask("/setup", b"{}", headers).json() == {"model_version": version}
 
 
 def test_tasks_have_scores_after_a_restart_before_any_event(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_the_results_after_an_idle_while_are_those_of_a_cold_fit(place: Place) -
         place.await_count(60 * (n + 1))
     place.await_said("refreshed", how="full", comparisons=180)
     assert place.end() == 0
-    cold = bbq.fit(bbq.read(sorted(place.folder.iterdir())))
+    cold = bbq.fit(bbq.read(sorted(place.folder.iterdir())), priors="paper")
     report = json.loads((place.out / "report.json").read_text())
     theta = {item["item"]: item["theta"] for item in report["items"]}
     expected = dict(zip(cold.items, cold.theta, strict=True))
@@ -137,7 +137,8 @@ def test_a_bad_file_is_on_record_does_not_stop_others_and_is_tried_when_it_chang
 ) -> None:
     votes = Votes()
     place.start()
-    put(place.folder / "bad.jsonl", votes.line() + '{"id": "x", "winner": "nobody"}\n')
+    unknown = '{"id": "x", "judge": "j", "model_a": "a", "model_b": "b", "winner": "nobody"}\n'
+    put(place.folder / "bad.jsonl", votes.line() + unknown)
     put(place.folder / "good.jsonl", votes.lines(5))
     refused = place.await_said("file_refused", file="bad.jsonl")
     assert "2" in refused["reason"]

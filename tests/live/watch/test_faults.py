@@ -19,7 +19,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.ingest import Offer
+from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.plugins import adapters
 from bbq_plugin.store import Store
 from tests.live.watch.mounting import can_mount, fill, make_read_only, small_disk

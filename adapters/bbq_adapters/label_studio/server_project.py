@@ -1,0 +1,560 @@
+"""A project on a Label Studio server, what the entry point `bbq_plugin.feedback` names.
+
+Each write is checked right before, and undone when that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
+from bbq_adapters.label_studio.comparison_control import Question, described, questions_of_kept
+from bbq_adapters.label_studio.exports import task_of_api
+from bbq_adapters.label_studio.incremental_pull import ANSWERS, PAGE_SIZE, TaskReader
+from bbq_adapters.label_studio.ml_backend import is_own_version
+from bbq_adapters.label_studio.push_plan import (
+    OUR_VERSIONS,
+    ServerAnswer,
+    ServerState,
+    ServerTask,
+    import_tasks,
+    planned,
+)
+from bbq_adapters.label_studio.reading_options import checked
+from bbq_adapters.label_studio.webhook_events import EVENT_PATHS
+from bbq_plugin.errors import RemoteError
+from bbq_plugin.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, JournalEntry, WriteState
+    from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskPage
+
+    Values = dict[str, Any]
+
+#: What is told; nothing fires for imported answers, drafts and predictions.
+ACTIONS = (
+    "ANNOTATION_CREATED",
+    "ANNOTATIONS_CREATED",
+    "ANNOTATION_UPDATED",
+    "ANNOTATIONS_DELETED",
+    "TASKS_CREATED",
+    "TASKS_DELETED",
+    "PROJECT_UPDATED",
+)
+# How Label Studio says that it sends nothing to addresses of its own network.
+_BLOCKED = ("URL was not allowed", "reserved network address")
+SSRF_REMEDY = (
+    "Label Studio sends nothing to addresses of its own machine or a private network unless its "
+    "operator allows it: start it with LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false (and, for an ML "
+    "backend, LABEL_STUDIO_ML_BLOCK_LOCAL_IP=false), or give bbq serve a public address"
+)
+
+
+class ProjectWebhooks:
+    """The webhooks of one project."""
+
+    path = EVENT_PATHS[0]
+
+    def __init__(self, client: Client, project: int) -> None:
+        self._client, self._project = client, project
+
+    def subscribe(self, url: str, headers: Mapping[str, str]) -> tuple[int, bool]:
+        """Have events sent to an address; the id of the webhook, and whether it is a new one."""
+        wanted: dict[str, Any] = {
+            "url": url,
+            "headers": dict(headers),
+            "actions": list(ACTIONS),
+            "is_active": True,
+            "send_payload": True,
+            "send_for_all_actions": False,
+        }
+        own, call = self._project, self._client.call
+        try:
+            what = "looking for webhooks"
+            hooks = map(plain, call(what, lambda sdk: sdk.webhooks.list(project=str(own))))
+            same = [h["id"] for h in hooks if (h.get("url"), h.get("project")) == (url, own)]
+            if same:
+                what = "changing the webhook"
+                call(what, lambda sdk: sdk.webhooks.update(id=int(same[0]), **wanted))
+                return int(same[0]), False
+            what = "making the webhook"
+            made = call(what, lambda sdk: sdk.webhooks.create(project=own, **wanted), creates=True)
+        except RemoteError as error:
+            if not any(words in str(error) for words in _BLOCKED):
+                raise
+            raise RemoteError(
+                f"{self._client.url}: Label Studio refuses to send events to {url}; {SSRF_REMEDY}"
+            ) from error
+        return int(plain(made)["id"]), True
+
+    def provoke(self) -> str:
+        """Cause an event without changing anything: the project is saved as it is."""
+        own, call = self._project, self._client.call
+        title = call("looking at the project", lambda sdk: sdk.projects.get(id=own)).title
+        call("causing an event", lambda sdk: sdk.projects.update(id=own, title=title))
+        return "PROJECT_UPDATED"
+
+    def unsubscribe(self, own: int) -> None:
+        """Remove a webhook that was made here."""
+        self._client.delete("removing the webhook", lambda sdk: sdk.webhooks.delete(id=own))
+
+
+# What is looked at of a task to write into it, and of all tasks to plan.
+_WRITTEN = f"id,overlap,is_labeled,predictions,model_version,score,{ANSWERS}"
+_PLANNED = f"project,data,{_WRITTEN}"
+_TASKS_AT_ONCE = 100
+#: What is looked at of a project.
+_SEEN = (
+    "title",
+    "label_config",
+    "parsed_label_config",
+    "model_version",
+    "sampling",
+    "maximum_annotations",
+    "overlap_cohort_percentage",
+)
+
+
+class CurrentValues:
+    """The values of targets, by kind and id.
+
+    What was seen is used once: by the second time it may have been written.
+    """
+
+    def __init__(self, reader: TaskReader) -> None:
+        self._client, self._project_id, self._listed = reader.client, reader.project, reader.listed
+        self._seen: dict[tuple[str, int], Values] = {}
+        self._tabs: dict[int, tuple[str, Any]] | None = None
+        #: Ids of predictions of ours, by task.
+        self._predictions: dict[int, list[int]] = {}
+
+    def look(self, actions: Sequence[Action]) -> None:
+        """Ask for all that these are about, and forget what was seen before."""
+        kinds = {action.kind for action in actions}
+        self._seen, self._predictions, self._tabs = {}, {}, None
+        tasks = sorted({task for task in map(_task_of, actions) if task is not None})
+        for start in range(0, len(tasks), _TASKS_AT_ONCE):
+            self._look_at(tasks[start : start + _TASKS_AT_ONCE])
+        if "tab" in kinds:
+            self._tabs = self.tabs()
+            for own, (title, filters) in self._tabs.items():
+                self._seen["tab", own] = {"title": title, "filters": filters}
+        if "project" in kinds:
+            self._seen["project", 0] = self._project() or {}
+
+    def _look_at(self, tasks: Sequence[int]) -> None:
+        chosen = query([], selectedItems={"all": False, "included": list(tasks)})
+        found, _ = self._listed("looking at tasks", chosen, _WRITTEN, len(tasks), whole=True)
+        for task in found:
+            own = int(task["id"])
+            self._seen["relabel", own] = _task_values(task)
+            for answer in task.get("annotations") or ():
+                self._seen["cancel", int(answer["id"])] = answer
+            predictions = task.get("predictions") or ()
+            self._predictions[own] = _ours(predictions)
+            for one in predictions:
+                self._seen["predict", int(one["id"])] = one
+
+    def forget_tasks(self) -> None:
+        """An answer was written, which changes its task as well."""
+        self._seen = {key: value for key, value in self._seen.items() if key[0] != "relabel"}
+
+    def now(self, action: Action, ref: int) -> Values | None:
+        """The values of a target; None if it does not exist."""
+        seen = self._seen.pop((action.kind, ref), None)
+        return self._asked(action, ref) if seen is None else seen
+
+    def _asked(self, action: Action, ref: int) -> Values | None:
+        if action.kind == "relabel":
+            task = self._get(lambda sdk: sdk.tasks.get(id=str(ref)))
+            return None if task is None else _task_values(task)
+        if action.kind == "cancel":
+            return self._get(lambda sdk: sdk.annotations.get(id=ref))
+        if action.kind == "project":
+            return self._project()
+        if action.kind == "predict":
+            return self._get(lambda sdk: sdk.predictions.get(id=ref))
+        if action.kind == "tab":
+            tab = self.tabs().get(ref)
+            return None if tab is None else {"title": tab[0], "filters": tab[1]}
+        paused = self._pauses(action.after["rater"])
+        return {"rater": action.after["rater"]} if ref in paused else None
+
+    def created(self, action: Action) -> int | None:
+        """What there is of the kind that an action makes."""
+        if action.kind == "tab":
+            tabs = self.tabs() if self._tabs is None else self._tabs
+            wanted = (action.after["title"], action.after["filters"])
+            return next((own for own, tab in tabs.items() if tab == wanted), None)
+        if action.kind == "predict":
+            task = int(action.after["task"])
+            found = self._predictions.get(task)
+            if found is None:
+                what = "looking for predictions"
+                listed = self._client.call(what, lambda sdk: sdk.predictions.list(task=task))
+                found = _ours(map(plain, listed))
+            return max(found, default=None)
+        if action.kind == "pause":
+            return max(self._pauses(action.after["rater"]), default=None)
+        return None
+
+    def tabs(self) -> dict[int, tuple[str, Any]]:
+        """Title and filters of every tab, by id."""
+        own = self._project_id
+        found = self._client.call("listing tabs", lambda sdk: sdk.views.list(project=own))
+        return {
+            int(view["id"]): (str(data.get("title") or ""), data.get("filters"))
+            for view in map(plain, found)
+            for data in [view.get("data") or {}]
+        }
+
+    def paused(self, raters: Iterable[str]) -> frozenset[str]:
+        """Which of these are paused (Enterprise)."""
+        return frozenset(r for r in raters if r.isdigit() and self._pauses(r))
+
+    def _pauses(self, rater: str) -> list[int]:
+        listed = self._client.call(
+            "listing pauses",
+            lambda sdk: sdk.projects.pauses.list(project_pk=self._project_id, user_pk=int(rater)),
+        )
+        return [int(one["id"]) for one in map(plain, listed) if not one.get("deleted_at")]
+
+    def _project(self) -> Values | None:
+        found = self._get(lambda sdk: sdk.projects.get(id=self._project_id))
+        # The answer also holds passwords and tokens, which go nowhere.
+        return found and {key: str(found.get(key) or "") for key in ("model_version", "sampling")}
+
+    def _get(self, request: Any) -> Values | None:
+        try:
+            return dict(plain(self._client.call("looking at what was written", request)))
+        except RemoteError as error:
+            if error.status == 404:
+                return None
+            raise
+
+
+def _task_of(action: Action) -> int | None:
+    """The task that an action is about; entries of an older journal may not name it."""
+    if action.kind == "relabel":
+        return action.ref
+    if action.kind in ("cancel", "predict") and action.after.get("task") is not None:
+        return int(action.after["task"])
+    return None
+
+
+def _task_values(task: Values) -> Values:
+    answers = task.get("annotations") or ()
+    return {
+        "overlap": int(task.get("overlap") or 1),
+        "is_labeled": bool(task.get("is_labeled")),
+        "last_answer": max((int(one["id"]) for one in answers), default=0),
+        "n_answers": sum(not one.get("was_cancelled") for one in answers),
+    }
+
+
+def _ours(predictions: Iterable[Values]) -> list[int]:
+    return [int(one["id"]) for one in predictions if one.get("model_version") in OUR_VERSIONS]
+
+
+#: What a paused rater reads.
+_PAUSED = "Paused for now; the project's managers will be in touch."
+# How each kind is written: by the SDK, the project, and the values and id of what it is about.
+_CREATE: dict[str, Callable[[Any, int, Mapping[str, Any]], Any]] = {
+    "tab": lambda sdk, project, to: sdk.views.create(project=project, data=_tab(to)),
+    # Without a result: raters are not to be led.
+    "predict": lambda sdk, _, to: sdk.predictions.create(
+        task=to["task"], result=[], score=to["score"], model_version=to["model_version"]
+    ),
+    "pause": lambda sdk, project, to: sdk.projects.pauses.create(
+        project_pk=project, user_pk=int(to["rater"]), reason="MANUAL", verbose_reason=_PAUSED
+    ),
+}
+_UPDATE: dict[str, Callable[[Any, int, Mapping[str, Any], int | None], Any]] = {
+    "relabel": lambda sdk, _, to, ref: sdk.tasks.update(
+        id=str(ref), overlap=to["overlap"], is_labeled=to["is_labeled"]
+    ),
+    "cancel": lambda sdk, _, to, ref: sdk.annotations.update(
+        id=ref, was_cancelled=to["was_cancelled"]
+    ),
+    "project": lambda sdk, project, to, _: sdk.projects.update(
+        id=project, model_version=to["model_version"], sampling=to["sampling"]
+    ),
+    "tab": lambda sdk, project, to, ref: sdk.views.update(
+        id=str(ref), project=project, data=_tab(to)
+    ),
+    "predict": lambda sdk, _, to, ref: sdk.predictions.update(
+        id=ref, score=to["score"], model_version=to["model_version"]
+    ),
+}
+_DELETE: dict[str, Callable[[Any, int, Mapping[str, Any], int], Any]] = {
+    "tab": lambda sdk, _, __, ref: sdk.views.delete(id=str(ref)),
+    "predict": lambda sdk, _, __, ref: sdk.predictions.delete(id=ref),
+    "pause": lambda sdk, project, made, ref: sdk.projects.pauses.delete(
+        project_pk=project, user_pk=int(made["rater"]), id=ref
+    ),
+}
+
+# The values by which to see whether users have changed what was written.
+_COMPARED: dict[str, tuple[str, ...]] = {
+    # Label Studio itself changes is_labeled as answers come.
+    "relabel": ("overlap",),
+    "cancel": ("was_cancelled",),
+    "project": ("model_version", "sampling"),
+    "tab": ("title", "filters"),
+    "predict": ("model_version", "score"),
+    "pause": ("rater",),
+}
+
+
+# Values that are too long for a message about what has changed.
+_OTHER = {"last_answer": "other answers", "filters": "other filters"}
+
+
+def _tab(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"title": values["title"], "filters": values["filters"]}
+
+
+class LabelStudio:
+    """Label Studio, through its SDK."""
+
+    name = "label-studio"
+    url_variable = "LABEL_STUDIO_URL"
+    token_variable = "LABEL_STUDIO_API_KEY"  # noqa: S105 (the name of it)
+
+    def open(
+        self,
+        url: str,
+        token: str,
+        project: int,
+        *,
+        options: Mapping[str, Any],
+        page_size: int | None = None,
+        timeout_s: float | None = None,
+        notice: Callable[[str], None] | None = None,
+    ) -> LabelStudioProject:
+        """Reach a project."""
+        client = Client(url, token, timeout_s=timeout_s or TIMEOUT_S, notice=notice)
+        try:
+            return LabelStudioProject(client, project, options, page_size or PAGE_SIZE)
+        except BaseException:
+            client.close()
+            raise
+
+    import_tasks = staticmethod(import_tasks)
+
+
+class LabelStudioProject:
+    """Pages out, feedback in."""
+
+    def __init__(
+        self, client: Client, project: int, options: Mapping[str, Any], page_size: int
+    ) -> None:
+        self.client, self.project = client, project
+        self._options = checked(**{**options, "project": project})
+        self._page_size = page_size
+        self._read_as(self._project())
+        self._questions: list[Question] = []
+        self._looked = False
+
+    def _read_as(self, info: dict[str, Any]) -> None:
+        """Read answers by this configuration."""
+        self._info = info
+        self._reader = TaskReader(self.client, self.project, info, self._options, self._page_size)
+        self._current = CurrentValues(self._reader)
+
+    def _refresh(self) -> None:
+        """Look at the project again: one that is held open for days is changed meanwhile.
+
+        Read by an old configuration, answers to the new one would be taken out as no answers.
+        """
+        info = self._project()
+        if self._reader.reads(info):
+            self._info = info
+        else:
+            self._read_as(info)
+
+    def _project(self) -> dict[str, Any]:
+        got = self.client.call(
+            "looking at the project",
+            lambda sdk: sdk.projects.get(id=self.project),
+            missing=f"there is no project {self.project}",
+        )
+        # The answer also holds passwords and tokens, which go nowhere.
+        return {name: plain(got).get(name) for name in _SEEN}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    def hooks(self) -> ProjectWebhooks:
+        """Its webhooks."""
+        return ProjectWebhooks(self.client, self.project)
+
+    def describe(self) -> str:
+        """Title, control and where the items' names are."""
+        reader = self._reader
+        what = described(self._questions, reader.candidates, reader.parsed, looked=self._looked)
+        return f"project {self.project} ({self._info['title']!r}): {what}"
+
+    def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
+        """What has changed."""
+        self._looked = True
+        self._refresh()
+        self._questions = self._reader.questions(known)
+        for page in self._reader.pages(known, everything=everything):
+            self._questions = questions_of_kept(page.state.get("plan"))
+            yield page
+
+    # -- feedback
+
+    def plan(self, goals: FeedbackGoals, journal: Journal, known: ProjectMemory) -> FeedbackPlan:
+        """What to write, from the server's state of this moment."""
+        self._refresh()
+        info = self._info
+        self._questions = self._reader.questions(known)
+        entries = journal.entries()
+        version = plain(self.client.call("asking for the version", lambda sdk: sdk.versions.get()))
+        enterprise = str(version.get("edition") or "").lower() == "enterprise"
+        percent = info["overlap_cohort_percentage"]
+        now = ServerState(
+            tasks=tuple(self._tasks()),
+            model_version=str(info["model_version"] or ""),
+            sampling=str(info["sampling"] or ""),
+            tabs=self._current.tabs(),
+            enterprise=enterprise,
+            own_model=self._own_model(str(info["model_version"] or "")),
+            paused=self._current.paused(goals.excluded) if enterprise else frozenset(),
+            overlap=int(info["maximum_annotations"] or 1),
+            cohort_percent=100 if percent is None else int(percent),
+        )
+        return planned(now, goals, entries)
+
+    def _own_model(self, served: str) -> bool:
+        """Whether the project serves the predictions of `bbq serve`, connected as a model."""
+        if is_own_version(served) or not served:
+            return bool(served)
+        what = "looking at models"
+        found = self.client.call(what, lambda sdk: sdk.ml.list(project=self.project))
+        return any(
+            one.get("title") == served and is_own_version(one.get("model_version"))
+            for one in map(plain, found)
+        )
+
+    def _tasks(self) -> Iterator[ServerTask]:
+        """All tasks, as they are now."""
+        reader = self._reader
+        source = self._questions[0].source if self._questions else None
+        what = "looking at tasks"
+        for tasks, _ in reader.by_id(what, _PLANNED, reader.page_size, whole=True):
+            for task in tasks:
+                yield _task(task, source, reader.name)
+
+    # -- writing
+
+    def look(self, actions: Sequence[Action]) -> None:
+        """One question for all tasks, and one for all tabs."""
+        self._current.look(actions)
+
+    def changed(self, action: Action) -> str | None:
+        """What is otherwise than when the action was planned; None if nothing is."""
+        if action.before is None:
+            if self._current.created(action) is None:
+                return None
+            is_so = "is already paused" if action.kind == "pause" else "already exists"
+            return f"changed since the plan: {action.target} {is_so}"
+        now = self._current.now(action, action.ref or 0)
+        if now is None:
+            return f"changed since the plan: {action.target} no longer exists"
+        other = [
+            _OTHER.get(key) or f"{key} {now[key]!r} (was {was!r})"
+            for key, was in action.before.items()
+            if key in now and now[key] != was
+        ]
+        if not other:
+            return None
+        return f"changed since the plan: {action.target} has {', '.join(other)}"
+
+    def perform(self, action: Action) -> int | None:
+        """Write what is planned; the id of what it made or changed."""
+        if action.ref is not None or action.kind not in _CREATE:
+            self._update(action, action.after)
+            return action.ref
+        create, what = _CREATE[action.kind], f"creating {action.target}"
+        made = self.client.call(
+            what, lambda sdk: create(sdk, self.project, action.after), creates=True
+        )
+        return int(plain(made)["id"])
+
+    def _update(self, action: Action, values: Mapping[str, Any]) -> None:
+        update = _UPDATE[action.kind]
+        self.client.call(
+            f"changing {action.target}",
+            lambda sdk: update(sdk, self.project, values, action.ref),
+            missing=f"there is no {action.target}",
+        )
+        if action.kind == "cancel":
+            self._current.forget_tasks()
+
+    def settle(self, entry: JournalEntry) -> tuple[WriteState, int | None]:
+        """Whether a write of which the end is unknown was done."""
+        action = entry.action
+        ref = action.ref if action.ref is not None else self._current.created(action)
+        if ref is None and action.kind != "project":
+            return "void", None
+        now = self._current.now(action, ref or 0)
+        keys = _COMPARED[action.kind]
+        done = now is not None and all(now[key] == action.after[key] for key in keys)
+        return ("done" if done else "void"), ref
+
+    def revert(self, entry: JournalEntry) -> str | None:
+        """Restore the values before, unless a user has changed what was written since."""
+        action, before = entry.action, entry.action.before
+        ref = 0 if action.kind == "project" else action.ref
+        if ref is None:
+            return None
+        now = self._current.now(action, ref)
+        if now is None:
+            return None if before is None else f"{action.target} no longer exists"
+        keys = _COMPARED[action.kind]
+        if before is not None and all(now[key] == before[key] for key in keys):
+            return None
+        if any(now[key] != action.after[key] for key in keys):
+            return f"{action.target} was changed by a user since; it is left as it is"
+        return self._restore(action, ref, now)
+
+    def _restore(self, action: Action, ref: int, now: Values) -> str | None:
+        before, n_answers = action.before, now.get("n_answers", 0)
+        if before is None:
+            delete, what = _DELETE[action.kind], f"removing {action.target}"
+            self.client.delete(what, lambda sdk: delete(sdk, self.project, action.after, ref))
+            return None
+        if before.get("is_labeled") and n_answers < int(before.get("overlap") or 1):
+            # Answers that it had are gone.
+            self._update(action, {**before, "is_labeled": False})
+            return f"task {ref} has only {counted(n_answers, 'answer')} now; it stays in the queue"
+        self._update(action, before)
+        return None
+
+
+def _task(task: dict[str, Any], source: Any, name: str) -> ServerTask:
+    shown = task_of_api(task, name)
+    names = source.names(shown.data) if source is not None else None
+    return ServerTask(
+        id=int(task["id"]),
+        overlap=int(task.get("overlap") or 1),
+        is_labeled=bool(task.get("is_labeled")),
+        answers=tuple(
+            ServerAnswer(int(answer.id), answer.rater or "", answer.cancelled)
+            for answer in shown.answers
+            if answer.id is not None
+        ),
+        items=tuple(names or ()),
+        predictions={
+            int(one["id"]): (str(one.get("model_version")), one.get("score"))
+            for one in task.get("predictions") or ()
+            if one.get("model_version") in OUR_VERSIONS
+        },
+    )

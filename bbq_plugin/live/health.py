@@ -1,0 +1,124 @@
+"""Whether all of a service works, in a colour and sentences: the same on the page and elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from bbq_plugin.store.sources import iso
+from bbq_plugin.text import counted, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bbq_plugin.live.log import Problem
+    from bbq_plugin.store.sources import ServiceFacts, Status
+
+Colour = Literal["green", "amber", "red"]
+_SEVERITY: dict[Colour, int] = {"green": 0, "amber": 1, "red": 2}
+
+# Events that wait longer than this mean that the service does not keep up.
+_LATE_S = 60.0
+_SHOWN = 3
+
+#: What a problem is called, and how bad it is.
+_PROBLEMS: dict[str, tuple[Colour, str]] = {
+    "server": ("red", "Label Studio does not answer"),
+    "pull": ("red", "Reconcile fails"),
+    "events": ("red", "Events wait and cannot be read into the store"),
+    "fit": ("red", "The fit fails, and the last one is shown"),
+    "weights": ("amber", "Some answers are left out"),
+    "feedback": ("amber", "Feedback fails"),
+    "plan": ("amber", "The feedback plan fails"),
+    "outlook": ("amber", "When to stop cannot be computed"),
+}
+
+
+class HealthSentence(msgspec.Struct, frozen=True):
+    """One thing that is to be known, with what to do about it in the same line."""
+
+    colour: Colour
+    text: str
+    #: When it began, in seconds since 1970.
+    since: float | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.since is None else f"{self.text} (since {iso(self.since)})"
+
+
+class Health(msgspec.Struct, frozen=True):
+    """A service at one moment."""
+
+    sentences: tuple[HealthSentence, ...] = ()
+    #: When a pull last went through, and when events last came, in seconds since 1970.
+    last_pull: float | None = None
+    last_event: float | None = None
+    #: Events that wait to be read, those that were refused, and the age of the oldest waiting.
+    n_waiting: int = 0
+    n_held: int = 0
+    lag_s: float = 0.0
+
+    @property
+    def colour(self) -> Colour:
+        """The worst of the sentences."""
+        found = (one.colour for one in self.sentences)
+        return max(found, key=_SEVERITY.__getitem__, default="green")
+
+    @property
+    def lines(self) -> list[str]:
+        """What is to be said, the worst first."""
+        said = [str(one) for one in sorted(self.sentences, key=lambda one: -_SEVERITY[one.colour])]
+        return said or ["All is working"]
+
+    def document(self) -> dict[str, object]:
+        """All of it as JSON."""
+        times = {"last_pull": self.last_pull, "last_event": self.last_event}
+        return {
+            "colour": self.colour,
+            "sentences": self.lines,
+            **{name: None if at is None else iso(at) for name, at in times.items()},
+            "n_waiting": self.n_waiting,
+            "n_held": self.n_held,
+            "lag_s": round(self.lag_s, 3),
+        }
+
+
+def health_of(facts: ServiceFacts, told: Iterable[HealthSentence], now: float) -> Health:
+    """How a service does, by what it tells itself and by its store."""
+    sentences = list(told)
+    lag_s = 0.0 if facts.oldest is None else max(0.0, now - facts.oldest)
+    if lag_s > _LATE_S:
+        waiting = counted(facts.n_waiting, "event")
+        text = f"{waiting} wait to be read, the oldest for {lag_s:.0f} s"
+        sentences.append(HealthSentence("amber", text))
+    for reason, n in facts.held[:_SHOWN]:
+        text = f"{counted(n, 'event')} held because {plain(reason)}"
+        sentences.append(HealthSentence("amber", text))
+    for reason, n in facts.unread[:_SHOWN]:
+        text = f"{counted(n, 'answer')} held because of {plain(reason)}"
+        sentences.append(HealthSentence("amber", text))
+    return Health(
+        tuple(sentences), facts.last_pull, facts.last_event, facts.n_waiting,
+        sum(n for _, n in facts.held), lag_s,
+    )  # fmt: skip
+
+
+def told_by(problems: Iterable[Problem], advice: str | None = None) -> list[HealthSentence]:
+    """What a service itself tells; `advice` is what is not set up yet, and the command to type."""
+    found = [_sentence(problem) for problem in problems]
+    return found if advice is None else [*found, HealthSentence("amber", advice)]
+
+
+def stored_health(status: Status, now: float) -> Health:
+    """How the service does that writes a store, by the store alone."""
+    note = status.facts.told if status.writer is not None else None
+    told = msgspec.json.decode(note, type=list[HealthSentence]) if note else []
+    return health_of(status.facts, told, now)
+
+
+def _sentence(problem: Problem) -> HealthSentence:
+    kind = problem.what.partition(" ")[0]
+    colour, what = _PROBLEMS.get(kind, ("amber", f"{problem.what} fails"))
+    remedy = f"; {plain(problem.remedy)}" if problem.remedy else ""
+    return HealthSentence(colour, f"{what}: {plain(problem.reason)}{remedy}", problem.since)

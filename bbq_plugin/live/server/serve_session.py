@@ -1,0 +1,374 @@
+"""The service: one engine, its inbox and worker, the routes of tool and page, and the project."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from importlib.resources import files
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bbq_plugin.analysis import Analysis, Limits
+from bbq_plugin.data.records import Comparison, Outcome
+from bbq_plugin.errors import BBQError, RemoteError
+from bbq_plugin.live.automatic_push import OpenProject, Rounds
+from bbq_plugin.live.engine import Engine, StudyEngines
+from bbq_plugin.live.event_ingest import cancelled_by_push, event_reader
+from bbq_plugin.live.health import Health, HealthSentence, health_of, told_by
+from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.log import Problems, silent
+from bbq_plugin.live.pull import pull
+from bbq_plugin.live.server.access_control import AccessRules, Guard
+from bbq_plugin.live.server.event_worker import Worker
+from bbq_plugin.live.server.page_feedback import Feedback
+from bbq_plugin.live.server.page_state import PageNews, View, outlook
+from bbq_plugin.live.server.pages import Pages
+from bbq_plugin.live.server.webhook import Webhook
+from bbq_plugin.store.event_inbox import Inbox
+from bbq_plugin.store.project_sync import plan_of, standing
+from bbq_plugin.store.sources import HEALTH
+from bbq_plugin.text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+    from starlette.requests import Request
+
+    from bbq_plugin.data.feedback_actions import Policy, Relabel
+    from bbq_plugin.live.automatic_push import Opened
+    from bbq_plugin.protocols import Project
+    from bbq_plugin.store.project_sync import Memory
+    from bbq_plugin.store.studies import Named
+
+# A computation or a request that takes longer is not waited for at the end.
+_STOP_S = 5.0
+# After an event that tells of more than it brings, and before what it tells of is all there.
+_SOON_S = 1.0
+
+_STATIC = {
+    "report.css": ("bbq_plugin.report", "templates", "text/css"),
+    "page.css": ("bbq_plugin.live.server", "static", "text/css"),
+    "page.js": ("bbq_plugin.live.server", "static", "text/javascript"),
+    "icon.svg": ("bbq_plugin.live.server", "static", "image/svg+xml"),
+}
+
+
+class Service:
+    """Everything that `bbq serve` runs; the engine is the caller's."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rules: AccessRules,
+        *,
+        adapter: str = "label-studio",
+        options: Mapping[str, Any] | None = None,
+        limits: Limits = Limits(),  # noqa: B008 (a frozen value)
+        base_url: str | None = None,
+        named: Named = lambda *_: None,
+        log: Callable[..., None] = silent,
+    ) -> None:
+        self.engine = engine
+        self.engines = StudyEngines(engine)
+        self.rules = rules
+        #: The labelling projects that are named, the one of the feedback first; before the start.
+        self.projects: list[ServedProject] = []
+        self.base_url, self._limits = base_url, limits
+        self.named = named
+        #: What does not work at present.
+        self.problems = Problems(log, engine.store.clock)
+        self.problems.on_change = self._health_changed
+        self.news = PageNews()
+        #: By the number of the study, the engine's first.
+        self.views: dict[int, View] = {}
+        self._started = False
+        for one in self.engines:
+            self._view_of(one)
+        self.worker = Worker(
+            self.engines, event_reader(adapter, options), tool=adapter,
+            given=lambda: cancelled_by_push(engine.store), on_fit=self._fitted,
+            on_partial=self._pull_soon, on_refused=self._health_changed,
+            problems=self.problems, named=named,
+        )  # fmt: skip
+        self.inbox = Inbox(engine.store, on_arrival=self.worker.job.wake)
+        self.webhook = Webhook(rules, self.worker.reader, self.inbox, self)
+
+    def app(self) -> Starlette:
+        """The ASGI app."""
+        feedback = self.projects[0].feedback if self.projects else None
+        pages = Pages(self, self.webhook, self.rules, feedback, base_url=self.base_url)
+        static = [Route(f"/static/{name}", _static(name)) for name in _STATIC]
+        return Starlette(
+            routes=[*self.webhook.routes(), *pages.routes(), *static],
+            middleware=[Middleware(Guard, rules=self.rules, tool_paths=self.webhook.paths)],
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.news.open()
+        self.start()
+        try:
+            yield
+        finally:
+            self.news.close()
+            self.stop()
+
+    def _view_of(self, engine: Engine) -> View:
+        found = self.views.get(engine.study)
+        if found is None:
+            found = View(engine, self._limits, self.problems, self.news)
+            if self._started:
+                found.start()
+            # A new dictionary: pages may be going through the old one.
+            self.views = {**self.views, engine.study: found}
+        return found
+
+    @property
+    def view(self) -> View:
+        """The first study's."""
+        return self.views[self.engine.study]
+
+    def health(self) -> Health:
+        """How the service does, by the memory of the process and the store."""
+        store, told = self.engine.store, told_by(self.problems, self._advice())
+        try:
+            return health_of(store.service_facts(), told, store.clock())
+        except BBQError as error:
+            text = f"The store cannot be read: {plain(str(error))}"
+            return Health((*told, HealthSentence("red", text)))
+
+    def _advice(self) -> str | None:
+        """What is not set up yet, with the command to type."""
+        if self.rules.secret is None and not self.rules.insecure_webhook:
+            return (
+                "Events are refused, because no secret is set; start bbq serve with "
+                "--webhook-secret-file FILE, then type: bbq connect --project N "
+                "--webhook-secret-file FILE"
+            )
+        if self.projects or self.webhook.n_received or self.engine.store.ledger():
+            return None
+        return (
+            "Nothing is configured yet; type: bbq connect --project N --url URL "
+            "--webhook-secret-file FILE"
+        )
+
+    def _health_changed(self) -> None:
+        """Put it down for `bbq status`, and show it; a store that cannot be written is no news."""
+        with suppress(BBQError):
+            now = told_by(self.problems, self._advice())
+            self.engine.store.keep_note(HEALTH, msgspec.json.encode(now).decode())
+        self.news.touch()
+
+    def start(self) -> None:
+        """Begin to take events; the page has the last answers from the start."""
+        warm_up(self.engine)
+        for note in self.engine.left_out().notes:
+            self.problems.report("weights", note)
+        self.worker.follow()
+        self._started = True
+        for view in self.views.values():
+            view.start()
+        self.worker.start()
+        for project in self.projects:
+            project.start()
+        self._health_changed()
+
+    def stop(self) -> None:
+        """Bring to disk what has come, and end."""
+        for project in self.projects:
+            project.stop()
+        self.inbox.close()
+        self.worker.job.stop()
+        for view in self.views.values():
+            view.stop(_STOP_S)
+        self.engines.close()
+
+    def _fitted(self, engine: Engine) -> None:
+        self._view_of(engine).publish()
+        for project in self.projects:
+            project.fitted()
+
+    def _pull_soon(self) -> None:
+        for project in self.projects:
+            project.pull_soon()
+
+    def information_bits(self, items: Sequence[str]) -> float | None:
+        """What one more answer about these items is expected to tell, by the last fit."""
+        analysis = self.view.analysis
+        return None if analysis is None else analysis.information_bits(items)
+
+    def fit_mark(self) -> str | None:
+        """The moment of the last fit, in UTC."""
+        analysis = self.view.analysis
+        if analysis is None:
+            return None
+        return datetime.fromtimestamp(analysis.at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+    def reading_plan(self, project: str) -> Mapping[str, Any] | None:
+        """How the answers of a project were read before."""
+        return plan_of(self.engine.store, project)
+
+
+class ServedProject(OpenProject):
+    """The project of a service: pulls what was missed, and gives the page its feedback."""
+
+    def __init__(
+        self,
+        service: Service,
+        project: int,
+        open_: Callable[[Callable[[str], None]], Opened],
+        *,
+        reconcile_s: float | None = None,
+        policy: Policy | None = None,
+        push_s: float = 60.0,
+        relabel: Relabel = "useful",
+    ) -> None:
+        """`reconcile_s`: pull that often. With a policy, plan after each fit and act within it."""
+        super().__init__(open_, service.problems)
+        self._service, self.number = service, project
+        store, tool = service.engine.store, service.worker.tool
+        service.worker.projects |= {str(project)}
+        self.feedback = Feedback(
+            service.view,
+            self,
+            project,
+            lambda: standing(store, tool, project),
+            service.problems,
+            relabel,
+        )
+        self._reconcile_s = reconcile_s
+        self._pulling = Job("reconcile", self._pull, self._not_pulled)
+        self._rounds: Rounds | None = None
+        if policy is not None:
+            self._rounds = Rounds(
+                lambda stopping: self.feedback.act(policy, stopping), push_s, service.problems
+            )
+            self.feedback.announce(_announced(policy, push_s))
+            self.feedback.on_written = self._rounds.soon
+
+    def start(self) -> None:
+        """Begin, with what was missed before."""
+        self.feedback.job.start()
+        if self._reconcile_s is not None:
+            self._pulling.start(due=True)
+        if self._rounds is not None:
+            self._rounds.start()
+
+    def stop(self) -> None:
+        """End after the page or the action in hand; a pull that is cut off goes on where it was."""
+        self._pulling.stop(_STOP_S)
+        if self._rounds is not None:
+            self._rounds.stop()
+        self.feedback.job.stop(_STOP_S)
+
+    def fitted(self) -> None:
+        """Say that there are new verdicts."""
+        if self._rounds is not None:
+            self._rounds.soon()
+
+    def pull_soon(self) -> None:
+        """Say that the project has more than its events have brought."""
+        if self._reconcile_s is not None:
+            self._pulling.wake(_SOON_S)
+
+    def _pull(self) -> Next:
+        engines, problems = self._service.engines, self._service.problems
+
+        def work(project: Project, memory: Memory) -> None:
+            done = pull(
+                project, memory, on_change=engines.apply, alone=engines.writing,
+                named=self._service.named,
+            )  # fmt: skip
+            if done.n_new or done.n_changed or done.n_retracted:
+                problems.log(
+                    "pulled", new=done.n_new, changed=done.n_changed, retracted=done.n_retracted
+                )
+
+        self.use(work, "pulling")
+        self._service.worker.job.wake()
+        problems.over(self._what)
+        self._service.news.touch()
+        return Next(again_s=self._reconcile_s)
+
+    @property
+    def _what(self) -> str:
+        """The name of its problem: each project has its own."""
+        first = self._service.projects[:1] in ([], [self])
+        return "pull" if first else f"pull {self.number}"
+
+    def _not_pulled(self, error: Exception) -> Next:
+        reason: Exception | str = error
+        if isinstance(error, RemoteError) and error.status == 404:
+            reason = (
+                f"project {self.number} does not exist any more, or the user of the token may not "
+                "see it; its answers in the store stay as they are"
+            )
+        self._service.problems.report(self._what, reason, retry_s=self._reconcile_s)
+        return Next(again_s=self._reconcile_s)
+
+
+def _announced(policy: Policy, every_s: float) -> str:
+    """What the page says about it."""
+    kinds = ", ".join(sorted(policy.kinds))
+    automatic = (
+        f"Applied automatically: {kinds}, at most {policy.a_day:,} writes in 24 hours"
+        if kinds
+        else "Nothing is written automatically"
+    )
+    return f"A plan is made after each change, at most every {every_s:g} s. {automatic}."
+
+
+def _static(name: str) -> Callable[[Request], Response]:
+    package, folder, kind = _STATIC[name]
+    content = (files(package) / folder / name).read_bytes()
+
+    def served(_: Request) -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return served
+
+
+# -- what is compiled before the port is open
+
+_ITEMS = "abcdefghij"
+_RATERS = "rstuvwxy"
+
+
+def warm_up(engine: Engine) -> None:
+    """Fit some answers the way that an engine does, and look at all of the result.
+
+    The first rater has given enough of them to be followed without being read again, which is
+    work of its own; so is a change too small to estimate the priors again, and to take one back.
+    """
+    with Engine(
+        model=engine.model, priors=engine.priors, camps=engine.camps, tol=engine.tol
+    ) as other:
+        known = list(_answers())
+        other.add(known)
+        other.refresh()
+        for turn, rater in enumerate(_RATERS[:2]):
+            other.add(Comparison(f"more {turn}", rater, "a", "b", "left"))
+            other.refresh()
+        other.retract(known[0].key)
+        other.refresh()
+        analysis = Analysis(other.fit)
+        for part in (analysis.better, analysis.raters, analysis.pairs(), analysis.n_groups):
+            del part
+        outlook(analysis)
+        analysis.information_bits(_ITEMS[:2])
+
+
+def _answers() -> Iterator[Comparison]:
+    """All pairs both ways round by the first rater, a part of them by each of the others."""
+    for n, (left, right) in enumerate(permutations(_ITEMS, 2)):
+        for m, rater in enumerate(_RATERS):
+            if m == 0 or (n + m) % 4 == 0:
+                outcome: Outcome = "left" if m == 0 or left < right else ("right", "tie")[n % 2]
+                yield Comparison(f"{rater}{left}{right}", rater, left, right, outcome)
