@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.hook import AsyncHook, Hook, Update
     from bbq_plugin.model import Fit, Priors, SignedPriors, fit
+    from bbq_plugin.scale.prepared_set import open_dataset
     from bbq_plugin.simulation import simulate
 
 __all__ = [
     "AsyncHook", "BBQError", "Comparison", "Comparisons", "Engine", "Fit", "Hook", "Note",
     "Priors", "SignedPriors", "Skipped", "Source", "Update", "__version__", "break_choice",
-    "break_ranking", "compare", "errors", "fit", "leaderboard", "next_pairs", "rater_report",
-    "read", "read_by", "simulate",
+    "break_ranking", "compare", "errors", "fit", "leaderboard", "next_pairs", "open_dataset",
+    "rater_report", "read", "read_by", "simulate",
 ]  # fmt: skip
 
 _MODULES = {
@@ -46,6 +47,7 @@ _MODULES = {
     "live.engine": ("Engine",),
     "live.hook": ("AsyncHook", "Hook", "Update"),
     "model": ("Fit", "Priors", "SignedPriors", "fit"),
+    "scale.prepared_set": ("open_dataset",),
     "simulation": ("simulate",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

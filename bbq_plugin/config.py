@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from bbq_plugin.data.feedback_actions import Policy, kinds_of
+from bbq_plugin.data.readings import MAPPING, SavedMapping, mapping_of, read_mapping
 from bbq_plugin.errors import SettingsError, UsageError, did_you_mean
 
 OutputName = Literal["report.json", "leaderboard.csv", "raters.csv", "report.html"]
@@ -138,6 +139,30 @@ PriorsValue = Annotated[
 ]
 
 
+MOST_CAMPS = 6
+CampsValue = Annotated[
+    Literal["auto"] | Annotated[int, Meta(ge=1, le=MOST_CAMPS)],
+    Form(
+        f"auto or 1 to {MOST_CAMPS}",
+        f"auto, or a whole number from 1 to {MOST_CAMPS}",
+        lambda text: text if text == "auto" else int(text),
+        text_in_file=True,
+    ),
+]
+
+
+ClusterValue = Annotated[
+    tuple[Text, ...],
+    Meta(min_length=1, max_length=2),
+    Form(
+        "auto, none or names of tags",
+        "auto, none, or one or two names such as rater,scene",
+        _names,
+        text_in_file=True,
+    ),
+]
+
+
 class ReadSettings(Struct, frozen=True, kw_only=True):
     """How files are read."""
 
@@ -145,6 +170,16 @@ class ReadSettings(Struct, frozen=True, kw_only=True):
         None
     )
     options: Annotated[Options, _help("Options of the adapter; 'bbq formats' lists them.")] = {}
+    mapping: (
+        Annotated[
+            FilePath,
+            _help(
+                "File with a table [mapping], which says what the columns are; 'bbq inspect' "
+                "writes one."
+            ),
+        ]
+        | None
+    ) = None
     strict: Annotated[Switch, _help("Refuse a file at the first row that cannot be used.")] = False
     max_skipped: Annotated[
         Share, _help("Refuse a file if a larger share of its rows cannot be used.")
@@ -179,10 +214,41 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    intervals: Annotated[
-        Literal["auto", "laplace", "posterior", "bootstrap", "paper"],
-        _help("How uncertainty is computed."),
+    camps: Annotated[
+        CampsValue,
+        _help(
+            "How many rankings the panel has. auto: as many as the answers ask for. More than one "
+            "needs --model bbq and the names of raters."
+        ),
     ] = "auto"
+    intervals: Annotated[
+        Literal["auto", "robust", "laplace", "posterior", "bootstrap", "paper"],
+        _help(
+            "How uncertainty is computed. robust: allows for answers that come in clusters. "
+            "laplace: the model's own."
+        ),
+    ] = "auto"
+    cluster: Annotated[
+        ClusterValue,
+        _help(
+            "Which answers vary together, for the intervals: rater, names of tags (at most two in "
+            "all), none, or auto: rater, and the only tag that names prompts or scenes."
+        ),
+    ] = ("auto",)
+    ties: Annotated[
+        Literal["auto", "model", "half"],
+        _help(
+            "What a tie is. model: an outcome of its own, with a rate of each rater. half: half a "
+            "win each way, as in the paper. auto: model, where raters are known and model is bbq."
+        ),
+    ] = "auto"
+    repeats: Annotated[
+        Literal["keep", "merge"],
+        _help(
+            "Rows that are one answer (stored again, or a ranking written as pairs). keep: ratings "
+            "count every row. merge: each answer counts once."
+        ),
+    ] = "keep"
     level: Annotated[
         Probability, _help("Probability that an interval contains the true value.")
     ] = 0.95
@@ -192,36 +258,46 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     ] = "elo"
     seed: Annotated[Count, _help("Seed of the random numbers.")] = 0
 
-    def fit_priors(self, solver: str = "auto") -> Any:
+    def fit_options(self) -> dict[str, Any]:
+        """What `fit` and `Engine` are told besides the model."""
+        names = ("camps", "ties", "cluster", "repeats")
+        return {"priors": self.fit_priors()} | {name: getattr(self, name) for name in names}
+
+    def fit_priors(self) -> Any:
         """What `fit` and `Engine` take as ``priors``; UsageError if the model has no such ones."""
+        self.check_priors()
         if self.priors is None:
-            # The closed-form steps of the paper need given priors.
-            return "paper" if solver == "em" or self.model in _OWN_PRIORS else "auto"
-        if self.model in _OWN_PRIORS:
-            return self._own_priors()
+            # Where priors are not estimated, `fit` takes this as given ones.
+            return "auto"
         if isinstance(self.priors, str):
             return self.priors
-        if len(self.priors) != 4:
-            raise UsageError(
-                f"priors has {len(self.priors)} numbers; {self.model} takes four: a,b,alpha,beta"
-            )
-        from bbq_plugin.model import Priors  # noqa: PLC0415 (numba: not for reading settings)
+        # numba: not for reading settings
+        from bbq_plugin.model import Priors, SignedPriors  # noqa: PLC0415
 
+        if self.model in _OWN_PRIORS:
+            a, b, informed, guessed, inverted = self.priors
+            return SignedPriors(a=a, b=b, informed=informed, guessed=guessed, inverted=inverted)
         a, b, alpha, beta = self.priors
         return Priors(a=a, b=b, alpha=alpha, beta=beta)
 
-    def _own_priors(self) -> Any:
-        problem = f"priors is {self.priors!r}, and {self.model} has priors of its own"
-        if self.model == "crowd-bt":
-            raise UsageError(f"{problem} (Chen et al. 2013); leave priors out")
-        if isinstance(self.priors, str) or self.priors is None or len(self.priors) != 5:
+    def check_priors(self) -> None:
+        """Refuse priors that the model does not take."""
+        given = self.priors
+        if given is None:
+            return
+        if self.model in _OWN_PRIORS:
+            problem = f"priors is {given!r}, and {self.model} has priors of its own"
+            if self.model == "crowd-bt":
+                raise UsageError(f"{problem} (Chen et al. 2013); leave priors out")
+            if isinstance(given, str) or len(given) != 5:
+                raise UsageError(
+                    f"{problem}; leave priors out, or give five numbers "
+                    "a,b,informed,guessed,inverted"
+                )
+        elif not isinstance(given, str) and len(given) != 4:
             raise UsageError(
-                f"{problem}; leave priors out, or give five numbers a,b,informed,guessed,inverted"
+                f"priors has {len(given)} numbers; {self.model} takes four: a,b,alpha,beta"
             )
-        from bbq_plugin.model import SignedPriors  # noqa: PLC0415
-
-        a, b, informed, guessed, inverted = self.priors
-        return SignedPriors(a=a, b=b, informed=informed, guessed=guessed, inverted=inverted)
 
 
 class RaterSettings(Struct, frozen=True, kw_only=True):
@@ -262,6 +338,13 @@ class FeedbackSettings(Struct, frozen=True, kw_only=True):
         tuple[Literal["relabel", "tab", "predict", "pause"], ...],
         _help("Kinds of feedback to apply without asking; others are only planned."),
     ] = ()
+    relabel: Annotated[
+        Literal["useful", "all"],
+        _help(
+            "Which tasks of excluded raters to ask again. useful: those whose new answers may "
+            "change the result. all: all of them."
+        ),
+    ] = "useful"
     daily_budget: Annotated[Count, _help("Most writes to the labelling project in 24 hours.")] = 100
 
     def policy(self) -> Policy:
@@ -289,6 +372,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     store: Annotated[FilePath, _help("The store: a file, created if it is missing.")] | None = None
     out: (
         Annotated[FilePath, _help("The folder for the outputs, created if it is missing.")] | None
+    ) = None
+    study: (
+        Annotated[
+            Text,
+            _help(
+                "The study in the store: answers to one question, which are fitted together. "
+                "Default: the only one there is."
+            ),
+        ]
+        | None
     ) = None
     recursive: Annotated[Switch, _help("Watch the folders inside the folder too.")] = False
     observer: Annotated[
@@ -339,6 +432,15 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     url: Annotated[Text, _help("Address of the server.")] | None = None
     token_file: Annotated[FilePath, _help("File with the server's token.")] | None = None
+
+
+class StudySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A study of several in one store: a section [studies.NAME] of the same file."""
+
+    #: Empty: any project.
+    projects: tuple[Annotated[int, Meta(ge=1)], ...] = ()
+    #: The control of the labelling configuration; may be left out where a project has one.
+    control: str | None = None
 
 
 class FitOptions(Struct, frozen=True, kw_only=True):
@@ -463,7 +565,7 @@ class Key:
 
     def _invalid(self, value: Any) -> InvalidValue:
         """What is expected, and what was probably meant."""
-        if get_origin(self.kind) is tuple and isinstance(value, (list, tuple)):
+        if get_origin(self.kind) is tuple and isinstance(value, (list, tuple)) and self.words:
             wrong = next((word for word in value if word not in self.words), "")
             words = ", ".join(self.words)
             return InvalidValue(f"{wrong!r} is none of {words}{did_you_mean(wrong, self.words)}")
@@ -493,6 +595,7 @@ OTHER_VARIABLES = (
 )
 # Sections of the same file with the settings of a labelling tool's server.
 SERVER_SECTIONS = ("label_studio",)
+STUDIES = "studies"
 
 
 def _keys(section: str | None, holder: Any) -> Iterator[Key]:
@@ -525,14 +628,31 @@ def load(path: Path | None, env: Mapping[str, str], given: Mapping[str, Any]) ->
     Paths in the file are relative to it, all others to the current folder.
     """
     found: dict[str, Any] = {}
+    own: SavedMapping | None = None
     if path is not None:
         by_name = {key.dotted: key for key in KEYS}
-        _take(found, _values(_flat(_document(path), path), by_name, path))
+        whole = _document(path)
+        if MAPPING in whole:
+            own = _mapping(lambda: mapping_of(whole[MAPPING], str(path)))
+        _take(found, _values(_flat(whole, path), by_name, path))
     _take(found, _from_environment(env))
     _take(found, _from_caller(given))
+    if (file := found.get("read.mapping")) is not None:
+        own = _mapping(lambda: read_mapping(file))
+    if own is not None:
+        if found.get("read.adapter") is None:
+            found["read.adapter"] = own.adapter
+        found["read.options"] = {**own.options, **found.get("read.options", {})}
     settings = _built(found)
     _check_together(settings)
     return settings
+
+
+def _mapping(read: Callable[[], SavedMapping]) -> SavedMapping:
+    try:
+        return read()
+    except UsageError as error:
+        raise SettingsError(str(error)) from error
 
 
 def load_server(path: Path, section: str) -> ServerSettings:
@@ -543,6 +663,33 @@ def load_server(path: Path, section: str) -> ServerSettings:
     by_name = {key.dotted: key for key in _keys(section, ServerSettings)}
     pairs = ((f"{section}.{name}", value) for name, value in table.items())
     return ServerSettings(**{key.name: value for key, value in _values(pairs, by_name, path)})
+
+
+def load_studies(path: Path | None) -> dict[str, StudySettings]:
+    """The sections [studies.NAME] of the file, by name."""
+    table = {} if path is None else _document(path).get(STUDIES, {})
+    try:
+        return msgspec.convert(table, dict[str, StudySettings])
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"{path}: {STUDIES}: {error}; expected tables such as [studies.fluency] with "
+            'projects = [5] and control = "fluency"'
+        ) from None
+
+
+def study_names(
+    studies: Mapping[str, StudySettings], typed: str | None = None
+) -> Callable[[str, str, bool], str | None]:
+    """What names the study of a project's question: `typed`, for its only one, or the file."""
+
+    def named(project: str, question: str, alone: bool) -> str | None:  # noqa: FBT001
+        for name, one in studies.items():
+            mine = not one.projects or project in map(str, one.projects)
+            if mine and (alone if one.control is None else one.control == question):
+                return name
+        return typed if alone else None
+
+    return named
 
 
 def unknown_variables(env: Mapping[str, str]) -> list[str]:
@@ -597,7 +744,7 @@ def _values(
 
 def _flat(document: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
-        if name in SERVER_SECTIONS:
+        if name in (*SERVER_SECTIONS, MAPPING, STUDIES):
             continue
         if name not in SECTIONS:
             yield name, value
@@ -657,6 +804,10 @@ def _check_together(settings: Settings) -> None:
             f"max_delay_s is {settings.max_delay_s:g} and debounce_s {settings.debounce_s:g}; "
             "max_delay_s must be at least debounce_s"
         )
+    try:
+        settings.model.check_priors()
+    except UsageError as error:
+        raise SettingsError(f"model.priors or model.model: {error}") from error
     if settings.read.adapter is not None:
         # Now, and not when the first file comes.
         from bbq_plugin.plugins import check_options  # noqa: PLC0415 (loads all adapters)

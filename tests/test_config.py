@@ -23,6 +23,7 @@ from bbq_plugin.config import (
     JUDGED_MODELS,
     KEYS,
     KEYS_BY_NAME,
+    ModelSettings,
     Settings,
     load,
     load_server,
@@ -42,6 +43,7 @@ _TABLE = re.compile(r"(<!-- keys -->\n).*?(<!-- /keys -->)", re.DOTALL)
 _BOTH = {
     "folder": '"in"|in',
     "store": '"a.db"|a.db',
+    "study": '"fluency"|fluency',
     "out": '"written"|written',
     "recursive": "true|yes",
     "observer": '"polling"|polling',
@@ -53,13 +55,18 @@ _BOTH = {
     "log_format": '"json"|json',
     "read.adapter": '"arena"|arena',
     "read.options": '{both_bad = "drop"}|both_bad=drop',
+    "read.mapping": '"study.toml"|study.toml',
     "read.strict": "true|true",
     "read.max_skipped": '"5%"|0.05',
     "read.exports": '"increment"|increment',
     "read.keep_tags": "true|on",
     "model.model": '"bayes-bt"|bayes-bt',
     "model.priors": "[5, 0.1, 10, 2]|5,0.1,10,2",
+    "model.camps": "2|2",
     "model.intervals": '"laplace"|laplace',
+    "model.repeats": '"merge"|merge',
+    "model.cluster": '["rater", "scene"]|rater,scene',
+    "model.ties": '"half"|half',
     "model.level": "0.9|90%",
     "model.scale": '"theta"|theta',
     "model.seed": "7|7",
@@ -71,6 +78,7 @@ _BOTH = {
     "feedback.push": "true|on",
     "feedback.project": "5|5",
     "feedback.push_every_s": "300|300",
+    "feedback.relabel": '"all"|all',
     "feedback.auto_apply": '["relabel"]|relabel',
     "feedback.daily_budget": "3|3",
 }
@@ -113,6 +121,7 @@ def test_a_key_means_the_same_in_the_file_the_environment_and_on_the_command_lin
     key: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text('[mapping]\nwinner = "won"\n')
     in_file, as_text = OTHER[key.dotted]
     section = f"[{key.section}]\n" if key.section else ""
     path = toml(tmp_path, f"{section}{key.name} = {in_file}\n")
@@ -125,6 +134,16 @@ def test_a_key_means_the_same_in_the_file_the_environment_and_on_the_command_lin
         on = from_file is True
         typed = [key.option if on else f"--no-{key.option.removeprefix('--')}"]
     assert value(run(*typed), key.dotted) == from_file
+
+
+def test_a_mapping_says_how_files_are_read(tmp_path: Path) -> None:
+    path = toml(
+        tmp_path, '[mapping]\nwinner = "won"\nloser = "lost"\n[read.options]\nrater = "who"'
+    )
+    read = load(path, {}, {}).read
+    assert read.adapter == "table"
+    assert read.options == {"winner": "won", "loser": "lost", "rater": "who"}
+    assert "there is no key" not in refused(toml(tmp_path, "mapping = 1"))
 
 
 def run(*typed: str, env: dict[str, str] | None = None) -> Settings:
@@ -264,7 +283,7 @@ def test_a_path_that_a_command_needs_is_asked_for_by_all_its_names() -> None:
 
 def test_priors_reach_the_fit_as_it_takes_them() -> None:
     assert load(None, {}, {}).model.fit_priors() == "auto"
-    assert load(None, {}, {"model": "crowd-bt"}).model.fit_priors() == "paper"
+    assert load(None, {}, {"model": "crowd-bt"}).model.fit_priors() == "auto"
     assert load(None, {}, {"priors": "4,0.2,8,3"}).model.fit_priors() == Priors(4, 0.2, 8, 3)
     signed = load(None, {}, {"model": "bbq-signed", "priors": "5,0.1,10,2,1"}).model
     assert signed.fit_priors() == SignedPriors(5, 0.1, 10, 2, 1)
@@ -328,8 +347,11 @@ def test_a_wrong_section_of_a_server_is_refused_by_its_key(
     ],
 )
 def test_priors_that_a_model_does_not_have_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        load(None, {}, given)
+    parsed: dict[str, Any] = {name: KEYS_BY_NAME[name].parse(text) for name, text in given.items()}
     with pytest.raises(UsageError, match=says):
-        load(None, {}, given).model.fit_priors()
+        ModelSettings(**parsed).fit_priors()
 
 
 def documented() -> str:

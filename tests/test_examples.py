@@ -46,6 +46,15 @@ def test_the_notebook_goes_from_data_frame_to_data_frame(
     assert "Largest change of theta" in capsys.readouterr().out
 
 
+def test_the_other_notebook_goes_from_sql_to_sql(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("duckdb", reason="this example is about DuckDB")
+    left = runpy.run_path(str(EXAMPLES / "with_duckdb.py"))
+    assert left["board"]["rank"].to_pylist() == [1, 2, 3, 4]
+    out = capsys.readouterr().out
+    assert "'no winner recorded': 1" in out
+    assert left["board"]["item"][0].as_py() in out
+
+
 SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *EXAMPLES.rglob("*.py")])
 
 

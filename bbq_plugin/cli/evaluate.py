@@ -12,7 +12,7 @@ from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import Choice
 from bbq_plugin.cli.output import chosen_format, emit, framed, progress, show
 from bbq_plugin.config import KEYS_BY_NAME
-from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     help="Only this model. Repeatable. Default: bbq, bayes-bt and crowd-bt.",
 )
 @fitting.option_of("priors", default="paper", show_default=True)
+@fitting.option_of(
+    "camps",
+    default=1,
+    help="How many rankings the panel has, for --model bbq: auto, or a number up to 6. "
+    "The other models have one.",
+)
 @fitting.output_options({"table": "for people", "json": "all of it", "csv": "one line per model"})
 @reading_options
 def evaluate(
@@ -42,6 +48,7 @@ def evaluate(
     resamples: int,
     models: tuple[str, ...],
     priors: Any,
+    camps: Any,
     output_format: str | None,
     output: Path | None,
 ) -> None:
@@ -57,8 +64,17 @@ def evaluate(
         raise UnsupportedError(
             "these data have no rater names; evaluate resamples the raters, so it needs them"
         )
+    if camps not in ("auto", 1) and "bbq" not in models:
+        raise UsageError(f"--camps {camps} is for --model bbq; add that, or leave --camps out")
     fits = [
-        fitting.fitted(data, model, None if model in ("crowd-bt", "bbq-signed") else priors)
+        fitting.fitted(
+            data,
+            model=model,
+            priors=None if model in ("crowd-bt", "bbq-signed") else priors,
+            camps=camps if model == "bbq" else 1,
+            # The same for all models: the others know no other.
+            ties="half",
+        )
         for model in dict.fromkeys(models)
     ]
     from bbq_plugin.analysis.stability import stability
@@ -66,7 +82,7 @@ def evaluate(
     with progress("Resampling", resamples * len(fits)) as update:
         found = stability(fits, resamples, source.seed, advance=lambda n: update(advance=n))
     from bbq_plugin.report.documents import distinct, report_json, rows_csv, stability_dict
-    from bbq_plugin.report.tables import stability_table
+    from bbq_plugin.report.terminal_tables import stability_table
 
     origin = source.origin()
     if chosen == "json":

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.output import chosen_format, emit, framed, show, tell, width_of, working
+from bbq_plugin.cli.output import (
+    chosen_format,
+    emit,
+    framed,
+    progress,
+    show,
+    tell,
+    width_of,
+    working,
+)
 from bbq_plugin.config import JUDGED_MODEL
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -28,10 +38,25 @@ if TYPE_CHECKING:
 
 # More raters than this on a screen are noise; the JSON report has all of them.
 RATERS_SHOWN = 15
+# And more than this in a document, unless all are asked for.
+MOST_LISTED = 10_000
+# A prepared set of more is fitted part by part.
+ROWS_IN_MEMORY = 5_000_000
 
 
 @click.command(cls=Command)
-@fitting.options_of("model", "solver", "priors", "intervals", "level", "scale")
+@fitting.options_of(
+    "model",
+    "solver",
+    "priors",
+    "camps",
+    "ties",
+    "intervals",
+    "cluster",
+    "repeats",
+    "level",
+    "scale",
+)
 @click.option(
     "--top-k",
     metavar="K",
@@ -40,7 +65,28 @@ RATERS_SHOWN = 15
     show_default=True,
     help="Forecast when the best K items will be known.",
 )
-@click.option("--by", metavar="TAG", help="One leaderboard for each value of this tag.")
+@fitting.for_camp_option
+@click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    help="Where a prepared set is fitted: memory, local (part by part, in bounded memory), dask (a "
+    "cluster that is started and ended), or dask://HOST:PORT. auto: memory, and local beyond 5 "
+    "million rows.",
+)
+@click.option(
+    "--by",
+    metavar="TAG",
+    help="A leaderboard for each value of this tag, partially pooled: a slice of few answers leans "
+    "on all answers.",
+)
+@click.option("--by-alone", is_flag=True, help="Fit each value of --by by its own answers alone.")
+@click.option(
+    "--target",
+    metavar="TAG=VALUE:SHARE,…",
+    help="A leaderboard for this mix of the values of a tag, such as language=en:0.5,de:0.5. "
+    "Implies --by TAG.",
+)
 @fitting.output_options(
     {
         "table": "for people",
@@ -59,9 +105,12 @@ RATERS_SHOWN = 15
 def fit(
     source: Input,
     by: str | None,
+    by_alone: bool,  # noqa: FBT001 (click passes by keyword)
+    target: str | None,
+    engine: str,
     output_format: str | None,
     output: Path | None,
-    show_all: bool,  # noqa: FBT001 (click passes by keyword)
+    show_all: bool,  # noqa: FBT001
     charts: Path | None,
     **options: Any,
 ) -> None:
@@ -70,19 +119,133 @@ def fit(
     FILES are fitted together. They may be patterns; - is standard input.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
-    if chosen == "html" and by is not None and output is None:
-        raise UsageError("with --by a page is written for each value; name it with -o report.html")
+    shares = None if target is None else _shares(target)
+    if shares is not None:
+        if by not in (None, shares[0]) or by_alone:
+            raise UsageError(f"--target is of the slices by {shares[0]!r}; give no other --by")
+        by = shares[0]
+    if by_alone and by is None:
+        raise UsageError("--by-alone says how --by fits; name a tag with --by")
+    if chosen == "html" and by_alone and output is None:
+        raise UsageError("a page is written for each value; name it with -o report.html")
     fitting.check_intervals(options["model"], options["intervals"])
-    groups = {"": source.read()} if by is None else source.read_by(by)
     origin = source.origin()
-    results = {value: _analysed(source, data, **options) for value, data in groups.items()}
-    if by is None:
-        _print_one(results[""], chosen, output, origin, show_all=show_all)
+    if by is not None and not by_alone:
+        with _parted(source, engine, by, chosen, charts):
+            results = _print_sliced(source, by, shares, chosen, output, origin, show_all, options)
+        _write_all_charts(charts, results)
+        return
+    with _parted(source, engine, by, chosen, charts) as parted:
+        if parted is not None:
+            groups = {"": parted}
+        else:
+            groups = {"": source.read(options["cluster"])} if by is None else source.read_by(by)
+        results = {value: _analysed(source, data, **options) for value, data in groups.items()}
+        if by is None:
+            _print_one(results[""], chosen, output, origin, show_all=show_all)
+        else:
+            _print_groups(by, results, chosen, output, origin, show_all=show_all)
+        _write_all_charts(charts, results)
+
+
+def _write_all_charts(charts: Path | None, results: dict[str, Analysis]) -> None:
+    if charts is None:
+        return
+    for value, result in results.items():
+        _write_charts(charts / file_part(value) if value else charts, result)
+
+
+@contextmanager
+def _parted(
+    source: Input, engine: str, by: str | None, chosen: str, charts: Path | None
+) -> Iterator[Any]:
+    """The prepared set to be fitted part by part, with its engine; None: all in memory."""
+    prepared = source.prepared()
+    if prepared is None:
+        if engine not in ("auto", "memory"):
+            raise UsageError(f"--engine {engine} fits prepared sets; make one with bbq prepare")
+        yield None
+        return
+    asked = {
+        "--by": by, "--charts": charts, "--format html": chosen == "html", "--where": source.where,
+        "--rename": source.rename, "--drop-rater": source.drop_rater, "--pseudonymise": source.key,
+    }  # fmt: skip
+    in_memory = [option for option, value in asked.items() if value]
+    if engine == "auto":
+        large = prepared.n_rows > ROWS_IN_MEMORY and prepared.has_raters and not in_memory
+        engine = "local" if large else "memory"
+    if engine == "memory":
+        yield None
+        return
+    if in_memory:
+        raise UsageError(f"{in_memory[0]} needs all votes in memory: use --engine memory")
+    from bbq_plugin.scale.engines import opened_engine
+
+    with opened_engine(engine, tell) as opened, progress("Passing over the parts") as move:
+        opened.heard = lambda done, of: move(completed=done, total=of)
+        yield prepared.by(opened)
+
+
+def _shares(text: str) -> tuple[str, dict[str, float]]:
+    """`language=en:0.5,de:0.5` as a tag and the share of each value."""
+    tag, equals, rest = text.partition("=")
+    shares: dict[str, float] = {}
+    for part in rest.split(","):
+        value, colon, share = part.rpartition(":")
+        try:
+            number = float(share)
+        except ValueError:
+            colon = ""
+        if not (equals and tag.strip() and colon and value.strip()) or value.strip() in shares:
+            raise UsageError(
+                f"--target is {text!r}; expected a tag and shares, such as language=en:0.5,de:0.5"
+            )
+        shares[value.strip()] = number
+    return tag.strip(), shares
+
+
+def _print_sliced(
+    source: Input, by: str, shares: tuple[str, dict[str, float]] | None, chosen: str,
+    output: Path | None, origin: Origin, show_all: bool, options: Any,  # noqa: FBT001
+) -> dict[str, Analysis]:  # fmt: skip
+    """All answers, and the slices by a tag beside each other."""
+    groups = source.read_by(by)
+    overall = _analysed(source, source.read(options["cluster"]), **options)
+    with working("Pooling slices"):
+        from bbq_plugin.analysis.slices import SlicedStudy
+
+        study = SlicedStudy(by, overall, groups)
+        mix = None if shares is None else study.target(shares[1])
+        _ = study.cells
+    from bbq_plugin.report.documents import grouped_csv, report_json, sliced_dict
+
+    if chosen == "json":
+        emit(report_json(sliced_dict(study, mix, origin)), output)
+    elif chosen == "csv":
+        emit(grouped_csv(study.analyses), output)
+    elif chosen == "html":
+        from bbq_plugin.report.html_report import report_html
+
+        with working("Drawing"):
+            page = report_html(overall, command=origin.command, slices=study, mix=mix)
+        emit(page, output)
     else:
-        _print_groups(by, results, chosen, output, origin, show_all=show_all)
-    if charts is not None:
-        for value, result in results.items():
-            _write_charts(charts / file_part(value) if value else charts, result)
+        from bbq_plugin.report.summary import slice_lines
+        from bbq_plugin.report.terminal_tables import MOST_ROWS, leaderboard_table, slices_table
+
+        width, limit = width_of(output), None if show_all else MOST_ROWS
+        slices: list[RenderableType] = [
+            slices_table(study, limit=limit, width=width),
+            *slice_lines(study),
+        ]
+        if mix is not None:
+            said = ", ".join(
+                f"{plain(name)} {share:.0%}" for name, share in study.shares.items() if share
+            )
+            title = f"With other shares of {plain(by)}: {said}"
+            slices.append(leaderboard_table(mix, limit=limit, width=width, title=title))
+        show(_tables(overall, origin, width, show_all=show_all, slices=slices), output)
+    return {"": overall, **study.analyses}
 
 
 def _analysed(
@@ -92,20 +255,33 @@ def _analysed(
     model: Any,
     solver: Any,
     priors: str | None,
+    camps: Any,
+    ties: Any,
     intervals: Any,
+    cluster: Any,
+    repeats: Any,
     level: float,
     scale: Any,
     top_k: int,
+    for_camp: int | None,
 ) -> Analysis:
-    fitted = fitting.fitted(data, model, priors, solver)
+    fitted = fitting.fitted(
+        data, model=model, priors=priors, solver=solver, camps=camps, ties=ties,
+        cluster=cluster, repeats=repeats,
+    )  # fmt: skip
     excluded, _ = fitting.excluded_before(source, data, None)
-    with working("Computing intervals"):
+    with working("Computing intervals") if not fitted.in_parts else nullcontext():
         from bbq_plugin.analysis import Analysis, Limits
 
-        limits = Limits(level, intervals=intervals, scale=scale, top_k=top_k, seed=source.seed)
-        result = Analysis(fitted, limits, excluded)
-        # Here, where the user is told what takes the time.
-        _ = result.leaderboard, result.raters
+        limits = Limits(
+            level, intervals=intervals, scale=scale, top_k=top_k, seed=source.seed,
+            for_camp=for_camp,
+        )  # fmt: skip
+        result = Analysis(fitted, limits, excluded, words=fitting.lead_words(source))
+        # Here and below, where the user is told what takes the time.
+        _ = result.leaderboard
+    with working("Judging raters") if not fitted.in_parts else nullcontext():
+        _ = result.raters
     with working("Looking ahead"):
         _ = result.stopping.forecast.milestones
     return result
@@ -114,12 +290,13 @@ def _analysed(
 def _print_one(
     result: Analysis, chosen: str, output: Path | None, origin: Origin, *, show_all: bool
 ) -> None:
-    from bbq_plugin.report.documents import report_dict, report_json, rows_csv
+    from bbq_plugin.report.documents import boards_csv, report_dict, report_json
 
     if chosen == "json":
-        emit(report_json(report_dict(result, origin)), output)
+        most = None if show_all else MOST_LISTED
+        emit(report_json(report_dict(result, origin, most_raters=most)), output)
     elif chosen == "csv":
-        emit(rows_csv(result.leaderboard), output)
+        emit(boards_csv(result), output)
     elif chosen == "html":
         emit(_page(result, origin), output)
     else:
@@ -138,11 +315,14 @@ def _print_groups(
     from bbq_plugin.report.documents import grouped_csv, groups_dict, report_dict, report_json
 
     if chosen == "json":
-        documents = {value: report_dict(result, origin) for value, result in results.items()}
+        most = None if show_all else MOST_LISTED
+        documents = {
+            value: report_dict(result, origin, most_raters=most)
+            for value, result in results.items()
+        }
         emit(report_json(groups_dict(tag, documents, origin)), output)
     elif chosen == "csv":
-        boards = {value: result.leaderboard for value, result in results.items()}
-        emit(grouped_csv(boards), output)
+        emit(grouped_csv(results), output)
     elif chosen == "html" and output is not None:
         for value, result in results.items():
             page = output.with_stem(f"{output.stem}-{file_part(value)}")
@@ -160,19 +340,39 @@ def _print_groups(
 
 
 def _tables(
-    result: Analysis, origin: Origin, width: int, heading: str | None = None, *, show_all: bool
-) -> Iterator[RenderableType]:
+    result: Analysis, origin: Origin, width: int, heading: str | None = None, *, show_all: bool,
+    slices: Sequence[RenderableType] = (),
+) -> Iterator[RenderableType]:  # fmt: skip
     from rich.text import Text
 
     from bbq_plugin.report.documents import all_warnings
-    from bbq_plugin.report.summary import stopping_lines
-    from bbq_plugin.report.tables import MOST_ROWS, leaderboard_table, raters_table, reason_lines
+    from bbq_plugin.report.summary import answer, camp_title, clusters_text, stopping_lines
+    from bbq_plugin.report.terminal_tables import (
+        MOST_ROWS,
+        leaderboard_table,
+        raters_table,
+        reason_lines,
+    )
 
     if heading is not None:
         yield Text(f"\n{plain(heading)}", style="bold")
     board, raters = result.leaderboard, result.raters
     most_items, most_raters = (None, None) if show_all else (MOST_ROWS, RATERS_SHOWN)
-    tables: list[RenderableType] = [leaderboard_table(board, limit=most_items, width=width)]
+    tables: list[RenderableType] = []
+    if result.division.divided:
+        told = answer(board, result.n_groups, result.better, result.division)
+        tables.append(Text(told.text(), style="bold"))
+    # Each camp first: the panel as a whole may hold an opinion that no rater has.
+    tables += [
+        leaderboard_table(
+            one, limit=most_items, width=width, title=camp_title(result.division, one)
+        )
+        for one in result.camp_boards
+    ]
+    title = f"Whole panel, {len(result.camp_boards)} camps" if result.camp_boards else None
+    tables.append(leaderboard_table(board, limit=most_items, width=width, title=title))
+    tables += [line for line in (clusters_text(board),) if line]
+    tables += slices
     tables += stopping_lines(result.stopping)
     if result.fit.rated:
         tables.append(raters_table(raters, most_raters, width=width))
@@ -182,7 +382,7 @@ def _tables(
 
 def _page(result: Analysis, origin: Origin, title: str | None = None) -> str:
     """The report as one HTML file."""
-    from bbq_plugin.report.html import report_html
+    from bbq_plugin.report.html_report import report_html
 
     with working("Drawing"):
         return report_html(result, title=title, command=origin.command)
@@ -193,7 +393,7 @@ def _write_charts(folder: Path, result: Analysis) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     with working("Drawing"):
-        write_charts(folder, result.fit.data, result.fit, result.leaderboard, result.raters)
+        write_charts(folder, result)
     tell(f"the charts are in {folder}")
 
 
@@ -205,9 +405,14 @@ def file_part(value: str) -> str:
     return f"{safe}-{blake2b(value.encode('utf-8'), digest_size=3).hexdigest()}"
 
 
+_DECISIONS: dict[str, Literal["keep", "exclude", ""]] = {
+    "keep": "keep", "exclude": "exclude", "model": "",
+}  # fmt: skip
+
+
 @click.command(cls=Command)
 @fitting.option_of(JUDGED_MODEL)
-@fitting.options_of("priors", "level", "false_rate", "least")
+@fitting.options_of("priors", "camps", "ties", "level", "false_rate", "least")
 @fitting.before_option
 @fitting.option_of("threshold")
 @fitting.output_options(
@@ -218,12 +423,27 @@ def file_part(value: str) -> str:
         "html": "the page of bbq fit, with a page for each excluded rater and 20 of those watched",
     }
 )
+@click.option(
+    "--set",
+    "decided",
+    multiple=True,
+    metavar="RATER=VERDICT",
+    help="Decide about a rater yourself: keep or exclude; model: as the model says. Kept in the "
+    "store, with --because. Repeatable.",
+)
+@click.option("--because", help="The reason of --set.")
+@click.option("--by", help="Who decides. Default: the user name.")
 @fitting.all_option
 @reading_options
 def raters(
     source: Input,
+    decided: tuple[str, ...],
+    because: str | None,
+    by: str | None,
     model: Any,
     priors: Any,
+    camps: Any,
+    ties: Any,
     level: float,
     false_rate: float,
     least: int,
@@ -239,16 +459,18 @@ def raters(
     reasons, and quality, agreement, left rate and median time.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
+    if decided or because or by:
+        _decide(source, decided, because, by)
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("these data have no rater names, so no rater can be judged")
     excluded, gone = fitting.excluded_before(source, data, before)
-    fit = fitting.fitted(data, model, priors)
+    fit = fitting.fitted(data, model=model, priors=priors, camps=camps, ties=ties)
     with working("Judging"):
         from bbq_plugin.analysis import Analysis, Limits
 
         limits = Limits(level, false_rate, least, threshold, seed=source.seed)
-        result = Analysis(fit, limits, excluded)
+        result = Analysis(fit, limits, excluded, words=fitting.lead_words(source))
         found = result.raters
     from bbq_plugin.report.documents import (
         distinct,
@@ -257,7 +479,7 @@ def raters(
         rows_csv,
         verdict_counts,
     )
-    from bbq_plugin.report.tables import (
+    from bbq_plugin.report.terminal_tables import (
         MOST_ROWS,
         raters_table,
         reason_lines,
@@ -282,9 +504,42 @@ def raters(
             ", ".join(f"{verdict} {n:,}" for verdict, n in counts.items()),
             found.rule,
             *verdict_lines(found),
+            *([f"{result.inter_rater.text}."] if result.inter_rater else []),
             raters_table(found, limit, width=width),
             *reason_lines(found, limit, width=width),
             *way_back_lines(found, limit),
         ]
         warnings = distinct(data.warnings, fit.warnings, found.warnings)
         show(framed(fit, origin, warnings, tables), output)
+
+
+def _decide(source: Input, decided: tuple[str, ...], because: str | None, by: str | None) -> None:
+    """Put down in the store what the lead has decided about raters."""
+    from getpass import getuser
+
+    from bbq_plugin.data.records import LeadWord
+    from bbq_plugin.errors import did_you_mean
+    from bbq_plugin.store import Store
+
+    if source.store is None:
+        raise UsageError("--set is kept in a store; name it with --store")
+    if not decided or not because or not because.strip():
+        raise UsageError("--set RATER=VERDICT and --because REASON go together; give both")
+    words = []
+    for text in decided:
+        rater, _, verdict = text.rpartition("=")
+        if verdict not in _DECISIONS:
+            raise UsageError(f"--set {text}: expected RATER=keep, RATER=exclude or RATER=model")
+        words.append((rater, _DECISIONS[verdict]))
+    with Store(source.store) as store:
+        known = store.rater_names()
+        for rater, _ in words:
+            if rater not in known:
+                hint = did_you_mean(rater, known)
+                raise UsageError(f"there is no rater {rater!r} in the store{hint}")
+        for rater, verdict in words:
+            word = LeadWord(
+                rater, verdict, because.strip(), (by or getuser()).strip(), store.clock()
+            )
+            store.add_lead_word(word)
+            tell(word.text)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.report.documents import Origin
+    from bbq_plugin.scale.prepared_set import PreparedSet
 
 STDIN = "-"
 
@@ -71,10 +72,11 @@ def typed_command(hide_rater: Callable[[str], str] | None = None) -> str | None:
     context = click.get_current_context(silent=True)
     if context is None or ARGUMENTS not in context.meta:
         return None
-    return shlex.join(["bbq", *_hidden(context.meta[ARGUMENTS], hide_rater)])
+    return shlex.join(["bbq", *hidden_words(context.meta[ARGUMENTS], hide_rater)])
 
 
-def _hidden(arguments: list[str], hide_rater: Callable[[str], str] | None) -> list[str]:
+def hidden_words(arguments: list[str], hide_rater: Callable[[str], str] | None = None) -> list[str]:
+    """What was typed without secrets."""
     out: list[str] = []
     option = ""
     for word in arguments:
@@ -184,13 +186,21 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 _OPTIONS = [
     click.argument("files", nargs=-1),
     click.option("--store", type=FILE, help="Read the comparisons of this store instead of FILES."),
+    option_of("study"),
     option_of("adapter"),
     option_of("options"),
     click.option("--task", help="The question of a forced-choice log; the same as -O task=…."),
     click.option(
         "--items",
-        help="Fields that name the items (Label Studio, forced choice); the same as -O items=….",
+        help="Fields that name the items; a+b composes a name of two. The same as -O items=….",
     ),
+    click.option(
+        "--rows",
+        metavar="COLUMN=VALUE",
+        help="Only rows of a table with this value, such as trial_type=comparison. The same as "
+        "-O rows=….",
+    ),
+    option_of("mapping"),
     click.option(
         "--labels", help="What the labels of a choice mean (Label Studio); the same as -O labels=…."
     ),
@@ -201,6 +211,12 @@ _OPTIONS = [
     ),
     option_of("strict"),
     option_of("max_skipped"),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Make a leaderboard even where it can hardly be one, as of texts that never come "
+        "again.",
+    ),
     click.option(
         "--where",
         type=KeyValue("tag"),
@@ -226,28 +242,35 @@ class Input:
 
     files: tuple[str, ...]
     store: Path | None
+    study: str | None
     adapter: str | None
     options: dict[str, Any]
     strict: bool
     max_skipped: float
+    force: bool
     where: dict[str, str]
     rename: Path | None
     drop_rater: tuple[str, ...]
     key: bytes | None
     seed: int
 
-    def read(self) -> Comparisons:
-        """Read all files as one set, or what the store holds."""
+    def read(self, cluster: tuple[str, ...] = ()) -> Comparisons:
+        """Read all files as one set, or what the store holds; ``cluster`` are tags to keep."""
         if self.store is not None:
             from bbq_plugin.store import read_store
 
             with working("Reading"):
-                return self._named(read_store(self.store, **self._filters()))
+                data = read_store(self.store, tags=cluster, study=self.study, **self._filters())
+                return self._named(data)
+        if (prepared := self.prepared()) is not None:
+            with working("Reading"):
+                return self._named(prepared.read(**self._filters()))
         files = expanded(self.files)
         with working("Reading"):
             from bbq_plugin.data.files import read
 
-            data = read(files, self.adapter, **self._keywords())
+            named = not {"auto", "none", "rater"}.issuperset(cluster)
+            data = read(files, self.adapter, keep_tags=named, **self._keywords())
         return self._named(data)
 
     def read_by(self, tag: str) -> dict[str, Comparisons]:
@@ -256,14 +279,32 @@ class Input:
             from bbq_plugin.store import read_store_by
 
             with working("Reading"):
-                found = read_store_by(self.store, by=tag, **self._filters())
+                found = read_store_by(self.store, by=tag, study=self.study, **self._filters())
             return {value: self._named(data) for value, data in found.items()}
+        if (prepared := self.prepared()) is not None:
+            with working("Reading"):
+                parts = prepared.read_by(tag, **self._filters())
+            return {value: self._named(data) for value, data in parts.items()}
         files = expanded(self.files)
         with working("Reading"):
             from bbq_plugin.data.files import read_by
 
             groups = read_by(files, self.adapter, by=tag, **self._keywords())
         return {value: self._named(data) for value, data in groups.items()}
+
+    def prepared(self) -> PreparedSet | None:
+        """The prepared set that is to be read, if it is one; it stands alone."""
+        folders = [name for name in self.files if (Path(name) / "manifest.json").is_file()]
+        if not folders:
+            return None
+        if len(self.files) > 1:
+            raise UsageError(
+                f"{folders[0]} is a prepared set, which is read alone; append the other files to "
+                f"it with bbq prepare … -o {folders[0]}"
+            )
+        from bbq_plugin.scale.prepared_set import open_dataset
+
+        return open_dataset(folders[0])
 
     def origin(self) -> Origin:
         """The command and the seed that give these results."""
@@ -285,7 +326,11 @@ class Input:
         return {known for name in names for known in (name, self.rater_name(name))}
 
     def _keywords(self) -> dict[str, Any]:
-        refusals = {"strict": self.strict, "max_skipped": self.max_skipped}
+        refusals = {
+            "strict": self.strict,
+            "max_skipped": self.max_skipped,
+            "force": self.force,
+        }
         return {**refusals, **self._filters(), **self.options}
 
     def _filters(self) -> dict[str, Any]:
@@ -308,9 +353,16 @@ def reading_options(command: _Command) -> _Command:
 
     @wraps(command)
     def wrapped(**typed: Any) -> Any:
-        _check_source(typed["files"], typed["store"])
-        short = {name: typed.pop(name) for name in ("task", "items", "labels", "both_bad")}
+        _check_source(typed["files"], typed["store"], typed["study"])
+        short = {name: typed.pop(name) for name in ("task", "items", "labels", "both_bad", "rows")}
         typed["options"] = merged(typed["options"], short)
+        mapping = typed.pop("mapping")
+        if mapping is not None:
+            from bbq_plugin.data.readings import read_mapping
+
+            saved = read_mapping(mapping)
+            typed["adapter"] = typed["adapter"] or saved.adapter
+            typed["options"] = {**saved.options, **typed["options"]}
         typed["where"] = given_once("--where", typed["where"])
         typed["key"] = _key(typed.pop("pseudonym_key_file"), wanted=typed.pop("pseudonymise"))
         source = Input(**{field.name: typed.pop(field.name) for field in fields(Input)})
@@ -321,14 +373,16 @@ def reading_options(command: _Command) -> _Command:
 
 # How files are read: a store has its answers read already.
 _FOR_FILES = ("adapter", "options", "task", "items", "labels", "both_bad", "strict",
-              "max_skipped")  # fmt: skip
+              "max_skipped", "rows", "mapping", "force")  # fmt: skip
 
 
-def _check_source(files: tuple[str, ...], store: Path | None) -> None:
+def _check_source(files: tuple[str, ...], store: Path | None, study: str | None) -> None:
     """Either files or a store, and nothing about reading files with a store."""
     if store is None:
         if not files:
             raise UsageError("nothing to read; name FILES, or a store with --store")
+        if study is not None:
+            raise UsageError(f"--study {study} is one of a store; name the store with --store")
         return
     if files:
         raise UsageError(

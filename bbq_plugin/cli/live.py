@@ -7,28 +7,37 @@ import re
 import sys
 import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bbq_plugin.cli.main import Command
-from bbq_plugin.cli.options import FILE, JUDGING, check_judged, configured_by
-from bbq_plugin.cli.output import tell
-from bbq_plugin.cli.projects import (
+from bbq_plugin.cli.options import (
+    FILE,
+    JUDGING,
     Server,
+    check_judged,
+    configured_by,
     naming_options,
     place_options,
     warn_of_readers,
     webhook_secret_option,
 )
-from bbq_plugin.config import KEYS
+from bbq_plugin.cli.output import tell
+from bbq_plugin.config import KEYS, load_studies, study_names
 from bbq_plugin.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
     from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.protocols import Project
+    from bbq_plugin.store.project_sync import Memory
 
 
 @click.command(cls=Command)
@@ -97,7 +106,11 @@ class Duration(click.ParamType[float]):
 
 
 # The keys of bbq.toml that concern a server; the others are those of a folder and its results.
-_KEYS = [key for key in KEYS if key in JUDGING or key.section == "feedback" or key.name == "store"]
+_KEYS = [
+    key
+    for key in KEYS
+    if key in JUDGING or key.section == "feedback" or key.name in ("store", "study", "mapping")
+]
 
 
 @click.command(cls=Command)
@@ -159,12 +172,12 @@ def serve(
     check_judged(chosen, "bbq serve")
     _check_installed()
     from bbq_plugin.analysis import Limits
-    from bbq_plugin.live.credentials import read_secret
+    from bbq_plugin.live.connection import read_secret
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.log import Log
-    from bbq_plugin.live.server.app import Service, listening, run
-    from bbq_plugin.live.server.guard import AccessRules
-    from bbq_plugin.live.server.project import ServedProject
+    from bbq_plugin.live.server.access_control import AccessRules
+    from bbq_plugin.live.server.http_server import listening, run
+    from bbq_plugin.live.server.serve_session import ServedProject, Service
 
     warn_of_readers(webhook_secret_file, page_token_file)
     rules = AccessRules(
@@ -179,7 +192,10 @@ def serve(
     with ExitStack() as stack:
         stack.callback(door.close)
         model = chosen.model.model
-        engine = stack.enter_context(Engine(store, model=model, priors=chosen.model.fit_priors()))
+        engine = stack.enter_context(
+            Engine(store, study=chosen.study, model=model, **chosen.model.fit_options())
+        )
+        studies = load_studies(configured.file)
         known_url, known_options = _known_server(engine)
         service = Service(
             engine,
@@ -187,21 +203,29 @@ def serve(
             options=options or known_options,
             limits=Limits(chosen.model.level, chosen.raters.false_rate, chosen.raters.least),
             base_url=_address(url or os.environ.get("LABEL_STUDIO_URL") or known_url),
+            named=study_names(studies, chosen.study),
             log=Log(sys.stderr),
         )
-        if project is not None:
-            feedback = chosen.feedback
-            server = Server(project, store, url, token_file, configured.file, 30.0, moved=False)
-            if feedback.push:
+        feedback = chosen.feedback
+        for number in dict.fromkeys(
+            [project, *(one for study in studies.values() for one in study.projects)]
+            if project is not None else ()
+        ):  # fmt: skip
+            server = Server(number, store, url, token_file, configured.file, 30.0, moved=False)
+            pushes = feedback.push and number == project
+            if pushes:
                 server.address()
-            service.project = ServedProject(
-                service, project,
-                lambda notice: server.open(engine.store, options, notice=notice),
-                reconcile_s=reconcile_s,
-                policy=feedback.policy() if feedback.push else None,
-                push_s=feedback.push_every_s,
+            service.projects.append(
+                ServedProject(
+                    service, number,
+                    partial(_opened, server, engine, options),
+                    reconcile_s=reconcile_s,
+                    policy=feedback.policy() if pushes else None,
+                    push_s=feedback.push_every_s,
+                    relabel=feedback.relabel,
+                )
             )  # fmt: skip
-            stack.callback(service.project.close)
+            stack.callback(service.projects[-1].close)
         if rules.secret is None and not insecure_webhook:
             tell(
                 "no secret is set, so all events are refused; give --webhook-secret-file or "
@@ -221,6 +245,12 @@ def serve(
         run(service, door, ready)
 
 
+def _opened(
+    server: Server, engine: Engine, options: dict[str, Any], notice: Callable[[str], None]
+) -> AbstractContextManager[tuple[Project, Memory]]:
+    return server.open(engine.store, options, notice=notice)
+
+
 def _still_starting() -> None:
     click.echo(
         "Starting: code is compiled on first use, before the port opens; on a new machine this "
@@ -232,7 +262,7 @@ def _still_starting() -> None:
 
 def _known_server(engine: Engine) -> tuple[str | None, dict[str, Any]]:
     """Where the answers were pulled from, and how they are read, if that is one place and way."""
-    from bbq_plugin.store.projects import servers
+    from bbq_plugin.store.project_sync import servers
 
     found = servers(engine.store)
     urls, options = [url for url, _ in found], [options for _, options in found]

@@ -24,11 +24,13 @@ ARGUMENTS = "bbq_plugin.arguments"
 
 #: The module of `bbq_plugin.cli` that has a command, in the order of use.
 HOMES = {
+    "inspect": "inspect",
     "fit": "fit",
     "raters": "fit",
     "pairs": "pairs",
     "evaluate": "evaluate",
-    "convert": "formats",
+    "convert": "convert",
+    "prepare": "prepare",
     "pull": "projects",
     "push": "projects",
     "serve": "live",
@@ -107,7 +109,15 @@ class Commands(Group):
                 # The reader has closed the pipe, as in `bbq fit votes.jsonl | head -1`.
                 leave_pipe()
                 ctx.exit(0)
-            click.echo(f"Error: {_printable(error)}", err=True)
+            further = _further_lines(error, ctx)
+            said = (
+                error.for_command_line()
+                if further and hasattr(error, "for_command_line")
+                else error
+            )
+            click.echo(f"Error: {_printable(said)}", err=True)
+            for line in further:
+                click.echo(line, err=True)
             ctx.exit(1)
         except RuntimeError as error:
             # numba's, where neither the package nor the home folder can be written.
@@ -118,7 +128,16 @@ class Commands(Group):
             ctx.exit(1)
 
 
-def _printable(error: Exception) -> str:
+def _further_lines(error: Exception, ctx: click.Context) -> list[str]:
+    """Commands to paste, where the error knows of some."""
+    if not (hasattr(error, "readings") or hasattr(error, "more_words")):
+        return []
+    from bbq_plugin.cli.suggestions import try_lines
+
+    return list(try_lines(error, ctx))
+
+
+def _printable(error: Exception | str) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return plain(f"{where}{error.strerror}")

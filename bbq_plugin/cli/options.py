@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -21,15 +22,20 @@ from bbq_plugin.config import (
     load,
     unknown_variables,
 )
-from bbq_plugin.errors import UsageError, did_you_mean
+from bbq_plugin.errors import UsageError, did_you_mean, fit_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.cli.inputs import Input
     from bbq_plugin.config import Key, Settings
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.records import LeadWord
+    from bbq_plugin.live.connection import Address
     from bbq_plugin.model import Fit
+    from bbq_plugin.protocols import Project
+    from bbq_plugin.store import Store
+    from bbq_plugin.store.project_sync import Memory
 
     # Only new versions of click take the type in brackets when the program runs.
     _Words = click.Choice[str]
@@ -46,7 +52,9 @@ FILE = click.Path(path_type=Path)
 
 #: What a verdict on raters depends on: the same for every command that plans feedback.
 JUDGING = tuple(
-    key for key in KEYS if key.section == "raters" or key.name in ("model", "priors", "level")
+    key
+    for key in KEYS
+    if key.section == "raters" or key.name in ("model", "priors", "camps", "level")
 )
 
 
@@ -87,7 +95,7 @@ class KeyType(_Any):
     def __init__(self, key: Key) -> None:
         self.key = key
         # The documentation's words are too long behind an option.
-        short = {"options": "name=value", "priors": "priors"}
+        short = {"options": "name=value", "priors": "priors", "camps": "auto|N"}
         self.name = short.get(key.name) or ("name,…" if key.words else key.form.takes)
         if key.kind is int:
             self.name = "integer"
@@ -219,6 +227,13 @@ table_or_json_option = click.option(
     help="table: for people. json: all of it.",
 )
 
+for_camp_option = click.option(
+    "--for-camp",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Plan for the ranking of this camp, by raters of it. Default: for the preference of the "
+    "whole panel.",
+)
 all_option = click.option(
     "--all", "show_all", is_flag=True, help="Print all rows of the tables. Default: at most 30."
 )
@@ -297,18 +312,20 @@ def _configured_option(key: Key) -> Callable[[Any], Any]:
 # -- what the commands that fit have in common
 
 
-def fitted(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:
-    """Fit, with a sign of life."""
-    given = ModelSettings(model=model, priors=priors).fit_priors(solver)
-    return fitted_with(data, model, given, solver)
+def fitted(data: Comparisons, *, model: Any, priors: Any, solver: Any = "auto", **more: Any) -> Fit:
+    """Fit, with a sign of life; ``more`` is for `bbq.fit`."""
+    given = ModelSettings(model=model, priors=priors).fit_priors()
+    return fitted_with(data, model=model, priors=given, solver=solver, **more)
 
 
-def fitted_with(data: Comparisons, model: Any, priors: Any, solver: Any = "auto") -> Fit:
+def fitted_with(data: Comparisons, **chosen: Any) -> Fit:
     """The same with the priors of `bbq.toml`, which are read already."""
-    with working("Fitting"):
+    # Over parts a bar shows the passes.
+    sign = working("Fitting") if not hasattr(data, "fitted") else nullcontext()
+    with sign, fit_failures():
         from bbq_plugin.model import fit
 
-        return fit(data, model=model, priors=priors, solver=solver)
+        return fit(data, **chosen)
 
 
 def check_intervals(model: str, intervals: str) -> None:
@@ -318,6 +335,21 @@ def check_intervals(model: str, intervals: str) -> None:
             f"--intervals {intervals} is not defined for --model {model}; "
             "use --intervals laplace or bootstrap, or --model bbq"
         )
+
+
+def lead_words(source: Input) -> dict[str, LeadWord]:
+    """What a lead has decided about raters in the store that is read, by their names here."""
+    if source.store is None:
+        return {}
+    from bbq_plugin.store import Store
+
+    with Store(source.store, writable=False) as store:
+        found = store.lead_words()
+    return {
+        known: word if known == name else word.pseudonymous(known)
+        for name, word in found.items()
+        for known in source.known_as([name])
+    }
 
 
 def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tuple[set[str], str]:
@@ -331,7 +363,7 @@ def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tu
         from bbq_plugin.store import Store
 
         with Store(source.store, writable=False) as store:
-            return source.known_as(store.excluded()), ""
+            return source.known_as(store.excluded(store.chosen_study(source.study))), ""
     from bbq_plugin.report.documents import excluded_names
 
     named = excluded_names(before.read_bytes(), str(before))
@@ -345,3 +377,179 @@ def excluded_before(source: Input, data: Comparisons, before: Path | None) -> tu
         "are not excluded here; if it was made with --pseudonymise, use the same key "
         "(--pseudonym-key-file, BBQ_PSEUDONYM_KEY)"
     )
+
+
+# -- a project on a labelling tool's server
+
+#: Where the server is, for a command that has a --config of its own.
+place_options = together(
+    click.option(
+        "--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml."
+    ),
+    click.option(
+        "--token-file",
+        type=FILE,
+        help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
+    ),
+)
+#: The same with a --config.
+address_options = together(
+    place_options,
+    click.option(
+        "--config",
+        type=FILE,
+        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
+    ),
+)
+project_option = click.option(
+    "--project", type=click.IntRange(1), required=True, help="The project's number."
+)
+webhook_secret_option = click.option(
+    "--webhook-secret-file",
+    type=FILE,
+    help="File with the webhook's secret, the same for bbq serve and bbq connect. "
+    "Default: BBQ_WEBHOOK_SECRET.",
+)
+_project_options = together(
+    project_option,
+    click.option("--store", type=FILE, required=True, help="The store to keep the answers in."),
+)
+_request_options = together(
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0, min_open=True),
+        default=60.0,
+        show_default=True,
+        help="Seconds to wait for a response of the server.",
+    ),
+    click.option("--moved", is_flag=True, help="The same server has a new address."),
+)
+_naming_options = together(
+    click.option(
+        "--items", help="Fields of the task data that name the items; the same as -O items=…."
+    ),
+    click.option("--labels", help="What the labels of Choices mean; the same as -O labels=…."),
+    option_of("options"),
+)
+
+
+def naming_options(command: _Command) -> _Command:
+    """Add how an adapter finds the items' names; the command gets all of it as `naming`."""
+
+    @wraps(command)
+    def wrapped(
+        *, items: str | None, labels: str | None, options: dict[str, Any], **rest: Any
+    ) -> Any:
+        return command(naming=merged(options, {"items": items, "labels": labels}), **rest)
+
+    return _naming_options(wrapped)  # type: ignore[return-value] # click calls it by keyword
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a project is, and how to get at it."""
+
+    project: int
+    store: Path
+    url: str | None
+    token_file: Path | None
+    config: Path | None
+    timeout_s: float
+    moved: bool
+    #: Warnings that were given, each of which is enough.
+    warned: set[str] = field(default_factory=set, compare=False)
+
+    def config_file(self) -> Path | None:
+        """The configuration, if there is one."""
+        return self.config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
+
+    def address(self) -> Address:
+        """Address and token of the server; refused if either is not known."""
+        return server_address(self.url, self.token_file, self.config, self.warned)
+
+    @contextmanager
+    def open(
+        self,
+        store: Store,
+        options: Mapping[str, Any] | None = None,
+        page_size: int | None = None,
+        notice: Callable[[str], None] = tell,
+    ) -> Iterator[tuple[Project, Memory]]:
+        """Reach the project, and what the store knows of it; `notice` hears of retries."""
+        from bbq_plugin.live.connection import adapter_options
+        from bbq_plugin.plugins import tool as labelling_tool
+        from bbq_plugin.store.project_sync import Memory
+
+        tool = labelling_tool()
+        address = self.address()
+        url = address.url.rstrip("/")
+        given = adapter_options(tool, options or {})
+        memory = Memory(
+            store, tool.name, self.project, url, options=given, moved=self.moved, bind=False
+        )
+        project = tool.open(
+            url,
+            address.token,
+            self.project,
+            options=memory.options,
+            page_size=page_size,
+            timeout_s=self.timeout_s,
+            notice=notice,
+        )
+        try:
+            # A mistyped address or number would else be the store's for ever.
+            memory.bind()
+            yield project, memory
+        finally:
+            project.close()
+
+
+def server_address(
+    url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
+) -> Address:
+    """Address and token of the server; warns of a token that other users can read."""
+    from bbq_plugin.live.connection import address
+    from bbq_plugin.plugins import tool
+
+    config = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
+    found = address(tool(), url=url, token_file=token_file, config=config)
+    tell(*(text for text in found.warnings if text not in warned), what="Warning")
+    warned.update(found.warnings)
+    return found
+
+
+def warn_of_readers(*files: Path | None) -> None:
+    """Warn of files with a secret that others on this machine can read."""
+    from bbq_plugin.live.connection import seen_by_others
+
+    found = (seen_by_others(file) for file in files if file is not None)
+    tell(*(text for text in found if text is not None), what="Warning")
+
+
+def server_options(command: _Command) -> _Command:
+    """Add the options to a command, which gets them as one ``server``."""
+
+    @wraps(command)
+    def wrapped(config: Path | None, **rest: Any) -> Any:
+        server = _server(config, rest)
+        return command(server=server, **rest)
+
+    return together(_project_options, address_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
+
+
+def configured_server_options(command: _Command) -> _Command:
+    """Add the same to a command that gets a ``configured``, with the --config of that."""
+
+    @wraps(command)
+    def wrapped(configured: Configured, **rest: Any) -> Any:
+        server = _server(configured.file, rest)
+        return command(server=server, configured=configured, **rest)
+
+    return together(_project_options, place_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
+
+
+def _server(config: Path | None, typed: dict[str, Any]) -> Server:
+    """Take the options of a server out of what was typed."""
+    names = ("project", "store", "url", "token_file", "timeout_s", "moved")
+    return Server(config=config, **{name: typed.pop(name) for name in names})

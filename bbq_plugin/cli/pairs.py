@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@fitting.options_of("model", "priors", "false_rate", "least")
+@fitting.options_of("model", "priors", "camps", "ties", "cluster", "repeats", "false_rate", "least")
 @fitting.before_option
 @click.option(
     "-n",
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--top-k", metavar="K", type=click.IntRange(1), help="How many items count as the best."
 )
+@fitting.for_camp_option
 @click.option("--among", metavar="ITEM", multiple=True, help="Only these items. Repeatable.")
 @click.option(
     "--rater",
@@ -80,12 +81,17 @@ def pairs(
     source: Input,
     model: Any,
     priors: Any,
+    camps: Any,
+    ties: Any,
+    cluster: Any,
+    repeats: Any,
     false_rate: float,
     least: int,
     before: Path | None,
     n: int,
     goal: Any,
     top_k: int | None,
+    for_camp: int | None,
     among: tuple[str, ...],
     raters: tuple[str, ...],
     all_raters: bool,  # noqa: FBT001 (click passes by keyword)
@@ -115,23 +121,26 @@ def pairs(
         raise UsageError(
             f"--top-k is for --goal top-k, not for --goal {goal}; leave one of them out"
         )
-    data = source.read()
+    data = source.read(cluster)
     available = _available(source, data, raters, everyone=all_raters)
-    fit = fitting.fitted(data, model, priors)
+    more = {"camps": camps, "ties": ties, "cluster": cluster, "repeats": repeats}
+    fit = fitting.fitted(data, model=model, priors=priors, **more)
     excluded, gone = fitting.excluded_before(source, data, before)
     with working("Choosing"):
         from bbq_plugin.analysis import Analysis, Limits
 
         limits = Limits(false_rate=false_rate, least=least, seed=source.seed)
-        found = Analysis(fit, limits, excluded).pairs(
+        words = fitting.lead_words(source)
+        found = Analysis(fit, limits, excluded, words=words).pairs(
             n,
             goal=goal or ("ranking" if top_k is None else "top-k"),
             top_k=top_k,
             among=among or None,
             raters=available,
+            camp=for_camp,
         )
     from bbq_plugin.report.documents import distinct, pairs_dict, report_json, rows_csv
-    from bbq_plugin.report.tables import MOST_ROWS, pairs_table
+    from bbq_plugin.report.terminal_tables import MOST_ROWS, pairs_table
 
     origin = source.origin()
     if gone:

@@ -3,210 +3,42 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import (
-    CONFIG_FILE,
-    FILE,
     Choice,
+    address_options,
     all_option,
     check_judged,
+    configured_server_options,
+    fitted_with,
     judging_options,
-    merged,
+    naming_options,
     option_of,
+    project_option,
+    server_address,
+    server_options,
     table_or_json_option,
-    together,
+    warn_of_readers,
+    webhook_secret_option,
 )
 from bbq_plugin.cli.output import emit, progress, show, tell, working
-from bbq_plugin.data.feedback_actions import ACTION_KINDS, ASKABLE, kinds_of
+from bbq_plugin.config import load_studies, study_names
+from bbq_plugin.data.feedback_actions import ACTION_KINDS, ASKABLE, Relabel, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
+from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from bbq_plugin.cli.options import Configured
+    from bbq_plugin.cli.options import Configured, Server
     from bbq_plugin.config import Settings
     from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
-    from bbq_plugin.live.credentials import Address
-    from bbq_plugin.protocols import FeedbackGoals, Project
+    from bbq_plugin.protocols import FeedbackGoals
     from bbq_plugin.store import Store
-    from bbq_plugin.store.projects import Memory
-
-_Command = TypeVar("_Command", bound="Callable[..., Any]")
-
-#: Where the server is, for a command that has a --config of its own.
-place_options = together(
-    click.option(
-        "--url", help="Address of Label Studio. Default: LABEL_STUDIO_URL, else bbq.toml."
-    ),
-    click.option(
-        "--token-file",
-        type=FILE,
-        help="File with Label Studio's token. Default: LABEL_STUDIO_API_KEY, else bbq.toml.",
-    ),
-)
-#: The same with a --config.
-address_options = together(
-    place_options,
-    click.option(
-        "--config",
-        type=FILE,
-        help="File with a section [label_studio]. Default: bbq.toml, if there is one.",
-    ),
-)
-project_option = click.option(
-    "--project", type=click.IntRange(1), required=True, help="The project's number."
-)
-webhook_secret_option = click.option(
-    "--webhook-secret-file",
-    type=FILE,
-    help="File with the webhook's secret, the same for bbq serve and bbq connect. "
-    "Default: BBQ_WEBHOOK_SECRET.",
-)
-_project_options = together(
-    project_option,
-    click.option("--store", type=FILE, required=True, help="The store to keep the answers in."),
-)
-_request_options = together(
-    click.option(
-        "--timeout",
-        "timeout_s",
-        type=click.FloatRange(0, min_open=True),
-        default=60.0,
-        show_default=True,
-        help="Seconds to wait for a response of the server.",
-    ),
-    click.option("--moved", is_flag=True, help="The same server has a new address."),
-)
-_naming_options = together(
-    click.option(
-        "--items", help="Fields of the task data that name the items; the same as -O items=…."
-    ),
-    click.option("--labels", help="What the labels of Choices mean; the same as -O labels=…."),
-    option_of("options"),
-)
-
-
-def naming_options(command: _Command) -> _Command:
-    """Add how an adapter finds the items' names; the command gets all of it as `naming`."""
-
-    @wraps(command)
-    def wrapped(
-        *, items: str | None, labels: str | None, options: dict[str, Any], **rest: Any
-    ) -> Any:
-        return command(naming=merged(options, {"items": items, "labels": labels}), **rest)
-
-    return _naming_options(wrapped)  # type: ignore[return-value] # click calls it by keyword
-
-
-@dataclass(frozen=True)
-class Server:
-    """Where a project is, and how to get at it."""
-
-    project: int
-    store: Path
-    url: str | None
-    token_file: Path | None
-    config: Path | None
-    timeout_s: float
-    moved: bool
-    #: Warnings that were given, each of which is enough.
-    warned: set[str] = field(default_factory=set, compare=False)
-
-    def address(self) -> Address:
-        """Address and token of the server; refused if either is not known."""
-        return server_address(self.url, self.token_file, self.config, self.warned)
-
-    @contextmanager
-    def open(
-        self,
-        store: Store,
-        options: Mapping[str, Any] | None = None,
-        page_size: int | None = None,
-        notice: Callable[[str], None] = tell,
-    ) -> Iterator[tuple[Project, Memory]]:
-        """Reach the project, and what the store knows of it; `notice` hears of retries."""
-        from bbq_plugin.live.credentials import adapter_options
-        from bbq_plugin.plugins import tool as labelling_tool
-        from bbq_plugin.store.projects import Memory
-
-        tool = labelling_tool()
-        address = self.address()
-        url = address.url.rstrip("/")
-        given = adapter_options(tool, options or {})
-        memory = Memory(store, tool.name, self.project, url, options=given, moved=self.moved)
-        project = tool.open(
-            url,
-            address.token,
-            self.project,
-            options=memory.options,
-            page_size=page_size,
-            timeout_s=self.timeout_s,
-            notice=notice,
-        )
-        try:
-            yield project, memory
-        finally:
-            project.close()
-
-
-def server_address(
-    url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
-) -> Address:
-    """Address and token of the server; warns of a token that other users can read."""
-    from bbq_plugin.live.credentials import address
-    from bbq_plugin.plugins import tool
-
-    config = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
-    found = address(tool(), url=url, token_file=token_file, config=config)
-    tell(*(text for text in found.warnings if text not in warned), what="Warning")
-    warned.update(found.warnings)
-    return found
-
-
-def warn_of_readers(*files: Path | None) -> None:
-    """Warn of files with a secret that others on this machine can read."""
-    from bbq_plugin.live.credentials import seen_by_others
-
-    found = (seen_by_others(file) for file in files if file is not None)
-    tell(*(text for text in found if text is not None), what="Warning")
-
-
-def server_options(command: _Command) -> _Command:
-    """Add the options to a command, which gets them as one ``server``."""
-
-    @wraps(command)
-    def wrapped(config: Path | None, **rest: Any) -> Any:
-        server = _server(config, rest)
-        return command(server=server, **rest)
-
-    return together(_project_options, address_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
-
-
-def configured_server_options(command: _Command) -> _Command:
-    """Add the same to a command that gets a ``configured``, with the --config of that."""
-
-    @wraps(command)
-    def wrapped(configured: Configured, **rest: Any) -> Any:
-        server = _server(configured.file, rest)
-        return command(server=server, configured=configured, **rest)
-
-    return together(_project_options, place_options, _request_options)(wrapped)  # type: ignore[return-value] # click's
-
-
-def _server(config: Path | None, typed: dict[str, Any]) -> Server:
-    """Take the options of a server out of what was typed."""
-    names = ("project", "store", "url", "token_file", "timeout_s", "moved")
-    return Server(config=config, **{name: typed.pop(name) for name in names})
-
+    from bbq_plugin.store.studies import StudyEntry
 
 PULL_SCHEMA = "bbq.pull/1"
 
@@ -216,10 +48,12 @@ PULL_SCHEMA = "bbq.pull/1"
 @naming_options
 @click.option("--everything", is_flag=True, help="Read all of the project again.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), help="Tasks per request.")
+@option_of("study", help="What to call the study of the project's only question.")
 @table_or_json_option
 def pull(
     server: Server,
     naming: dict[str, Any],
+    study: str | None,
     everything: bool,  # noqa: FBT001 (click passes by keyword)
     page_size: int | None,
     output_format: str,
@@ -228,10 +62,11 @@ def pull(
 
     Only tasks that have changed since the last pull are read, page by page. Answers that were
     edited or deleted are edited or deleted in the store. After an interruption it continues from
-    the last page. Needs the extra label-studio.
+    the last page. Of a project with several comparison controls each is a study of its own, which
+    [studies.NAME] of bbq.toml may name. Needs the extra label-studio.
     """
     server.address()
-    from bbq_plugin.live.sync import pull as pull_project
+    from bbq_plugin.live.pull import pull as pull_project
     from bbq_plugin.report.documents import report_json
     from bbq_plugin.store import Store
 
@@ -241,9 +76,10 @@ def pull(
             done = pull_project(
                 project, memory, everything=everything,
                 progress=lambda now: update(completed=now.n_tasks, total=now.n_total or None),
+                named=study_names(load_studies(server.config_file()), study),
             )  # fmt: skip
         found = project.describe()
-        n = store.counts().n_comparisons
+        n, studies = store.counts().n_comparisons, store.studies()
     if output_format == "json":
         document = {
             "schema": PULL_SCHEMA,
@@ -255,10 +91,15 @@ def pull(
             "n_retracted": done.n_retracted,
             "n_skipped": done.n_skipped,
             "n_comparisons": n,
+            "studies": {one.name: one.n_comparisons for one in studies},
         }
         emit(report_json(document), None)
         return
     tell(found, what="Found")
+    if len(studies) > 1:
+        for one in studies:
+            about = f": {one.described}" if one.questions else ""
+            tell(f"{plain(one.name)}, {one.n_comparisons:,} comparisons{about}", what="Study")
     emit(
         f"{done.n_tasks:,} tasks read: {done.n_new:,} new, {done.n_changed:,} changed, "
         f"{done.n_retracted:,} retracted, {done.n_skipped:,} skipped; "
@@ -270,6 +111,7 @@ def pull(
 @click.command(cls=Command)
 @judging_options
 @configured_server_options
+@option_of("study")
 @click.option("--apply", "applied", is_flag=True, help="Apply the plan; else it is only shown.")
 @click.option("--undo", "undone", is_flag=True, help="Undo every change that a push has made.")
 @click.option(
@@ -291,6 +133,12 @@ def pull(
     help="Switch the project to serving the most informative tasks first.",
 )
 @click.option(
+    "--relabel",
+    type=Choice(list(get_args(Relabel))),
+    help="Which tasks of excluded raters to ask again: those whose new answers may change the "
+    "result, or all. Default: useful.",
+)
+@click.option(
     "--informative",
     "n_informative",
     type=click.IntRange(1),
@@ -303,6 +151,7 @@ def pull(
 def push(
     server: Server,
     configured: Configured,
+    study: str | None,
     applied: bool,  # noqa: FBT001 (click passes by keyword)
     undone: bool,  # noqa: FBT001
     only: tuple[str, ...],
@@ -325,7 +174,7 @@ def push(
     check_judged(chosen, "bbq push")
     server.address()
     from bbq_plugin.data.feedback_actions import FeedbackPlan
-    from bbq_plugin.live import sync
+    from bbq_plugin.live import push as pushing
 
     with (
         _opened_store(server.store, writable=applied or undone) as store,
@@ -333,23 +182,24 @@ def push(
     ):
         project, memory = opened
         if undone:
-            done = list(sync.undo(project, memory))
+            done = list(pushing.undo(project, memory))
             plan = FeedbackPlan(tuple(one.action for one in done))
         else:
             if applied:
-                sync.settle(project, memory)
+                pushing.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was interrupted last time; --apply first checks whether it was done")
-            goals = _goals(server, chosen, only, store.excluded(), **asked)
+            own = _study_of(store, server.project, study)
+            goals, excluded = _goals(server, chosen, only, store, own, **asked)
             with working("Planning"):
-                plan = sync.make_plan(project, memory, goals)
+                plan = pushing.make_plan(project, memory, goals)
             if applied:
-                store.keep_excluded(goals.excluded)
+                store.keep_excluded(excluded, own.id)
                 memory.hold(on=False)
             with working("Writing"):
-                done = list(sync.apply(project, memory, plan)) if applied else []
+                done = list(pushing.apply(project, memory, plan)) if applied else []
     from bbq_plugin.report.documents import push_dict, report_json
-    from bbq_plugin.report.tables import MOST_ROWS
+    from bbq_plugin.report.terminal_tables import MOST_ROWS
 
     if output_format == "json":
         document = push_dict(server.project, plan, applied=applied, undone=undone, done=done)
@@ -371,39 +221,57 @@ def _opened_store(path: Path, *, writable: bool) -> Store:
         ) from error
 
 
+def _study_of(store: Store, project: int, name: str | None) -> StudyEntry:
+    """The study whose verdicts go to a project: that of its first question, if none is named."""
+    known = {one.id: one for one in store.studies()}
+    mine = [one for one in known.values() if any(q.project == str(project) for q in one.questions)]
+    if name is None and mine:
+        if len(mine) > 1:
+            others = ", ".join(plain(one.name) for one in mine[1:])
+            tell(f"the verdicts are those of the study {plain(mine[0].name)}; --study: {others}")
+        return mine[0]
+    return known[store.chosen_study(name)]
+
+
 def _goals(
     server: Server,
     chosen: Settings,
     only: tuple[str, ...],
-    before: frozenset[str],
+    store: Store,
+    study: StudyEntry,
     *,
     cancel: bool,
     sampling: bool,
     n_informative: int,
-) -> FeedbackGoals:
-    from bbq_plugin.live import sync
+    relabel: Relabel | None,
+) -> tuple[FeedbackGoals, tuple[str, ...]]:
+    """What to ask of the project, and whom the model excludes."""
+    from bbq_plugin.live.push import goals_of
     from bbq_plugin.store import read_store
 
     with working("Reading"):
-        data = read_store(server.store)
+        data = read_store(server.store, study=study.name)
     if not data.has_raters:
         raise UnsupportedError(
             "the answers in the store have no rater names, so no rater can be judged"
         )
-    fit = fitting.fitted_with(data, chosen.model.model, chosen.model.fit_priors())
+    fit = fitted_with(data, model=chosen.model.model, **chosen.model.fit_options())
     with working("Judging"):
         from bbq_plugin.analysis import Analysis
-        from bbq_plugin.live.outputs import limits_of
+        from bbq_plugin.live.result_files import limits_of
 
-        analysis = Analysis(fit, limits_of(chosen), before)
+        before = store.excluded(study.id)
+        analysis = Analysis(fit, limits_of(chosen), before, words=store.lead_words())
         # Here, where the user is told what takes the time.
         _ = analysis.raters
     kinds: frozenset[str] = frozenset(ACTION_KINDS)
     if only:
         kinds = kinds_of(only) | ({"cancel"} if cancel else set())
-    return sync.goals_of(
-        analysis, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative
-    )
+    goals = goals_of(
+        analysis, kinds=kinds, cancel=cancel, sampling=sampling, n_informative=n_informative,
+        relabel=relabel or chosen.feedback.relabel,
+    )  # fmt: skip
+    return goals, analysis.raters.excluded_by_model
 
 
 def _show_plan(
@@ -417,7 +285,7 @@ def _show_plan(
 ) -> None:
     from rich.text import Text
 
-    from bbq_plugin.report.tables import counts_line, plan_table
+    from bbq_plugin.report.terminal_tables import ALL_ROWS, counts_line, plan_table
 
     left = [one.left for one in done if one.left]
     what = "Undone" if undone else "Applied" if applied else "Plan, nothing is applied yet"
@@ -428,9 +296,11 @@ def _show_plan(
     if actions:
         parts.append(plan_table(actions, f"Project {project}", limit=limit))
     show(parts, None)
+    if plan.worth is not None and not undone:
+        tell(f"relabel asks for {plan.worth.text}")
     tell(*plan.notes, *left[:limit])
     if limit is not None and len(left) > limit:
-        tell(f"… and {len(left) - limit:,} more; --all shows them, --format json has all")
+        tell(f"… and {len(left) - limit:,} more; {ALL_ROWS}")
     if plan.actions and not (applied or undone):
         tell("--apply applies this plan, --undo undoes it later")
 
@@ -461,7 +331,7 @@ def connect(
     checks that this event arrives. Run it again to renew the same webhook. Needs the extra
     label-studio.
     """
-    from bbq_plugin.live.credentials import read_secret
+    from bbq_plugin.live.connection import read_secret
 
     warn_of_readers(webhook_secret_file)
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
@@ -471,7 +341,7 @@ def connect(
             "BBQ_WEBHOOK_SECRET"
         )
     at = server_address(url, token_file, config, set())
-    from bbq_plugin.live.events import subscribe
+    from bbq_plugin.live.connection import subscribe
     from bbq_plugin.plugins import tool
 
     opened = tool().open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)

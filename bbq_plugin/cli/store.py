@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli.formats import convert_options, write_converted
+from bbq_plugin.cli.convert import convert_options, write_converted
 from bbq_plugin.cli.main import Command, Group
-from bbq_plugin.cli.options import FILE, table_or_json_option
+from bbq_plugin.cli.options import FILE, option_of, table_or_json_option
 from bbq_plugin.cli.output import emit, plain_table, show, tell, working
 from bbq_plugin.errors import StoreError
 from bbq_plugin.text import counted, plain
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from bbq_plugin.store.sources import FitNote, Status
+    from bbq_plugin.live.health import Health
+    from bbq_plugin.store.fit_history import FitNote
+    from bbq_plugin.store.sources import Status
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20
@@ -45,18 +48,20 @@ def status(store: Path, output_format: str) -> None:
     What was read, what was refused and why, what is waiting, when the last fit was made, and which
     process writes the store. It also works while `bbq watch` writes.
     """
+    from bbq_plugin.live.health import stored_health
     from bbq_plugin.store.sources import status_of
 
     found = status_of(store)
+    health = stored_health(found, time.time())
     if output_format == "json":
         from bbq_plugin.report.documents import report_json
 
-        emit(report_json(found.document()), None)
+        emit(report_json({**found.document(), "health": health.document()}), None)
     else:
-        show(_status_parts(found), None)
+        show(_status_parts(found, health), None)
 
 
-def _status_parts(found: Status) -> Iterator[RenderableType]:
+def _status_parts(found: Status, health: Health) -> Iterator[RenderableType]:
     from rich.text import Text
 
     counts = found.counts
@@ -64,7 +69,16 @@ def _status_parts(found: Status) -> Iterator[RenderableType]:
         f"{plain(found.store)}: {counted(counts.n_comparisons, 'comparison')}, "
         f"{counted(counts.n_items, 'item')}, {counted(counts.n_raters, 'rater')}"
     )
+    if len(found.studies) > 1 or any(one.questions for one in found.studies):
+        yield Text("Studies:")
+        for one in found.studies:
+            about = f" ({one.described})" if one.questions else ""
+            n = counted(one.n_comparisons, "comparison")
+            yield Text(f"  {plain(one.name)}: {n}{about}")
     yield Text(f"Fitted: {_fitted(found)}")
+    if found.panel:
+        yield Text(f"Camps: {found.n_camps}. {plain(found.panel)}")
+    yield Text(f"Health: {health.colour}. {'. '.join(health.lines)}.")
     yield Text(f"Writer: {plain(str(found.writer)) if found.writer else 'none'}")
     sources = ", ".join(f"{n:,} {word}" for word, n in found.n_sources().items())
     yield Text(f"Sources: {sources}")
@@ -115,7 +129,7 @@ def _listed(
 
 @click.group(cls=Group)
 def store() -> None:
-    """Check, shrink or export a store."""
+    """Check, back up, restore, shrink or export a store."""
 
 
 @store.command(cls=Command)
@@ -131,6 +145,8 @@ def check(store: Path) -> None:
     with working("Checking"), Store(store, writable=False) as opened:
         problems = opened.check()
         counts = opened.counts()
+        notes = () if problems else opened.left_out().notes
+    tell(*notes, what="Warning")
     if problems:
         tell(*problems, what="Problem")
         raise StoreError(
@@ -158,10 +174,45 @@ def vacuum(store: Path) -> None:
 
 
 @store.command(cls=Command)
+@store_option
+@click.option("-o", "--output", type=FILE, required=True, help="The file of the backup.")
+def backup(store: Path, output: Path) -> None:
+    """Copy a store to a FILE, also while another process writes it.
+
+    The copy is of one moment, and complete: FILE is replaced when all of it is written and checked.
+    Do not copy a store with `cp` while it is in use: its newest answers are in other files.
+    """
+    from bbq_plugin.store.backup import back_up
+
+    with working("Copying"):
+        n = back_up(store, output)
+    emit(f"{plain(str(output))} is a backup of {counted(n, 'comparison')}\n", None)
+
+
+@store.command(cls=Command)
+@store_option
+@click.argument("file", type=FILE)
+def restore(store: Path, file: Path) -> None:
+    """Replace a store by a backup.
+
+    All that the store holds is replaced by what FILE holds, at once or not at all. Stop the process
+    that writes the store first.
+    """
+    from bbq_plugin.store.backup import restore as replace_store
+
+    with working("Copying"):
+        n = replace_store(store, file)
+    emit(f"{plain(str(store))} is restored: {counted(n, 'comparison')}\n", None)
+
+
+@store.command(cls=Command)
 @convert_options
 @store_option
-def export(store: Path, layout: Any, file_format: Any, output: Path | None) -> None:
-    """Write all comparisons of a store.
+@option_of("study")
+def export(
+    store: Path, study: str | None, layout: Any, file_format: Any, output: Path | None
+) -> None:
+    """Write all comparisons of a store, or of one of its studies.
 
     The rows are those of `bbq convert`: each has rater, winner, loser and weight, and a tie is two
     rows of half the weight, one each way.
@@ -170,7 +221,7 @@ def export(store: Path, layout: Any, file_format: Any, output: Path | None) -> N
 
     def read() -> Any:
         with working("Reading"):
-            return read_store(store)
+            return read_store(store, study=study)
 
     write_converted(read, layout, file_format, output)
 

@@ -35,6 +35,12 @@ _study_options = together(
         "--inverted", type=_SHARE, default=0.0, help="Share of raters who answer inverted."
     ),
     click.option(
+        "--minority",
+        type=_SHARE,
+        default=0.0,
+        help="Share of honest raters with a ranking of their own: a divided panel.",
+    ),
+    click.option(
         "--left-bias",
         type=_SHARE,
         default=0.0,

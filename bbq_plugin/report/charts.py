@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from math import floor, isfinite, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
-from bbq_plugin.report.documents import VERDICTS
-from bbq_plugin.report.drawing import (
+from bbq_plugin.report.chart_rendering import (
     FILE,
     FONT_SIZE,
     MATRIX_STEPS,
@@ -25,20 +25,20 @@ from bbq_plugin.report.drawing import (
     to_png,
     to_svg,
 )
-from bbq_plugin.text import chance, plain
+from bbq_plugin.report.documents import VERDICTS, open_atomically
+from bbq_plugin.text import chance, counted, plain
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.analysis import Leaderboard, RaterReport
+    from bbq_plugin.analysis import Analysis, Leaderboard
+    from bbq_plugin.analysis.division import AxisOfTaste, CampRow, PanelDivision
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.raters import RaterRow
-    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
-    from bbq_plugin.model import Fit
 
 ITEMS_DRAWN = 60  # rows of the leaderboard's chart; the table has all items
 MATRIX_ITEMS = 40
@@ -69,9 +69,7 @@ SCALE_TITLE = {"elo": "rating (Elo)", "paper": "rating (400 · θ)", "theta": "r
 
 def label(row: ItemRow, longest: int) -> str:
     """Rank and name; the rank keeps two shortened names distinct."""
-    name = plain(row.item)
-    cut = name if len(name) <= longest else name[: longest - 1] + "…"
-    return f"{row.rank}  {cut}"
+    return f"{row.rank}  {_cut_name(row.item, longest)}"
 
 
 def _group(row: ItemRow) -> str:
@@ -90,16 +88,20 @@ def _kinds(field: str, values: Sequence[str], shown_as: Sequence[Any]) -> dict[s
 
 
 def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> dict[str, Any]:
-    """Ratings with their intervals; on a wide page the possible ranks beside them."""
+    """Ratings with their intervals; on a wide page the possible ranks beside them.
+
+    Of a divided panel it is the win shares that items are ordered by.
+    """
+    by = board.ordered_by
     shown = board[:ITEMS_DRAWN]
     longest = 16 if narrow else 30
     labels = [label(row, longest) for row in shown]
     rows = [
         {
             "item": text,
-            "rating": row.rating,
-            "lower": row.rating_lower,
-            "upper": row.rating_upper,
+            "rating": row[by],
+            "lower": row[f"{by}_lower"],
+            "upper": row[f"{by}_upper"],
             "best": row.rank_best - 0.32,
             "worst": row.rank_worst + 0.32,
             "rank": row.rank,
@@ -114,8 +116,8 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
     lower = _numbers(
         "lower",
         scale={"zero": False, "nice": True},
-        title=SCALE_TITLE[board.scale],
-        axis={"tickCount": 4 if narrow else 6},
+        title=SCALE_TITLE[board.scale] if by == "rating" else "win share",
+        axis={"tickCount": 4 if narrow else 6, **({} if by == "rating" else {"format": "%"})},
     )
     ratings = {
         "width": (NARROW if narrow else WIDE - RANKS - BETWEEN) - EDGE - room,
@@ -484,34 +486,200 @@ def _tenth_below(value: float) -> float:
     return floor(value * 10) / 10
 
 
-def chart_specs(
-    board: Leaderboard, raters: RaterReport, palette: Palette = FILE
-) -> dict[str, dict[str, Any]]:
+# -- a divided panel
+
+CAMP_ITEMS = 40  # rows of the chart of camps; their tables have all items
+AXIS_ITEMS = 20  # the most dividing ones, half at either end
+_BINS = (48, 24)
+_CAMP_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+
+
+def camp_name(row: CampRow) -> str:
+    """A camp in the legend of a chart."""
+    group = "inverted group" if row.inverted else "camp"
+    return f"{group} {row.camp} ({counted(row.n_raters, 'rater')})"
+
+
+def _camp_kinds(
+    field: str, division: PanelDivision, palette: Palette, **legend: Any
+) -> dict[str, Any]:
+    names = [camp_name(row) for row in division]
+    colours = [palette[f"camp{row.camp}"] for row in division]
+    kinds = _kinds(field, names, colours)
+    shown = {"title": None, "orient": "top", "symbolOpacity": 1, "columns": 1, "labelLimit": 320}
+    return {**kinds, "legend": {**shown, **legend}} if len(names) > 1 else kinds
+
+
+def camps_spec(
+    board: Leaderboard, division: PanelDivision, boards: Sequence[Leaderboard], palette: Palette,
+    *, narrow: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The win shares of each camp side by side, items in the order of the whole panel."""
+    shown = board[:CAMP_ITEMS]
+    labels = {row.item: label(row, 14 if narrow else 28) for row in shown}
+    rows = [
+        {
+            "item": labels[row.item],
+            "camp": camp_name(division[at]),
+            "share": row.win_share,
+            "lower": row.win_share_lower,
+            "upper": row.win_share_upper,
+        }
+        for at, one in enumerate(boards)
+        for row in one
+        if row.item in labels
+    ]
+    names = [camp_name(row) for row in division]
+    axis, room = _name_axis(list(labels.values()), 120 if narrow else 260)
+    colour = _camp_kinds("camp", division, palette, columns=1 if narrow else 3)
+    shape = _kinds("camp", names, _CAMP_SHAPES[: len(names)])
+    down = {
+        "field": "item", "type": "ordinal", "sort": list(labels.values()), "title": None,
+        "axis": {**axis, "grid": True, "tickBand": "extent"}, "scale": {"paddingInner": 0.3},
+    }  # fmt: skip
+    beside = {"field": "camp", "type": "nominal", "sort": names}
+    across = _numbers(
+        "lower",
+        scale={"domain": [0, 1], "nice": False},
+        title="win share in the camp" if narrow else "win share among the camp's raters",
+        axis={"format": "%", "tickCount": 3 if narrow else 6, "labelFlush": True},
+    )
+    spec = {
+        "width": (NARROW if narrow else WIDE) - EDGE - room,
+        "height": {"step": 13, "for": "offset"},
+        "encoding": {"y": down, "yOffset": beside, "color": colour},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.4, "strokeCap": "round"},
+                "encoding": {"x": across, "x2": {"field": "upper"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 60},
+                "encoding": {
+                    "x": _numbers("share"), "shape": {**shape, "legend": colour["legend"]},
+                },
+            },
+        ],
+    }  # fmt: skip
+    return finished(spec, rows, palette)
+
+
+def axis_spec(
+    board: Leaderboard, division: PanelDivision, axis: AxisOfTaste, palette: Palette, *,
+    narrow: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Which items divide the panel, and below where the raters stand."""
+    items = axis.items
+    if len(items) > AXIS_ITEMS:
+        half = AXIS_ITEMS // 2
+        items = (*items[:half], *items[-half:])
+    longest = 14 if narrow else 30
+    ends = ("right", "left")
+    by_item = {row.item: label(row, longest) for row in board}
+    names = [by_item[item] for item, _ in items]
+    bars = [
+        {"item": text, "at": at, "end": ends[at < 0]}
+        for text, (_, at) in zip(names, items, strict=True)
+    ]
+    labels, room = _name_axis(names, 120 if narrow else 260)
+    width = (NARROW if narrow else WIDE) - EDGE - room
+    end = _kinds("end", ends, (palette["accent"], palette["plain"]))
+    preferred = {
+        "data": {"values": bars},
+        "width": width,
+        "height": {"step": 20},
+        "mark": {"type": "bar", "height": 10, "cornerRadius": 3},
+        "encoding": {
+            "y": {"field": "item", "type": "ordinal", "sort": names, "title": None, "axis": labels},
+            "x": _numbers("at", title="nats, for a rater at +1",
+                          axis={"tickCount": 3 if narrow else 6, "labelFlush": True}),
+            "color": end,
+        },
+    }  # fmt: skip
+    colour: dict[str, Any] = {"value": palette["accent"]}
+    if division.divided:
+        colour = _camp_kinds("camp", division, palette, columns=1 if narrow else 3)
+    unit = "sd" if narrow else "standard deviations"
+    raters = {
+        "data": {"values": _binned(axis, division, _BINS[narrow])},
+        "width": width,
+        "height": 110 if narrow else 140,
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": _numbers("from", title=f"where each rater stands ({unit})",
+                          axis={"tickCount": 4 if narrow else 8, "labelFlush": True}, bin="binned"),
+            "x2": {"field": "to"},
+            "y": _numbers("n", title="raters", stack="zero",
+                          axis={"tickCount": 3, "format": "d", "tickMinStep": 1}),
+            "color": colour,
+        },
+    }  # fmt: skip
+    both = {
+        "vconcat": [preferred, raters],
+        "spacing": 24,
+        "resolve": {"scale": {"color": "independent"}},
+    }
+    return finished(both, [], palette)
+
+
+def _cut_name(text: str, longest: int) -> str:
+    name = plain(text)
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def _binned(axis: AxisOfTaste, division: PanelDivision, most: int) -> list[dict[str, Any]]:
+    """How many raters stand where, by camp."""
+    at = np.array([place for _, place in axis.raters])
+    edges = np.histogram_bin_edges(at, bins=min(most, max(8, int(2 * at.size**0.5))))
+    camp = np.array([division.member[name].camp for name, _ in axis.raters])
+    rows = []
+    for row in division:
+        counts, _ = np.histogram(at[camp == row.camp], bins=edges)
+        rows += [
+            {"from": float(low), "to": float(high), "n": int(n), "camp": camp_name(row)}
+            for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True)
+            if n
+        ]
+    return rows
+
+
+def division_specs(
+    analysis: Analysis, palette: Palette
+) -> dict[str, Callable[..., dict[str, Any]]]:
+    """The charts of a divided panel by name, as functions of ``narrow``; none for one taste."""
+    board, division = analysis.leaderboard, analysis.division
+    specs: dict[str, Callable[..., dict[str, Any]]] = {}
+    if division.divided:
+        specs["camps"] = partial(camps_spec, board, division, analysis.camp_boards, palette)
+    if division.axis is not None:
+        specs["disagreement"] = partial(axis_spec, board, division, division.axis, palette)
+    return specs
+
+
+def chart_specs(analysis: Analysis, palette: Palette = FILE) -> dict[str, dict[str, Any]]:
     """Vega-Lite specifications of all charts, by file name."""
+    board, raters = analysis.leaderboard, analysis.raters
     specs = {"leaderboard": leaderboard_spec(board, palette, narrow=False)}
     if len(board) <= LARGEST_COVARIANCE:
         specs["win-probability"] = matrix_spec(board, board.better, palette, narrow=False)
     scatter = Scatter.of(raters)
     if scatter is not None:
         specs["raters"] = scatter.spec(palette, narrow=False)
+    for name, spec in division_specs(analysis, palette).items():
+        specs[name] = spec(narrow=False)
     return specs
 
 
-def write_charts(
-    directory: str | os.PathLike[str],
-    data: Comparisons,  # noqa: ARG001 (all reports are called alike)
-    fit: Fit,  # noqa: ARG001 (as above)
-    board: Leaderboard,
-    raters: RaterReport,
-) -> list[Path]:
+def write_charts(directory: str | os.PathLike[str], analysis: Analysis) -> list[Path]:
     """Write every chart as SVG and PNG into a directory, made if missing; the files written."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, spec in chart_specs(board, raters).items():
+    for name, spec in chart_specs(analysis).items():
         drawn = {**spec, "background": FILE["surface"]}
         for suffix, content in ((".svg", to_svg(drawn).encode()), (".png", to_png(drawn))):
             path = folder / f"{name}{suffix}"
-            path.write_bytes(content)
+            with open_atomically(path) as file:
+                file.write(content)
             written.append(path)
     return written

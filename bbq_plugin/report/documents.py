@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import stat
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
-    from bbq_plugin.analysis.leaderboard import Row
+    from bbq_plugin.analysis.leaderboard import Leaderboard, Row
+    from bbq_plugin.analysis.raters.report import RaterRow
+    from bbq_plugin.analysis.slices import SlicedStudy
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
@@ -38,6 +41,7 @@ PAIRS_SCHEMA = "bbq.pairs/1"
 STABILITY_SCHEMA = "bbq.stability/1"
 PUSH_SCHEMA = "bbq.push/1"
 VERDICTS = ("keep", "watch", "exclude")
+AXIS_RATERS = 10_000  # at most so many are listed with where they stand
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.part")
 
 
@@ -60,10 +64,14 @@ class Origin:
 
 def report_dict(
     analysis: Analysis,
-    origin: Origin = Origin(),  # noqa: B008 (a frozen value)
+    origin: Origin = Origin(),
     history: Sequence[HistoryPoint] | None = None,
+    most_raters: int | None = None,
 ) -> dict[str, Any]:
-    """The document of one fit; ``history`` is the leaderboard over time, if a store keeps one."""
+    """The document of one fit; ``history`` is the leaderboard over time, if a store keeps one.
+
+    Of more than ``most_raters`` those to exclude and to watch are listed first.
+    """
     fit, board = analysis.fit, analysis.leaderboard
     data = fit.data
     document = {
@@ -73,6 +81,8 @@ def report_dict(
         "priors": fit.priors.describe(),
         "scale": board.scale,
         "intervals": board.intervals,
+        "clusters": [asdict(way) for way in board.clusters],
+        "intervals_wider": board.wider,
         "level": board.level,
         "n_comparisons": data.n_comparisons,
         "n_ties": data.n_ties,
@@ -88,10 +98,17 @@ def report_dict(
         "converged": fit.converged,
         "log_posterior": fit.log_posterior,
         "items": [dict(row) for row in board],
-        "raters": [dict(row) for row in analysis.raters],
+        "camps": _camps(analysis),
+        "axis": _axis(analysis),
+        "raters": [dict(row) for row in _listed(analysis.raters, most_raters)],
         "stopping": analysis.stopping.as_dict(),
         "warnings": all_warnings(analysis),
     }
+    if len(document["raters"]) < data.n_raters and most_raters is not None:
+        document["warnings"].append(
+            f"{len(document['raters']):,} of {data.n_raters:,} raters are listed, those to "
+            "exclude and to watch first; --all lists all of them"
+        )
     if history is not None:
         # Not at the top: a document without a fit must not load numpy.
         from bbq_plugin.report.history import history_dicts, most_points, thinned  # noqa: PLC0415
@@ -99,6 +116,45 @@ def report_dict(
         kept = thinned(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)
     return document
+
+
+def _listed(raters: RaterReport, most: int | None) -> Sequence[RaterRow]:
+    """All of them, or so many: those to exclude and to watch first."""
+    if most is None:
+        return raters.everyone
+    if len(raters) <= most:
+        return raters
+    # Not at the top: a document without a fit must not load numpy.
+    from bbq_plugin.analysis.raters.report import worst_first  # noqa: PLC0415
+
+    return worst_first(raters)[:most]
+
+
+def _camps(analysis: Analysis) -> list[dict[str, Any]]:
+    """The camps, the largest first; the leaderboard of a single one is the panel's."""
+    boards = analysis.camp_boards or ((),)
+    return [
+        {**dict(row), "items": [dict(one) for one in board]}
+        for row, board in zip(analysis.division, boards, strict=True)
+    ]
+
+
+def _axis(analysis: Analysis) -> dict[str, Any] | None:
+    """What divides the panel and where each rater stands, of very many those furthest out."""
+    axis, member = analysis.division.axis, analysis.division.member
+    if axis is None:
+        return None
+    raters = axis.raters
+    if len(raters) > AXIS_RATERS:
+        half = AXIS_RATERS // 2
+        raters = (*raters[:half], *raters[-half:])
+    return {
+        "strength": axis.strength,
+        "items": [{"item": name, "position": at} for name, at in axis.items],
+        "raters": [
+            {"rater": name, "position": at, "camp": member[name].camp} for name, at in raters
+        ],
+    }
 
 
 def _both_bad_rate(data: Comparisons) -> dict[str, dict[str, float]]:
@@ -119,6 +175,18 @@ def groups_dict(tag: str, reports: Mapping[str, dict[str, Any]], origin: Origin)
     }
 
 
+def sliced_dict(study: SlicedStudy, mix: Leaderboard | None, origin: Origin) -> dict[str, Any]:
+    """The documents of all slices, of all answers, and what differs between slices."""
+    reports = {name: report_dict(one, origin) for name, one in study.analyses.items()}
+    found = groups_dict(study.tag, reports, origin)
+    found["overall"] = report_dict(study.overall, origin)
+    found["pooling"] = {"tau": study.pooled.tau, "dispersion": study.pooled.dispersion}
+    found["slices"] = [dict(row) for row in study.summaries]
+    found["cells"] = [dict(row) for row in study.cells]
+    found["target"] = None if mix is None else [dict(row) for row in mix]
+    return found
+
+
 def raters_dict(analysis: Analysis, origin: Origin) -> dict[str, Any]:
     """The rater report: the verdicts and their rules."""
     fit, raters = analysis.fit, analysis.raters
@@ -136,6 +204,7 @@ def raters_dict(analysis: Analysis, origin: Origin) -> dict[str, Any]:
         "without_excluded": effect and {**asdict(effect), "matters": effect.matters},
         "not_known": list(raters.not_known),
         "p_coins": raters.p_coins,
+        "inter_rater": analysis.inter_rater and analysis.inter_rater.as_dict(),
         "n_comparisons": data.n_comparisons,
         "n_raters": data.n_raters,
         "n_skipped": data.n_skipped,
@@ -181,6 +250,7 @@ def pairs_dict(fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
         "priors": fit.priors.describe(),
         "goal": pairs.goal,
         "top_k": pairs.top_k,
+        "camp": pairs.camp,
         "rater_quality": pairs.quality,
         "n_comparisons": data.n_comparisons,
         "n_items": data.n_items,
@@ -250,6 +320,7 @@ def push_dict(
             }
             for action in plan.actions
         ],
+        "worth": None if plan.worth is None else asdict(plan.worth),
         "notes": list(plan.notes),
     }  # fmt: skip
 
@@ -262,9 +333,26 @@ def rows_csv(rows: Iterable[Row]) -> str:
     return _csv(dict(row) for row in rows)
 
 
-def grouped_csv(groups: Mapping[str, Iterable[Row]]) -> str:
-    """Write the rows of several results below each other; the first column says which one."""
-    return _csv({"group": name, **dict(row)} for name, rows in groups.items() for row in rows)
+def boards_csv(analysis: Analysis) -> str:
+    """Write the leaderboard; of a divided panel with a column camp, the panel's rows first."""
+    return _csv(_board_rows(analysis, several=analysis.division.divided))
+
+
+def grouped_csv(groups: Mapping[str, Analysis]) -> str:
+    """Write several leaderboards below each other; the first column says which one."""
+    several = any(one.division.divided for one in groups.values())
+    return _csv(
+        {"group": name, **row}
+        for name, analysis in groups.items()
+        for row in _board_rows(analysis, several=several)
+    )
+
+
+def _board_rows(analysis: Analysis, *, several: bool) -> Iterator[dict[str, object]]:
+    for board in (analysis.leaderboard, *analysis.camp_boards):
+        camp: dict[str, object] = {"camp": "" if board.camp is None else board.camp}
+        for row in board:
+            yield {**(camp if several else {}), **dict(row)}
 
 
 def _csv(rows: Iterable[Mapping[str, object]]) -> str:
@@ -294,17 +382,23 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> None:
         file.write(text.encode("utf-8"))
 
 
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
 @contextmanager
 def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
     """Open a binary file that replaces the old one when it is closed without an error.
 
     It is synced to disk before it replaces the old one, so this holds for a power cut as well.
+    Results have the names of raters in them: a new file is for its owner alone, as a store is; one
+    that is there keeps the permissions that its owner gave it.
     """
     target = Path(path)
     # In the same folder: a rename within a file system is atomic.
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
+        with os.fdopen(os.open(partial, _NEW_FILE, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), _mode(target))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -315,6 +409,13 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
         raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _mode(target: Path) -> int:
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except OSError:
+        return 0o600
 
 
 def remove_leftovers(folder: Path, names: frozenset[str]) -> None:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf, isnan
+from math import isinf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bbq_plugin.data.clusters import RATER
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
-from bbq_plugin.text import counted, level_text, needed, p_equals, plain
+from bbq_plugin.text import counted, level_text, needed, number, p_equals, plain, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.analysis import Leaderboard, RaterRow
+    from bbq_plugin.analysis import Leaderboard
+    from bbq_plugin.analysis.division import PanelDivision
     from bbq_plugin.analysis.forecast import Milestone, OpenPairs
     from bbq_plugin.analysis.leaderboard import ItemRow
+    from bbq_plugin.analysis.slices import SlicedStudy
     from bbq_plugin.analysis.stopping import HeadToHead, Stopping
     from bbq_plugin.data.triples import Floats
 
     Bools = NDArray[np.bool_]
 
+MOST_SLICE_LINES = 6
 NAMED = 4  # a sentence names at most so many items; the table has all
 
 
@@ -54,12 +58,116 @@ def name(text: str) -> Name:
     return Name(plain(text))
 
 
-def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) -> Headline:
+def answer(
+    board: Leaderboard, groups: int = 1, better: Floats | None = None,
+    division: PanelDivision | None = None,
+) -> Headline:  # fmt: skip
     """Say which item is best, with what probability, and which items are not distinguishable.
 
     ``groups`` is the number of groups of items never compared with each other. ``better`` is the
-    board's matrix, if the caller has it already.
+    board's matrix, if the caller has it already. Where ``division`` has several camps, they come
+    first.
     """
+    told = _ranking(board, groups, better)
+    if division is None:
+        return told
+    if not division.divided:
+        return Headline(told.headline, (*told.details, *_no_camps(division)), told.settled)
+    head, *more = division_sentences(division)
+    panel = ("Whole panel: ", *told.headline)
+    return Headline(head, (*more, panel, *told.details), told.settled)
+
+
+def division_sentences(division: PanelDivision) -> list[Sentence]:
+    """That the panel is divided, and by what; groups that may be inverted are named as such."""
+    camps = [row for row in division if not row.inverted]
+    told: list[Sentence] = []
+    if len(camps) > 1:
+        told += [_camps(division), _correlations(division)]
+    n = sum(row.n_raters for row in division)
+    for row in division:
+        if row.inverted:
+            of = division.reverse_of(row.camp)
+            others = "the others'" if len(camps) == 1 else f"camp {of}'s"
+            correlation = number(float(division.correlations[row.camp - 1, of - 1]), 2)
+            said = f"{row.n_raters:,} of {counted(n, 'rater')} follow the reverse of {others}"
+            advice = "Check the wording of the question and the keys of these raters"
+            told += [
+                (f"{said} ranking (correlation {correlation}): they may be inverted.",),
+                (f"{advice}: opposite tastes and inverted answers look alike.",),
+            ]
+    return told
+
+
+def _camps(division: PanelDivision) -> Sentence:
+    camps = [row for row in division if not row.inverted]
+    if len({row.best for row in camps}) == 1:
+        sizes = ", ".join(f"{row.n_raters:,}" for row in camps[:-1])
+        sizes = f"{sizes} and {camps[-1].n_raters:,}"
+        head = (
+            f"The panel is divided into {len(camps)} camps of {sizes} raters. All of them prefer "
+        )
+        return (head, name(camps[0].best), " first; they differ in what follows.")
+    into = "" if len(camps) == 2 else f" into {len(camps)} camps"
+    parts: list[str | Name] = [f"The panel is divided{into}: "]
+    for at, row in enumerate(camps):
+        who = counted(row.n_raters, "rater") if at == 0 else f", {row.n_raters:,}"
+        parts += [
+            f"{who} {'prefers' if row.n_raters == 1 else 'prefer'} ",
+            name(row.best),
+            " first",
+        ]
+    return (*parts, ".")
+
+
+def _correlations(division: PanelDivision) -> Sentence:
+    at = [row.camp - 1 for row in division if not row.inverted]
+    found = [float(division.correlations[i, j]) for n, i in enumerate(at) for j in at[n + 1 :]]
+    if len(found) == 1:
+        return (f"Their rankings correlate with {number(found[0], 2)}.",)
+    ends = f"{number(min(found), 2)} to {number(max(found), 2)}"
+    return (f"The correlations between their rankings are {ends}.",)
+
+
+def _no_camps(division: PanelDivision) -> tuple[Sentence, ...]:
+    """Where raters differ in taste all the same."""
+    axis = division.axis
+    if axis is None:
+        return ()
+    differ = "The raters differ in taste, but form no camps. They disagree most on "
+    return ((differ, name(axis.items[0][0]), " and ", name(axis.items[-1][0]), "."),)
+
+
+def camp_sentence(division: PanelDivision, rater: str) -> Sentence:
+    """Which camp a rater belongs to, with what probability, and how that camp differs."""
+    belongs = division.member[rater]
+    row, taste = division[belongs.camp - 1], division.tastes[belongs.camp - 1]
+    head = f"Camp {belongs.camp} of {len(division)}, P {p_equals(belongs.p)}"
+    head = f"{head}: {share(row.share)} of the panel"
+    told: list[str | Name] = [f"{head}, prefers ", name(row.best), " first."]
+    if row.inverted:
+        told.append(" It follows the reverse of a larger camp: check the wording and the keys.")
+    elif taste.more:
+        told += [" More than the others it prefers ", *_named(taste.more), "; less, "]
+        told += [*_named(taste.less), "."]
+    return tuple(told)
+
+
+def camp_title(division: PanelDivision, board: Leaderboard) -> str:
+    """Whose leaderboard it is."""
+    row = division[(board.camp or 1) - 1]
+    group = "Inverted group" if row.inverted else "Camp"
+    return f"{group} {row.camp}, {counted(row.n_raters, 'rater')}"
+
+
+def _named(items: Sequence[str]) -> Sentence:
+    parts: list[str | Name] = []
+    for at, item in enumerate(items):
+        parts += [" and " if at else "", name(item)]
+    return tuple(parts)
+
+
+def _ranking(board: Leaderboard, groups: int, better: Floats | None) -> Headline:
     rows = list(board)
     if groups > 1:
         return _no_common_scale(rows, groups)
@@ -69,18 +177,33 @@ def answer(board: Leaderboard, groups: int = 1, better: Floats | None = None) ->
     if len(rows) > 2 and all(row.rank_best == 1 and row.rank_worst == len(rows) for row in rows):
         none = f"none of the {len(rows)} items is distinguishable from the others"
         head: Sentence = (f"Nothing is decided yet: {none}.",)
-        return Headline(head, (_lead(best, rows),), settled=False)
+        return Headline(head, (_lead(best, rows, board.ordered_by),), settled=False)
     if rivals:
         tied = _listed([best, *rivals])
         head = (*tied, f" are not distinguishable at {level_text(board.level)}.")
         rest = _rest(rows, 1 + len(rivals), is_open)
-        return Headline(head, (_lead(best, rows), *rest), settled=False)
+        return Headline(head, (_lead(best, rows, board.ordered_by), *rest), settled=False)
     if len(rows) == 2:
         better_than = (" is better than ", name(rows[1].item))
         head = (name(best.item), *better_than, f", P {p_equals(best.p_best)}.")
         return Headline(head, (), settled=True)
     head = (name(best.item), f" is best, P {p_equals(best.p_best)}.")
     return Headline(head, _rest(rows, 1, is_open), settled=True)
+
+
+def clusters_text(board: Leaderboard) -> str:
+    """Which answers belong together, and what that did to the intervals; empty without clusters."""
+    if not board.clusters:
+        return ""
+    told = " and ".join(_way(way.name, way.n) for way in board.clusters)
+    return (
+        f"Intervals allow for clusters of answers ({told}): "
+        f"{board.wider:.2f} times as wide as the model's own."
+    )
+
+
+def _way(name: str, n: int) -> str:
+    return counted(n, "rater") if name == RATER else f"{counted(n, 'value')} of {plain(name)}"
 
 
 def _open_pairs(board: Leaderboard, better: Floats | None) -> Bools | None:
@@ -92,13 +215,13 @@ def _open_pairs(board: Leaderboard, better: Floats | None) -> Bools | None:
     return np.asarray((better < sure) & (better > 1 - sure))
 
 
-def _lead(best: ItemRow, rows: list[ItemRow]) -> Sentence:
+def _lead(best: ItemRow, rows: list[ItemRow], by: str) -> Sentence:
     likeliest = max(rows, key=lambda row: row.p_best)
     if likeliest is best:
         return (name(best.item), f" is ahead, P(best) {p_equals(best.p_best)}.")
     return (
         name(best.item),
-        f" has the highest rating (P(best) {p_equals(best.p_best)}), ",
+        f" has the highest {by.replace('_', ' ')} (P(best) {p_equals(best.p_best)}), ",
         name(likeliest.item),
         f" the highest probability of being the best (P {p_equals(likeliest.p_best)}).",
     )
@@ -157,12 +280,6 @@ def _no_common_scale(rows: list[ItemRow], groups: int) -> Headline:
     return Headline(head, ((prior, name(best.item), " is first."),), settled=False)
 
 
-def worst_first(raters: Iterable[RaterRow]) -> list[RaterRow]:
-    """Excluded raters, then watched ones, then the others, each by quality."""
-    severity = {"exclude": 0, "watch": 1, "keep": 2}
-    return sorted(raters, key=lambda r: (severity[r.verdict], isnan(r.quality), r.quality))
-
-
 @dataclass(frozen=True)
 class StopSection:
     """What stop.html.j2 shows: the forecast by question and by pair, then the sequential test."""
@@ -172,6 +289,7 @@ class StopSection:
     open_pairs: OpenPairs | None
     monitoring: Sentence
     pairs: tuple[HeadToHead, ...]
+    camp: int | None
     pairs_shown: int = 12
 
 
@@ -179,14 +297,18 @@ def stop_section(stop: Stopping) -> StopSection:
     """When to stop, for the report and the live page."""
     ahead = stop.forecast
     asked = [(_question(row), row) for row in ahead.milestones]
-    return StopSection(asked, ahead.no_milestones, ahead.open_pairs, monitoring(stop), stop.pairs)
+    return StopSection(
+        asked, ahead.no_milestones, ahead.open_pairs, monitoring(stop), stop.pairs, stop.camp
+    )
 
 
 def stopping_lines(stop: Stopping) -> list[str]:
     """A line for each question, and one for the test that is valid under continuous monitoring."""
     lines, ahead = [], stop.forecast
     if ahead.milestones:
-        lines.append(f"Comparisons needed (forecast, {level_text(stop.level)} level, 50% chance):")
+        whose = "" if stop.camp is None else f" by raters of camp {stop.camp}, for its ranking"
+        about = f"forecast, {level_text(stop.level)} level, 50% chance"
+        lines.append(f"Comparisons needed{whose} ({about}):")
         lines += [f"  {_question(row)}: {_forecast(row)}" for row in ahead.milestones]
     elif ahead.no_milestones:
         lines.append(f"Comparisons needed: {ahead.no_milestones}")
@@ -196,10 +318,32 @@ def stopping_lines(stop: Stopping) -> list[str]:
 def monitoring(stop: Stopping) -> Sentence:
     """The result of the test that may be read after every vote."""
     pairs = f"{stop.settled:,} of {counted(stop.compared, 'pair')}"
-    head = f"Significant under continuous monitoring ({level_text(stop.level)}): {pairs}. "
+    whose = "" if stop.camp is None else ", votes of all camps"
+    head = f"Significant under continuous monitoring ({level_text(stop.level)}{whose}): {pairs}. "
     if stop.best is None:
-        return (f"{head}No item is significantly the best yet.",)
+        return (f"{head}This stricter test shows no best item yet.",)
     return (head, name(stop.best), " is the best item.")
+
+
+def slice_lines(study: SlicedStudy) -> list[str]:
+    """How far slices lie apart, and what differs beyond doubt."""
+    found = [cell for cell in study.cells if cell.differs]
+    head = (
+        f"{counted(len(study.groups), 'slice')} by {plain(study.tag)}: ratings differ between them "
+        f"by {study.spread:,.0f} points (standard deviation)."
+    )
+    if not found:
+        return [f"{head} No item differs beyond doubt in any slice."]
+    lines = [f"{head} {counted(len(found), 'rating')} of {len(study.cells):,} differ beyond doubt."]
+    found.sort(key=lambda cell: -abs(cell.difference))
+    for cell in found[:MOST_SLICE_LINES]:
+        way = "higher" if cell.difference > 0 else "lower"
+        ends = sorted((abs(cell.difference_lower), abs(cell.difference_upper)))
+        lines.append(
+            f"  {plain(cell.item)} is {way} in {plain(cell.slice)}, by {abs(cell.difference):,.0f} "
+            f"({ends[0]:,.0f} to {ends[1]:,.0f})"
+        )
+    return lines
 
 
 def _question(row: Milestone) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import shlex
+import stat
 import subprocess
 import sys
 from io import StringIO
@@ -370,3 +371,15 @@ def test_an_old_code_page_does_not_end_in_a_traceback(study: Path) -> None:
         [*BBQ, "fit", str(study), "--format", "json"], env=env, capture_output=True, check=False
     )
     assert json.loads(run.stdout.decode("utf-8"))["n_items"] == 5
+
+
+def test_files_with_the_names_of_raters_are_for_their_owner_alone(
+    study: Path, tmp_path: Path
+) -> None:
+    for words, name in ((["fit"], "a.json"), (["raters"], "b.csv"), (["convert"], "c.csv")):
+        assert bbq(*words, study, "-o", tmp_path / name).exit_code == 0
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+    # A file that is there keeps what its owner gave it.
+    (tmp_path / "c.csv").chmod(0o644)
+    assert bbq("convert", study, "-o", tmp_path / "c.csv").exit_code == 0
+    assert stat.S_IMODE((tmp_path / "c.csv").stat().st_mode) == 0o644

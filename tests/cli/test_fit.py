@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 # The contract's names, in its order.
 ITEM_FIELDS = [
-    *("item", "rank", "rank_best", "rank_worst", "rating", "rating_lower", "rating_upper"),
+    *("item", "rank", "rank_best", "rank_worst", "tier", "rating"),
+    *("rating_lower", "rating_upper"),
+    *("win_share", "win_share_lower", "win_share_upper"),
     *("theta", "theta_sd", "p_best", "n", "wins"),
 ]
 RATER_FIELDS = [
     *("rater", "n", "quality", "quality_lower", "quality_upper", "agreement", "left_rate"),
-    *("median_time_s", "verdict", "reasons", "p_guesser", "p_inverted", "p_below"),
+    *("tie_rate", "median_time_s", "camp", "p_bad", "verdict", "reasons"),
+    *("p_guesser", "p_inverted", "p_camp", "p_below"),
     *("agreement_expected", "left_expected", "tempo", "self_consistency"),
     *("self_consistency_expected", "drift", "n_gold", "gold_rate", "gold_expected"),
-    *("moved", "shift_sd", "effect", "way_back"),
+    *("moved", "shift_sd", "effect", "way_back", "model_verdict", "lead_word"),
 ]
 
 
@@ -99,7 +102,7 @@ def test_the_csv_is_the_leaderboard(study: Path, tmp_path: Path) -> None:
     result = bbq("fit", study, "--format", "csv", "--intervals", "laplace", "-o", out)
     assert (result.exit_code, result.stdout) == (0, "")
     lines = out.read_text().splitlines()
-    assert lines[0].startswith("item,rank,rank_best,rank_worst,rating")
+    assert lines[0].startswith("item,rank,rank_best,rank_worst,tier,rating")
     assert len(lines) == 6
 
 

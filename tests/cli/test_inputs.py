@@ -124,14 +124,13 @@ def test_windows_files_are_read(tmp_path: Path, votes: Path) -> None:
     [
         (b"", "empty"),
         (b"\xef\xbb\xbf\r\n", "empty"),
-        (b"a,b\n1,2\n", "no adapter recognises this file"),
-        (b'{"model_a": "caf\xe9", "model_b": "b", "winner": "model_a"}\n', "not UTF-8"),
-        ('{"model_a": "a"}'.encode("utf-16"), "UTF-16"),
+        (b"a,b\n1,2\n", "a table of 1 row and 2 columns (a, b)"),
+        (b'{"model_a": "caf\x81", "model_b": "b", "winner": "model_a"}\n', "not UTF-8"),
         (gzip.compress(b'{"model_a": "a", "model_b": "b", "winner": "a"}\n' * 99)[:-9], "gzip"),
         (b'{"model_a": "a", "model_b": "b", "winner": "mod', "not valid JSON"),
         (b'{"model_a": "a", "model_b": "b", "winner": "modle_a"}\n', "did you mean"),
     ],
-    ids=["empty", "blank", "columns", "latin", "utf-16", "gzip", "cut", "typo"],
+    ids=["empty", "blank", "columns", "bytes", "gzip", "cut", "typo"],
 )
 @pytest.mark.parametrize("command", ["fit", "raters", "pairs", "evaluate", "convert"])
 def test_bad_files_are_told_in_one_line_with_exit_code_1(
@@ -143,7 +142,9 @@ def test_bad_files_are_told_in_one_line_with_exit_code_1(
     assert (result.exit_code, result.stdout) == (1, "")
     assert says in result.stderr
     assert result.stderr.startswith(f"Error: {path}")
-    assert result.stderr.count("\n") == 1
+    assert not [
+        line for line in result.stderr.splitlines()[1:] if not line.startswith(("Try", " "))
+    ]
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
@@ -164,16 +165,17 @@ def test_a_forbidden_file_is_told(votes: Path) -> None:
 
 
 def test_each_value_of_a_tag_gets_its_leaderboard(tagged: Path) -> None:
-    document = report("fit", tagged, "--by", "scene", "--priors", "paper")
+    document = report("fit", tagged, "--by", "scene", "--by-alone", "--priors", "paper")
     assert (document["schema"], document["by"]) == ("bbq.reports/1", "scene")
     assert list(document["reports"]) == ["../street", "beach"]
     for one in document["reports"].values():
         assert one["schema"] == "bbq.report/1"
         assert one["n_comparisons"] == 3
-    table = bbq("fit", tagged, "--by", "scene", "--priors", "paper").stdout
+    alone = ("--by", "scene", "--by-alone", "--priors", "paper")
+    table = bbq("fit", tagged, *alone).stdout
     assert "scene: beach" in table
     assert "scene: ../street" in table
-    sheet = bbq("fit", tagged, "--by", "scene", "--priors", "paper", "--format", "csv").stdout
+    sheet = bbq("fit", tagged, *alone, "--format", "csv").stdout
     lines = sheet.splitlines()
     assert lines[0].startswith("group,item,rank")
     assert len(lines) == 1 + 2 * 3
@@ -183,12 +185,48 @@ def test_pages_per_tag_stay_in_the_folder_whatever_the_value(tagged: Path, tmp_p
     pytest.importorskip("jinja2", reason="the page needs the extra 'charts'")
     folder = tmp_path / "out"
     folder.mkdir()
-    result = bbq("fit", tagged, "--by", "scene", "--priors", "paper", "-o", folder / "page.html")
+    alone = ("--by", "scene", "--by-alone", "--priors", "paper")
+    result = bbq("fit", tagged, *alone, "-o", folder / "page.html")
     assert result.exit_code == 0, result.stderr
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) == 2
     assert names[1] == "page-beach.html"
     assert names[0].startswith("page-_street-")
+
+
+def test_slices_stand_beside_each_other(tagged: Path, tmp_path: Path) -> None:
+    document = report("fit", tagged, "--by", "scene", "--priors", "paper")
+    assert (document["schema"], document["by"]) == ("bbq.reports/1", "scene")
+    assert [one["slice"] for one in document["slices"]] == list(document["reports"])
+    assert document["overall"]["n_comparisons"] == 6
+    for one in document["reports"].values():
+        assert (one["schema"], one["n_comparisons"]) == ("bbq.report/1", 3)
+    assert document["target"] is None
+    shown = bbq("fit", tagged, "--target", "scene=beach:1,../street:3", "--priors", "paper").stdout
+    assert "Ratings by scene" in shown
+    assert "../street 75%" in shown
+    pytest.importorskip("jinja2", reason="the page needs the extra 'charts'")
+    page = tmp_path / "page.html"
+    result = bbq("fit", tagged, "--by", "scene", "--priors", "paper", "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert 'id="slices"' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--target", "scene"), "expected a tag and shares"),
+        (("--target", "scene=beach:x"), "expected a tag and shares"),
+        (("--target", "scene=beach:1,beach:2"), "expected a tag and shares"),
+        (("--target", "scene=beech:1"), "did you mean 'beach'"),
+        (("--target", "scene=beach:1", "--by", "other"), "give no other --by"),
+        (("--by-alone",), "name a tag with --by"),
+    ],
+)
+def test_a_mix_that_is_none_is_refused(tagged: Path, options: tuple[str, ...], said: str) -> None:
+    result = bbq("fit", tagged, "--priors", "paper", *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())
 
 
 def test_only_what_has_the_tag_is_fitted(tagged: Path) -> None:

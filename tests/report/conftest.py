@@ -27,6 +27,23 @@ def hostile() -> Result:
 
 
 @pytest.fixture(scope="session")
+def divided() -> Result:
+    """Two camps of 24 and 16 raters."""
+    study = bbq.simulate(
+        items=8, raters=40, comparisons=4000, minority=0.4, spread=1.2, seed=9
+    )  # fmt: skip
+    return result_of(study.arrays(), priors="auto")
+
+
+@pytest.fixture(scope="session")
+def hostile_divided() -> Result:
+    study = bbq.simulate(
+        items=12, raters=12, comparisons=6000, minority=0.5, spread=1.2, seed=7
+    )  # fmt: skip
+    return result_of(renamed(study, HOSTILE, tuple(f"{name}?" for name in HOSTILE)), priors="auto")
+
+
+@pytest.fixture(scope="session")
 def demo_html(demo: Result) -> str:
     return demo.html(
         title="A study",

@@ -9,7 +9,7 @@ from bbq_plugin.analysis import Analysis
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison, HistoryItem, HistoryPoint, Skipped
 from bbq_plugin.report.history import history_rows
-from bbq_plugin.report.html import report_html
+from bbq_plugin.report.html_report import report_html
 
 if TYPE_CHECKING:
     from bbq_plugin.analysis import Leaderboard

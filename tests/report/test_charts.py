@@ -8,9 +8,18 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import bbq_plugin as bbq
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.report.charts import Scatter, chart_specs, matrix_limits, percent, write_charts
-from bbq_plugin.report.drawing import FILE, PAGE, to_svg
+from bbq_plugin.report.chart_rendering import FILE, PAGE, to_svg
+from bbq_plugin.report.charts import (
+    Scatter,
+    axis_spec,
+    camps_spec,
+    chart_specs,
+    matrix_limits,
+    percent,
+    write_charts,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +35,7 @@ def texts(svg: str) -> list[str]:
 
 def test_every_chart_is_written_as_svg_and_png(demo: Result, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "charts"
-    written = write_charts(folder, demo.data, demo.fit, demo.board, demo.raters)
+    written = write_charts(folder, demo)
     assert sorted(path.name for path in written) == [
         "leaderboard.png", "leaderboard.svg", "raters.png", "raters.svg",
         "win-probability.png", "win-probability.svg",
@@ -39,7 +48,7 @@ def test_every_chart_is_written_as_svg_and_png(demo: Result, tmp_path: Path) -> 
 
 
 def test_text_in_a_chart_stays_text(demo: Result) -> None:
-    shown = texts(to_svg(chart_specs(demo.board, demo.raters)["leaderboard"]))
+    shown = texts(to_svg(chart_specs(demo)["leaderboard"]))
     for row in demo.board:
         assert any(row.item in text for text in shown)
 
@@ -47,7 +56,7 @@ def test_text_in_a_chart_stays_text(demo: Result) -> None:
 def test_hostile_names_are_text_in_the_file_and_name_no_file(
     hostile: Result, tmp_path: Path
 ) -> None:
-    written = write_charts(tmp_path, hostile.data, hostile.fit, hostile.board, hostile.raters)
+    written = write_charts(tmp_path, hostile)
     assert {path.stem for path in written} == {"leaderboard", "win-probability", "raters"}
     svg = (tmp_path / "leaderboard.svg").read_text()
     tags = {node.tag for node in ET.fromstring(svg).iter()}  # noqa: S314 (ours)
@@ -60,20 +69,20 @@ def test_two_names_cut_short_alike_stay_two_items() -> None:
     long = "x" * 80
     records = [("ann", f"{long}1", f"{long}2")] * 3
     fit = bbq.fit(bbq.Comparisons.from_records(records), model="bayes-bt")
-    svg = to_svg(chart_specs(bbq.leaderboard(fit), bbq.rater_report(fit))["leaderboard"])
+    svg = to_svg(chart_specs(Analysis(fit))["leaderboard"])
     assert sum("xxx" in text for text in texts(svg)) == 2
 
 
 def test_in_the_page_every_colour_is_a_variable(demo: Result) -> None:
-    for spec in chart_specs(demo.board, demo.raters, PAGE).values():
+    for spec in chart_specs(demo, PAGE).values():
         colours = set(re.findall(r'(?:fill|stroke)="([^"]+)"', to_svg(spec)))
         assert all(c in ("none", "transparent") or c.startswith("var(--") for c in colours), colours
     assert set(FILE) == set(PAGE)
 
 
 def test_the_same_fit_gives_the_same_chart(demo: Result) -> None:
-    spec = chart_specs(demo.board, demo.raters)["raters"]
-    assert to_svg(spec) == to_svg(chart_specs(demo.board, demo.raters)["raters"])
+    spec = chart_specs(demo)["raters"]
+    assert to_svg(spec) == to_svg(chart_specs(demo)["raters"])
 
 
 def test_thousands_of_raters_share_dots_and_none_is_lost() -> None:
@@ -88,7 +97,7 @@ def test_thousands_of_raters_share_dots_and_none_is_lost() -> None:
 
 def test_without_raters_there_is_no_chart_of_them() -> None:
     fit = bbq.fit(bbq.Comparisons.from_records([(None, "a", "b")] * 3))
-    assert "raters" not in chart_specs(bbq.leaderboard(fit), bbq.rater_report(fit))
+    assert "raters" not in chart_specs(Analysis(fit))
 
 
 def test_a_mark_in_the_small_chart_lies_where_the_dot_is(demo: Result) -> None:
@@ -121,4 +130,49 @@ def test_without_the_library_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'bbq-plugin\[charts\]'"):
-        write_charts("unused", demo.data, demo.fit, demo.board, demo.raters)
+        write_charts("unused", demo)
+
+
+# -- a divided panel
+
+
+def test_camps_are_drawn_side_by_side_and_what_divides_them(divided: Result) -> None:
+    specs = chart_specs(divided)
+    assert {"camps", "disagreement"} <= set(specs)
+    shown = texts(to_svg(specs["camps"]))
+    for camp in divided.division:
+        assert any(f"camp {camp.camp} ({camp.n_raters} raters)" in text for text in shown)
+    for row in divided.board:
+        assert any(row.item in text for text in shown)
+    below = specs["disagreement"]["vconcat"][1]["data"]["values"]
+    assert sum(place["n"] for place in below) == len(divided.fit.raters)
+    assert len({place["camp"] for place in below}) == 2
+
+
+def test_of_one_taste_no_division_is_drawn(demo: Result) -> None:
+    assert demo.division.axis is None
+    assert not {"camps", "disagreement"} & set(chart_specs(demo))
+
+
+def test_a_divided_panel_is_drawn_by_what_it_is_ordered_by(divided: Result) -> None:
+    rows = chart_specs(divided)["leaderboard"]["data"]["values"]
+    assert [row["rating"] for row in rows] == [row.win_share for row in divided.board]
+
+
+def test_the_charts_of_camps_fit_the_page_and_cut_long_names(hostile_divided: Result) -> None:
+    division, board = hostile_divided.division, hostile_divided.board
+    assert division.axis is not None
+    for narrow in (False, True):
+        camps = camps_spec(board, division, hostile_divided.camp_boards, PAGE, narrow=narrow)
+        axis = axis_spec(board, division, division.axis, PAGE, narrow=narrow)
+        for spec in (camps, axis):
+            svg = to_svg(spec)
+            width = float(ET.fromstring(svg).attrib["width"])  # noqa: S314 (ours)
+            assert width <= (350 if narrow else 800)
+            assert "W" * 40 not in svg
+            assert "\u202e" not in svg
+            tags = {node.tag for node in ET.fromstring(svg).iter()}  # noqa: S314
+            allowed = ("svg", "g", "path", "line", "rect", "text")
+            assert tags <= {f"{SVG}{tag}" for tag in allowed}
+            colours = set(re.findall(r'(?:fill|stroke)="([^"]+)"', svg))
+            assert all(c in ("none", "transparent") or c.startswith("var(--") for c in colours)

@@ -18,8 +18,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.report.filters import environment, show_name
-from bbq_plugin.report.html import data_quality, pooled_bias, position_bias, raters_section
+from bbq_plugin.report.html_report import data_quality, pooled_bias, position_bias, raters_section
+from bbq_plugin.report.templating import environment, show_name
 from bbq_plugin.text import count, needed, number
 from tests.report.studies import HOSTILE, history_of, result_of
 
@@ -251,7 +251,7 @@ def test_all_filters_have_their_names() -> None:
 def test_without_the_library_the_error_says_what_to_install(
     demo: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "bbq_plugin.report.filters", raising=False)
+    monkeypatch.delitem(sys.modules, "bbq_plugin.report.templating", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'bbq-plugin\[charts\]'"):
         demo.html()
@@ -259,7 +259,7 @@ def test_without_the_library_the_error_says_what_to_install(
 
 def test_reports_as_tables_do_not_wait_for_charts() -> None:
     code = (
-        "import sys, bbq_plugin.report.tables, bbq_plugin.report.html\n"
+        "import sys, bbq_plugin.report.terminal_tables, bbq_plugin.report.html_report\n"
         "assert not {'vl_convert', 'jinja2'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -282,7 +282,7 @@ def test_every_excluded_rater_has_a_page_and_what_is_left_out_is_said() -> None:
 def test_of_many_to_watch_twenty_have_a_page_and_the_others_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.report.html.WATCHED_PAGES", 1)
+    monkeypatch.setattr("bbq_plugin.report.html_report.WATCHED_PAGES", 1)
     study = bbq.simulate(items=6, raters=40, comparisons=1600, guessers=0.3, spread=1.0, seed=1)
     found = result_of(study.arrays(), priors="auto")
     n = sum(row.verdict == "watch" for row in found.raters)
@@ -299,7 +299,7 @@ def test_answers_are_held_against_the_ranking_of_the_others() -> None:
     ]
     found = result_of(Comparisons.from_records([*loud, *others]))
     assert found.board[0].item == "b"
-    page = raters_section(found.fit, found.raters, None).pages[0]
+    page = raters_section(found, None).pages[0]
     assert page.row.rater == "loud"
     (pair,) = page.pairs
     assert (pair.worse, pair.better, pair.against, pair.n) == ("b", "a", 24, 24)

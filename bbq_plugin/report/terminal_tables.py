@@ -10,13 +10,25 @@ from rich.table import Table
 from rich.text import Text
 
 import bbq_plugin
-from bbq_plugin.report.summary import worst_first
-from bbq_plugin.text import UNKNOWN, chance, counted, number, odds, plain, ranks, share, span
+from bbq_plugin.analysis.raters.report import worst_first
+from bbq_plugin.text import (
+    UNKNOWN,
+    chance,
+    counted,
+    number,
+    odds,
+    plain,
+    ranks,
+    share,
+    share_span,
+    span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bbq_plugin.analysis import ItemRow, Leaderboard, NextPairs, PairRow, RaterReport, RaterRow
+    from bbq_plugin.analysis.slices import SliceCell, SlicedStudy
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.feedback_actions import Action
@@ -28,6 +40,8 @@ _Column = tuple[str, "Callable[[_Row], Text]"]
 
 #: Rows of a table unless all are asked for.
 MOST_ROWS = 30
+#: Where the others are.
+ALL_ROWS = "--all shows them, --format json has all"
 
 # Narrower than this, a table leaves out its less important columns.
 _ROOMY, _WIDE = 80, 110
@@ -47,6 +61,7 @@ def leaderboard_table(
     *,
     limit: int | None = MOST_ROWS,
     width: int = _WIDE,
+    title: str | None = None,
 ) -> Table:
     """Build the leaderboard, with the true ratings if they are known."""
     digits = 2 if board.scale == "theta" else 0
@@ -56,6 +71,10 @@ def leaderboard_table(
         ("rating", lambda row: _right(number(row.rating, digits), "bold")),
         ("interval", lambda row: _right(span(row.rating_lower, row.rating_upper, digits))),
     ]
+    if width >= _ROOMY and any(row.tier > 1 for row in board):
+        columns.insert(1, ("tier", lambda row: _right(f"{row.tier}")))
+    if width >= _ROOMY - 20:
+        columns.append(("win share", lambda row: _right(_win_share(row, ends=width >= _ROOMY))))
     if true_rating is not None:
         columns.append(("truth", lambda row: _truth(row, true_rating[row.item], digits)))
     if width >= _ROOMY - 20:
@@ -63,8 +82,42 @@ def leaderboard_table(
     if width >= _ROOMY:
         columns.append(("n", lambda row: _right(f"{row.n:,.0f}")))
         columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
-    title = f"Leaderboard ({board.scale}, {board.level:.0%} {board.intervals})"
+    title = f"{title or 'Leaderboard'} ({board.scale}, {board.level:.0%} {board.intervals})"
     return _table(title, columns, board, limit)
+
+
+def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: int = _WIDE) -> Table:
+    """Build the table of ratings with slices as columns; what differs beyond doubt is marked."""
+    digits = 2 if study.overall.limits.scale == "theta" else 0
+    board, names = study.overall.leaderboard, list(study.groups)
+    room = max(1, (width - 30) // 10)
+    shown = names if limit is None else names[:room]
+    more = f" (the first {len(shown)} of {len(names)} slices)" if len(shown) < len(names) else ""
+    table = Table(
+        title=f"Ratings by {plain(study.tag)}{more}; ▲ higher, ▼ lower beyond doubt",
+        caption=_rest(len(board), limit),
+    )
+    table.add_column("item", overflow="fold")
+    table.add_column("all", justify="right")
+    for name in shown:
+        table.add_column(plain(name), justify="right", overflow="fold")
+    for row, cells in list(zip(board, study.by_item(), strict=True))[:limit]:
+        ratings = [
+            Text(number(cell.rating, digits) + (_way(cell) if cell.differs else ""))
+            for cell in cells[: len(shown)]
+        ]
+        table.add_row(Text(plain(row.item)), _right(number(row.rating, digits), "bold"), *ratings)
+    counts = [f"{row.n_comparisons:,}" for row in study.summaries[: len(shown)]]
+    table.add_section()
+    table.add_row("comparisons", f"{study.overall.fit.data.n_comparisons:,}", *counts)
+    if any(row.quality is not None for row in study.summaries):
+        qualities = [number(row.quality or 0.0, 2) for row in study.summaries[: len(shown)]]
+        table.add_row("mean quality", "", *qualities)
+    return table
+
+
+def _way(cell: SliceCell) -> str:
+    return " ▲" if cell.difference > 0 else " ▼"
 
 
 def raters_table(
@@ -74,9 +127,11 @@ def raters_table(
     kinds: Mapping[str, str] | None = None,
     reasons: bool = True,
     width: int = _WIDE,
+    where: str = ALL_ROWS,
 ) -> Table:
     """Build the rater report, excluded raters first; ``kinds`` is the true type of each rater.
 
+    ``where`` says where the rows beyond ``limit`` are.
     Reasons have a column on a wide terminal; `reason_lines` has them for a narrow one.
     """
     rows = worst_first(raters)
@@ -91,7 +146,9 @@ def raters_table(
         )
     if width >= _ROOMY - 20:
         columns.append(("agreement", lambda row: _right(share(row.agreement))))
-    if width >= _ROOMY and any(_known(row.p_guesser) for row in rows):
+    if width >= _ROOMY - 20 and len({row.camp for row in rows}) > 1:
+        columns.append(("camp", lambda row: _right(f"{row.camp}")))
+    if width >= _ROOMY and any(_known(row.p_bad) for row in rows):
         columns.append(("P(bad)", lambda row: _right(_p_bad(row))))
     # Not every tool records sides and times.
     if width >= _ROOMY and any(_known(row.left_rate) for row in rows):
@@ -103,7 +160,7 @@ def raters_table(
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
     if reasons and width >= _WIDE and any(row.reasons for row in rows[:limit]):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    return _table("Raters, excluded and watched first", columns, rows, limit)
+    return _table("Raters, excluded and watched first", columns, rows, limit, where)
 
 
 def reason_lines(
@@ -197,6 +254,7 @@ def pairs_table(pairs: NextPairs, *, limit: int | None = MOST_ROWS, width: int =
         columns.append(("comparisons\nso far", lambda row: _right(f"{row.n:,.0f}")))
     goal = {"ranking": "the ranking", "best": "the best item"}
     what = goal.get(pairs.goal, f"the best {pairs.top_k}")
+    what = what if pairs.camp is None else f"{what} of camp {pairs.camp}"
     title = f"Pairs to compare next for {what} (rater quality {pairs.quality:.2f})"
     return _table(title, columns, pairs, limit)
 
@@ -214,10 +272,14 @@ def stability_table(found: Stability) -> Table:
 
 
 def _table(
-    title: str, columns: list[_Column[_Row]], rows: Sequence[_Row], limit: int | None
+    title: str,
+    columns: list[_Column[_Row]],
+    rows: Sequence[_Row],
+    limit: int | None,
+    where: str = ALL_ROWS,
 ) -> Table:
     """Build a table in which names and reasons fold and numbers do not."""
-    table = Table(title=title, caption=_rest(len(rows), limit))
+    table = Table(title=title, caption=_rest(len(rows), limit, where))
     for name, _ in columns:
         side: Literal["left", "right"] = "left" if name in _WORDS else "right"
         table.add_column(name, justify=side, overflow="fold", no_wrap=name not in _FOLDING)
@@ -226,11 +288,11 @@ def _table(
     return table
 
 
-def _rest(n: int, limit: int | None) -> str | None:
+def _rest(n: int, limit: int | None, where: str = ALL_ROWS) -> str | None:
     """Say where the rows are that are not shown."""
     if limit is None or n <= limit:
         return None
-    return f"… and {n - limit:,} more; --all shows them, --format json has all"
+    return f"… and {n - limit:,} more; {where}"
 
 
 def _truth(row: ItemRow, truth: float, digits: int) -> Text:
@@ -243,6 +305,12 @@ def _rank(row: ItemRow) -> str:
     return possible if possible == f"{row.rank}" else f"{row.rank} ({possible})"
 
 
+def _win_share(row: ItemRow, *, ends: bool) -> str:
+    if not ends:
+        return chance(row.win_share)
+    return f"{chance(row.win_share)} ({share_span(row.win_share_lower, row.win_share_upper)})"
+
+
 def _known(value: float | None) -> bool:
     return value is not None and not isnan(value)
 
@@ -253,7 +321,7 @@ def _seen(counted_share: float) -> str:
 
 
 def _p_bad(row: RaterRow) -> str:
-    return UNKNOWN if isnan(row.p_guesser) else odds(min(1.0, row.p_guesser + row.p_inverted), 2)
+    return UNKNOWN if isnan(row.p_bad) else odds(row.p_bad, 2)
 
 
 def _right(text: str, style: str = "") -> Text:

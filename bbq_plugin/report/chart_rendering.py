@@ -22,6 +22,8 @@ _VALUES = {
     "ink": "#1c232d", "muted": "#566070", "rule": "#e3e7ec", "axis": "#a9b2be",
     "surface": "#ffffff", "accent": "#0b5cad", "plain": "#7b8796",
     "keep": "#3f7fb5", "watch": "#c98a00", "exclude": "#c2410c",
+    "camp1": "#0b5cad", "camp2": "#c2410c", "camp3": "#2f7d4f", "camp4": "#7a4fb5",
+    "camp5": "#a06a00", "camp6": "#0f7f8c",
     "m0": "#a84b00", "m1": "#e08a3c", "m2": "#f7d3a8", "m3": "#eef0f3",
     "m4": "#c3dcf0", "m5": "#5fa0d3", "m6": "#10599f",
     "on-m0": "#ffffff", "on-m1": "#1c232d", "on-m2": "#1c232d", "on-m3": "#1c232d",

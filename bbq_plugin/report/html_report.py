@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bbq_plugin
+from bbq_plugin.analysis.raters.report import worst_first
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.kernels import likelihood as kernels
+from bbq_plugin.report.chart_rendering import PAGE, Chart, chart, drawn
 from bbq_plugin.report.charts import (
+    CAMP_ITEMS,
     HISTORY_DRAWN,
     HISTORY_ITEMS,
     ITEMS_DRAWN,
@@ -24,21 +27,32 @@ from bbq_plugin.report.charts import (
     SMALL_WIDTH,
     Scatter,
     can_be_drawn,
+    division_specs,
     history_spec,
     leaderboard_spec,
     matrix_spec,
     percent,
 )
 from bbq_plugin.report.documents import all_warnings, verdict_counts
-from bbq_plugin.report.drawing import PAGE, Chart, chart, drawn
 from bbq_plugin.report.history import thinned
-from bbq_plugin.report.summary import Name, Sentence, answer, name, stop_section, worst_first
+from bbq_plugin.report.summary import (
+    Name,
+    Sentence,
+    answer,
+    camp_sentence,
+    camp_title,
+    clusters_text,
+    name,
+    slice_lines,
+    stop_section,
+)
 from bbq_plugin.text import UNKNOWN, level_text, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bbq_plugin.analysis import Analysis, Leaderboard, RaterReport, RaterRow
+    from bbq_plugin.analysis import Analysis, ItemRow, Leaderboard, RaterReport, RaterRow
+    from bbq_plugin.analysis.slices import SliceCell, SlicedStudy, SliceSummary
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.data.triples import Floats
@@ -63,10 +77,13 @@ def report_html(
     title: str | None = None,
     command: str | None = None,
     history: Sequence[HistoryPoint] = (),
+    slices: SlicedStudy | None = None,
+    mix: Leaderboard | None = None,
 ) -> str:
     """Everything that a fit says, as one self-contained page that can also be printed.
 
-    ``history`` is the leaderboard over time, if a store keeps one.
+    ``history`` is the leaderboard over time, if a store keeps one. ``mix`` is the leaderboard for
+    given shares of the ``slices``.
     """
     env = _environment()
     fit, data = analysis.fit, analysis.fit.data
@@ -86,20 +103,26 @@ def report_html(
         board=board,
         top=board[:ROWS_SHOWN],
         others=board[ROWS_SHOWN:],
+        rows_shown=ROWS_SHOWN,
         level=level_text(board.level),
         error=level_text(1 - board.level),
         digits=2 if board.scale == "theta" else 0,
-        answer=answer(board, quality.n_groups, better),
+        answer=answer(board, quality.n_groups, better, analysis.division),
+        division=division_section(analysis),
+        clusters=clusters_text(board),
+        slices=None if slices is None else _slices_section(slices, mix),
+        board_n=data.n_comparisons,
         board_chart=chart(
             partial(leaderboard_spec, board, PAGE),
-            "Ratings with intervals, best first. The table below has the numbers.",
+            f"{'Ratings' if board.ordered_by == 'rating' else 'Win shares'} with intervals, best "
+            "first. The table below has the numbers.",
         ),
         history=history_section(board, history),
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=None if better is None else _matrix(board, better),
         stop=stop_section(analysis.stopping),
         files_shown=FILES_SHOWN,
-        raters=raters_section(fit, raters, scatter) if len(raters) else None,
+        raters=raters_section(analysis, scatter) if len(raters) else None,
         scatter=_scatter_charts(scatter, raters),
         quality=quality,
         threshold=raters.threshold,
@@ -112,13 +135,70 @@ def report_html(
 
 def _environment() -> Any:
     try:
-        from bbq_plugin.report.filters import environment  # noqa: PLC0415 (an extra)
+        from bbq_plugin.report.templating import environment  # noqa: PLC0415 (an extra)
     except ImportError:
         raise UnsupportedError(
             "the HTML report needs jinja2, which is not installed; "
             "run: pip install 'bbq-plugin[charts]'"
         ) from None
     return environment("bbq_plugin.report")
+
+
+@dataclass(frozen=True)
+class SlicesSection:
+    """What slices.html.j2 shows: each item with its place in every slice."""
+
+    tag: str
+    sentence: str
+    summaries: tuple[SliceSummary, ...]
+    rows: list[tuple[ItemRow, list[SliceCell]]]
+    has_quality: bool
+    folded: bool
+    mix: Leaderboard | None
+    shares: str
+
+
+def _slices_section(study: SlicedStudy, mix: Leaderboard | None) -> SlicesSection:
+    board = study.overall.leaderboard
+    return SlicesSection(
+        study.tag, slice_lines(study)[0], study.summaries,
+        list(zip(board[:ROWS_SHOWN], study.by_item(), strict=False)),
+        any(row.quality is not None for row in study.summaries),
+        len(board) > ROWS_SHOWN, mix,
+        ", ".join(f"{plain(name)} {share:.0%}" for name, share in study.shares.items() if share),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DivisionSection:
+    """What camps.html.j2 shows: the camps, and what divides the raters."""
+
+    camps: Chart | None
+    boards: list[tuple[str, Leaderboard]]
+    axis: Chart | None
+    correlations: list[list[str]]
+    shown: int
+
+
+def division_section(analysis: Analysis) -> DivisionSection | None:
+    """What to show of a divided panel; None where raters differ in nothing but quality."""
+    division = analysis.division
+    says = {
+        "camps": "Win share of each item in each camp. The tables below have the numbers.",
+        "disagreement": "The items on which raters disagree most, and where the raters stand.",
+    }
+    charts = {
+        name: chart(spec, says[name]) for name, spec in division_specs(analysis, PAGE).items()
+    }
+    if not charts:
+        return None
+    return DivisionSection(
+        camps=charts.get("camps"),
+        boards=[(camp_title(division, board), board) for board in analysis.camp_boards],
+        axis=charts.get("disagreement"),
+        correlations=[[number(float(c), 2) for c in row] for row in division.correlations],
+        shown=min(CAMP_ITEMS, len(analysis.leaderboard)),
+    )
 
 
 @dataclass(frozen=True)
@@ -231,9 +311,10 @@ class RaterPage:
     """A page about one rater."""
 
     row: RaterRow
-    p_guesser: float
     mark: tuple[float, float] | None
     pairs: list[Disagreement]
+    #: Which camp, and how it differs; None where there is one camp.
+    camp: Sentence | None
 
 
 @dataclass(frozen=True)
@@ -250,15 +331,19 @@ class RatersSection:
     has_verdicts: bool
     has_intervals: bool
     has_sides: bool
+    has_ties: bool
     has_times: bool
     median_quality: float
+    median_ties: float
     median_time_s: float
     not_known: tuple[str, ...]
     without_excluded: str
+    divided: bool
 
 
-def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> RatersSection:
+def raters_section(analysis: Analysis, scatter: Scatter | None) -> RatersSection:
     """Sort the raters, the worst first, and prepare their pages."""
+    fit, raters, division = analysis.fit, analysis.raters, analysis.division
     at = {row.rater: index for index, row in enumerate(raters)}
     rows = worst_first(raters)
     watched = [row for row in rows if row.verdict == "watch"]
@@ -266,9 +351,9 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
     pages = [
         RaterPage(
             row=row,
-            p_guesser=float(raters.p_guesser[at[row.rater]]),
             mark=scatter.place(row) if scatter else None,
             pairs=_disagreements(fit, raters.by_others, at[row.rater]),
+            camp=camp_sentence(division, row.rater) if division.divided else None,
         )
         for row in shown
     ]
@@ -281,14 +366,17 @@ def raters_section(fit: Fit, raters: RaterReport, scatter: Scatter | None) -> Ra
         rule=raters.rule,
         blocks=_blocks(rows),
         folded=len(rows) > OPEN_ROWS,
-        has_verdicts=any(not isnan(p) for p in raters.p_guesser),
+        has_verdicts=any(not isnan(row.p_bad) for row in rows),
         has_intervals=any(not isnan(row.quality_lower) for row in rows),
         has_sides=any(not isnan(row.left_rate) for row in rows),
+        has_ties=any(row.tie_rate > 0 for row in rows),
         has_times=any(not isnan(row.median_time_s) for row in rows),
         median_quality=_median([row.quality for row in rows]),
+        median_ties=_median([row.tie_rate for row in rows]),
         median_time_s=_median([row.median_time_s for row in rows]),
         not_known=raters.not_known,
         without_excluded="" if effect is None else effect.text,
+        divided=division.divided,
     )
 
 
@@ -317,7 +405,7 @@ def _disagreements(fit: Fit, by_others: Floats | None, rater: int) -> list[Disag
     """
     if by_others is None:
         return []
-    t = fit.data.triples
+    t = fit.triples
     rows = slice(int(t.start[rater]), int(t.start[rater + 1]))
     totals: dict[tuple[int, int], list[float]] = {}
     columns = (column[rows].tolist() for column in (t.winner, t.loser, t.weight, by_others))

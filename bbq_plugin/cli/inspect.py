@@ -1,0 +1,269 @@
+"""`bbq inspect`: what is in a file, and what would be made of it, before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bbq_plugin.cli.inputs import STDIN, Input, expanded, reading_options
+from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import table_or_json_option
+from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
+from bbq_plugin.cli.suggestions import TRY, completed, words_of
+from bbq_plugin.errors import BBQError, UsageError
+from bbq_plugin.text import counted, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from bbq_plugin.data.readings import Inspection, Reading
+    from bbq_plugin.data.records import Comparison
+
+SCHEMA = "bbq.inspect/1"
+# Rows that are shown as comparisons in words.
+_SHOWN = 5
+_MOST_COLUMNS = 40
+_LONGEST_SAMPLE = 40
+
+
+@click.command(cls=Command)
+@table_or_json_option
+@click.option(
+    "--save-mapping",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write how the file is read as a table [mapping], for --mapping and bbq.toml.",
+)
+@reading_options
+def inspect(source: Input, output_format: str, save_mapping: Path | None) -> None:
+    """Show what is in FILES, and what would be made of them.
+
+    Nothing is fitted. Each file is shown with its columns, how they would be read and why, the
+    first comparisons in words, and what speaks against it. The last line is the command to type.
+    """
+    if source.store is not None:
+        raise UsageError("bbq inspect looks into FILES, and --store has none; use bbq status")
+    if source.prepared() is not None:
+        raise UsageError(
+            "bbq inspect looks into FILES; what a prepared set holds is in its manifest.json"
+        )
+    check_writable(save_mapping)
+    files = expanded(source.files)
+    if STDIN in files:
+        raise UsageError("bbq inspect reads a file several times; save standard input as a file")
+    if save_mapping is not None and len(files) > 1:
+        raise UsageError("--save-mapping takes one file; a mapping is of one kind of file")
+    with working("Inspecting"):
+        found = [_inspected(source, name) for name in files]
+    if save_mapping is not None:
+        _save(found[0], save_mapping)
+    if output_format == "json":
+        from bbq_plugin.report.documents import report_json
+
+        emit(report_json({"schema": SCHEMA, "files": found}), None)
+    else:
+        for document in found:
+            show(_screen(document), None)
+            for line in _command_lines(document):
+                # Not by the console, which would break it: it is to be pasted.
+                click.echo(line)
+
+
+def _inspected(source: Input, name: str) -> dict[str, Any]:
+    """Everything about one file, as it is printed."""
+    from bbq_plugin.data.files import inspected, opened
+    from bbq_plugin.plugins import chosen_adapter
+
+    with opened(name, source.options) as file:
+        packing, encoding = file.unpacked.packing, file.unpacked.encoding
+        head = file.head
+        said = inspected(file, name, source.options)
+    try:
+        adapter, why = chosen_adapter(source.adapter, head, name)
+    except BBQError:
+        reading = said.readings[0] if said.readings else None
+        known = False
+    else:
+        reading, known = _of_adapter(adapter.name, why, source, said), True
+    document: dict[str, Any] = {
+        "file": name,
+        "format": " of ".join(reversed([*packing, said.format])) if said.format else "",
+        "encoding": encoding,
+        "n_rows": said.n_rows,
+        "sampled": said.sampled,
+        "columns": [asdict(column) for column in said.columns],
+        "reading": _reading_dict(reading),
+        "others": [] if known else [_reading_dict(one) for one in said.readings[1:]],
+        "comparisons": [],
+        "counts": None,
+        "problem": "" if known else said.problem,
+        "commands": [],
+    }
+    if reading is not None:
+        _try_out(name, reading, document)
+        readings = [reading] if known else list(said.readings)
+        for one in readings:
+            words = [] if known and source.adapter is None else words_of(one)
+            document["commands"].append(completed(["fit", name, *_typed(source, one)], words))
+    document["commands"] = [one for one in document["commands"] if one]
+    return document
+
+
+def _of_adapter(name: str, why: str, source: Input, said: Inspection) -> Reading:
+    """The reading by an adapter that is named, or that recognises the file."""
+    from bbq_plugin.data.readings import Reading
+
+    if name == "table" and said.readings:
+        first = said.readings[0]
+        return replace(first, options={**first.options, **source.options})
+    return Reading(name, dict(source.options), "certain", why)
+
+
+def _typed(source: Input, reading: Reading) -> list[str]:
+    """Options that were typed and that the reading does not hold."""
+    from bbq_plugin.data.readings import spelled
+
+    words = []
+    for name, value in source.options.items():
+        if name not in reading.options:
+            words += ["-O", f"{name}={spelled(value)}"]
+    return words
+
+
+def _reading_dict(reading: Reading | None) -> dict[str, Any] | None:
+    return None if reading is None else asdict(reading)
+
+
+def _try_out(name: str, reading: Reading, document: dict[str, Any]) -> None:
+    """Read the file so, and note what comes of it."""
+    from bbq_plugin.data.files import check_board, read, records
+    from bbq_plugin.data.records import Comparison
+
+    options = dict(reading.options)
+    adapter = reading.adapter or None
+    try:
+        found = records(name, adapter, **options)
+        first = islice((one for one in found if isinstance(one, Comparison)), _SHOWN)
+        document["comparisons"] = [in_words(one) for one in first]
+        data = read([name], adapter, max_skipped=1.0, force=True, **options)
+        document["counts"] = {
+            "n_comparisons": data.n_comparisons,
+            "n_items": len(data.items),
+            "n_raters": len(data.raters),
+            "n_ties": data.n_ties + data.n_both_bad,
+            "n_skipped": sum(data.skip_reasons.values()),
+            "skip_reasons": dict(data.skip_reasons),
+        }
+        document["notes"] = list(data.warnings)
+        check_board(data)
+    except BBQError as error:
+        document["problem"] = str(error)
+
+
+def in_words(one: Comparison) -> str:
+    """A comparison as a sentence."""
+    left, right = one.left, one.right
+    if one.outcome in ("tie", "both_bad"):
+        how = "equal" if one.outcome == "tie" else "both bad"
+        return f"{one.rater or 'a rater'} finds {left} and {right} {how}"
+    winner, loser = (left, right) if one.outcome == "left" else (right, left)
+    return f"{one.rater or 'a rater'} prefers {winner} to {loser}"
+
+
+def _save(document: dict[str, Any], path: Path) -> None:
+    from bbq_plugin.data.readings import Reading, mapping_toml
+    from bbq_plugin.report.documents import write_atomically
+
+    said = document["reading"]
+    if said is None:
+        raise BBQError(f"{document['file']}: {document['problem']}; so there is no mapping to save")
+    reading = Reading(
+        said["adapter"], said["options"], said["confidence"], said["shape"], doubts=said["doubts"]
+    )
+    write_atomically(path, mapping_toml(reading))
+    tell(f"the mapping is in {path}; read files so with --mapping {path}")
+
+
+# -- for people
+
+
+def _screen(document: dict[str, Any]) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield Text(plain(document["file"]), style="bold")
+    about = [document["format"], document["encoding"], counted(document["n_rows"], "row")]
+    yield Text(plain("  " + ", ".join(part for part in about if part)))
+    if document["sampled"]:
+        yield Text("  Only the first rows were looked at for roles.")
+    yield from _columns(document)
+    yield from _reading_lines(document)
+
+
+def _columns(document: dict[str, Any]) -> Iterator[RenderableType]:
+    columns = document["columns"]
+    if not columns:
+        return
+    rows = [
+        (
+            column["name"],
+            f"{column['n_distinct']:,}",
+            f"{column['n_empty']:,}",
+            " · ".join(_short(sample) for sample in column["samples"]),
+        )
+        for column in columns[:_MOST_COLUMNS]
+    ]
+    if len(columns) > _MOST_COLUMNS:
+        rows.append((f"… {len(columns) - _MOST_COLUMNS} more", "", "", ""))
+    heads = ("column", "distinct", "empty", "samples")
+    yield plain_table(heads, rows, {"distinct", "empty"}, indented=True)
+
+
+def _short(text: str) -> str:
+    text = text.replace("\x1f", ", ")
+    return text if len(text) <= _LONGEST_SAMPLE else text[: _LONGEST_SAMPLE - 1] + "…"
+
+
+def _reading_lines(document: dict[str, Any]) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    reading = document["reading"]
+    if reading is None:
+        yield Text(plain(f"No votes: {document['problem']}"), style="yellow")
+        return
+    sure = {"certain": "certain", "likely": "likely, not certain", "possible": "possible"}
+    yield Text(plain(f"Read as: {reading['shape']} ({sure[reading['confidence']]})"), style="bold")
+    roles = [(one["role"], one["column"], one["why"]) for one in reading["roles"]]
+    if roles:
+        yield plain_table(("role", "column", "why"), roles, indented=True)
+    if document["comparisons"]:
+        yield Text("First comparisons:")
+        yield from (Text(plain(f"  {line}")) for line in document["comparisons"])
+    counts = document["counts"]
+    if counts:
+        parts = [
+            counted(counts["n_comparisons"], "comparison"), counted(counts["n_items"], "item"),
+            counted(counts["n_raters"], "rater"), counted(counts["n_ties"], "tie"),
+            f"{counts['n_skipped']:,} skipped",
+        ]  # fmt: skip
+        yield Text(", ".join(parts))
+        for reason, n in counts["skip_reasons"].items():
+            yield Text(plain(f"  skipped {n:,} ×: {reason}"))
+    against = [*reading["doubts"], *document.get("notes", ()), document["problem"]]
+    for doubt in filter(None, against):
+        yield Text(plain(f"But: {doubt}"), style="yellow")
+
+
+def _command_lines(document: dict[str, Any]) -> Iterator[str]:
+    """Other readings, and at the end the command of this one."""
+    if not document["commands"]:
+        return
+    first, *rest = document["commands"]
+    for command, other in zip(rest, document["others"], strict=False):
+        yield plain(f"If {other['difference']}:")
+        yield f"  {command}"
+    yield TRY + first

@@ -1,0 +1,229 @@
+"""`bbq inspect`, and the commands that a refusal proposes, pasted into a real shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bbq_plugin.cli import main
+from tests.adapters.made_votes import chosen, loser, orders, table, votes
+
+VOTES = votes()
+
+
+def bbq(*words: object, **more: Any) -> Result:
+    return CliRunner().invoke(main, [str(w) for w in words], catch_exceptions=False, **more)
+
+
+def file(tmp_path: Path, text: str, name: str = "votes.csv") -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def pasted(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The line as a person pastes it."""
+    assert line.startswith("Try: bbq ")
+    scripts = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}"}
+    command = line.removeprefix("Try: ")
+    return subprocess.run(
+        ["/bin/sh", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def proposals(result: Result) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith("Try: ")]
+
+
+def test_the_first_line_is_the_command_that_was_typed(tmp_path: Path) -> None:
+    path = file(
+        tmp_path, table(["juror", "repo a", "repo b", "choice"], chosen((1, 2))), "my votes.csv"
+    )
+    result = bbq("fit", path, "--format", "json", "--seed", "3")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    first = proposals(result)[0]
+    assert first.startswith(
+        f"Try: bbq fit '{path}' --format json --seed 3 --adapter table -O 'left=repo a'"
+    )
+    done = pasted(first, tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["n_comparisons"], report["n_raters"], report["items"][0]["item"]) == (
+        120,
+        4,
+        "oak",
+    )
+
+
+@pytest.mark.parametrize("command", ["raters", "pairs", "convert"])
+def test_every_command_that_reads_proposes_itself(tmp_path: Path, command: str) -> None:
+    path = file(tmp_path, table(["juror", "m_1", "m_2", "choice"], chosen((1, 2))))
+    first = proposals(bbq(command, path))[0]
+    assert first.startswith(f"Try: bbq {command} {path} --adapter table ")
+    assert pasted(first, tmp_path).returncode == 0
+
+
+def test_what_was_said_stays_and_is_not_said_again(tmp_path: Path) -> None:
+    path = file(tmp_path, table(["juror", "m_1", "m_2", "choice"], chosen((1, 2), third=0)))
+    (first, second, *_) = proposals(bbq("fit", "--adapter", "table", "-O", "rater=none", path))
+    assert first.count("--adapter") == first.count("rater=") == 1
+    assert "0=tie" in first
+    assert "0=skip" in second
+    assert proposals(bbq("fit", path, "-O", "winner=nothing")) == []
+
+
+def test_odd_names_are_quoted(tmp_path: Path) -> None:
+    head = ["who's judge", "model $(1)", "model `2`", "choice, final"]
+    path = file(tmp_path, table(head, chosen((1, 2))), "it's; a file.csv")
+    done = pasted(proposals(bbq("fit", path))[0], tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows: list[list[object]] = [[f"v{i}", *order] for i, order in enumerate(orders())]
+    named = ["voter", *(f"rank {i}, name" for i in range(1, 6))]
+    done = pasted(proposals(bbq("fit", file(tmp_path, table(named, rows))))[0], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_standard_input_gets_the_options_in_words() -> None:
+    text = table(["juror", "m_1", "m_2", "choice"], chosen((1, 2)))
+    result = bbq("fit", "-", input=text.encode())
+    assert result.exit_code == 1
+    assert proposals(result) == []
+    assert "Add: --adapter table -O left=m_1" in result.stderr
+    clear = table(["judge", "winner", "loser"], [[v[3], v[2], loser(v)] for v in VOTES])
+    assert bbq("fit", "-", input=clear.encode()).exit_code == 0
+
+
+def test_weak_evidence_names_inspect_and_proposes_nothing(tmp_path: Path) -> None:
+    path = file(tmp_path, "user,movie,rating\nann,oak,4\nbob,elm,2\nann,fir,5\n")
+    result = bbq("fit", path)
+    assert result.exit_code == 1
+    assert proposals(result) == []
+    assert f"bbq inspect {path}" in result.stderr
+
+
+# -- inspect
+
+
+def test_inspect_shows_columns_roles_and_the_command(tmp_path: Path) -> None:
+    path = file(tmp_path, table(["juror", "repo_a", "repo_b", "choice"], chosen((1, 2))))
+    result = bbq("inspect", path)
+    assert result.exit_code == 0
+    assert "CSV, UTF-8, 120 rows" in result.stdout
+    assert "prefers" in result.stdout
+    assert "120 comparisons, 5 items, 4 raters, 0 ties, 0 skipped" in result.stdout
+    last = result.stdout.splitlines()[-1]
+    assert pasted(last, tmp_path).returncode == 0
+
+
+def test_inspect_speaks_json(tmp_path: Path) -> None:
+    path = file(tmp_path, table(["juror", "repo_a", "repo_b", "choice"], chosen((1, 2), third=0)))
+    document = json.loads(bbq("inspect", path, "--format", "json").stdout)
+    assert document["schema"] == "bbq.inspect/1"
+    (found,) = document["files"]
+    assert found["n_rows"] == 120
+    assert [one["name"] for one in found["columns"]] == ["juror", "repo_a", "repo_b", "choice"]
+    assert found["reading"]["confidence"] == "likely"
+    roles = {one["column"]: one["role"] for one in found["reading"]["roles"]}
+    assert roles == {"repo_a": "item", "repo_b": "item", "choice": "outcome", "juror": "rater"}
+    assert found["counts"]["n_ties"] == 14
+    assert len(found["comparisons"]) == 5
+    assert len(found["commands"]) == len(found["others"]) + 1
+
+
+def test_inspect_of_a_known_format_says_so(tmp_path: Path) -> None:
+    text = table(["judge", "model_a", "model_b", "winner"], chosen(("model_a", "model_b")))
+    result = bbq("inspect", file(tmp_path, text))
+    assert "(certain)" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("Try: bbq fit ")
+
+
+def test_inspect_of_no_votes_says_what_the_file_is(tmp_path: Path) -> None:
+    result = bbq("inspect", file(tmp_path, "user,movie,rating\nann,oak,4\nbob,elm,2\n"))
+    assert result.exit_code == 0
+    assert "No votes: a table of 2 rows and 3 columns" in result.stdout
+    assert "Try:" not in result.stdout
+
+
+def test_a_mapping_is_saved_and_read_again(tmp_path: Path) -> None:
+    path = file(tmp_path, table(["juror", "repo_a", "repo_b", "choice"], chosen((1, 2), third=0)))
+    study = tmp_path / "study.toml"
+    result = bbq("inspect", path, "--save-mapping", study)
+    assert result.exit_code == 0
+    saved = tomllib.loads(study.read_text(encoding="utf-8"))["mapping"]
+    assert saved["values"] == {"1": "left", "2": "right", "0": "tie"}
+    done = bbq("fit", path, "--mapping", study, "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["n_comparisons"] == 120
+    changed = bbq(
+        "fit", path, "--mapping", study, "-O", "values=1=left,2=right,0=skip", "--format", "json"
+    )
+    assert json.loads(changed.stdout)["n_comparisons"] == 106
+
+
+def test_watch_reads_by_a_saved_mapping(tmp_path: Path) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    path = file(inbox, table(["juror", "repo_a", "repo_b", "choice"], chosen((1, 2))))
+    study = tmp_path / "study.toml"
+    assert bbq("inspect", path, "--save-mapping", study).exit_code == 0
+    words = ["watch", inbox, "--once", "--out", tmp_path / "out", "--store"]
+    done = bbq(*words, tmp_path / "one.db", "--mapping", study)
+    assert done.exit_code == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert (report["n_comparisons"], report["n_raters"]) == (120, 4)
+    settings = tmp_path / "bbq.toml"
+    settings.write_text(study.read_text(encoding="utf-8"), encoding="utf-8")
+    done = bbq(*words, tmp_path / "two.db", "--config", settings)
+    assert done.exit_code == 0, done.stderr
+
+
+def test_inspect_of_several_files_and_of_no_file(tmp_path: Path) -> None:
+    text = table(["juror", "repo_a", "repo_b", "choice"], chosen((1, 2)))
+    paths = [file(tmp_path, text, f"{i}.csv") for i in (1, 2)]
+    document = json.loads(bbq("inspect", *paths, "--format", "json").stdout)
+    assert len(document["files"]) == 2
+    assert bbq("inspect", "-").exit_code == 2
+    assert bbq("inspect", tmp_path / "none.csv").exit_code == 1
+
+
+def watched(tmp_path: Path, *words: object) -> Result:
+    places = ["--store", tmp_path / "s.db", "--out", tmp_path / "out"]
+    return bbq("watch", tmp_path / "in", "--once", *places, *words)
+
+
+def test_watch_reads_what_leaves_no_question_and_says_what_to_do_about_the_rest(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").mkdir()
+    rows: list[list[object]] = [[vote[3], vote[2], loser(vote)] for vote in VOTES]
+    file(
+        tmp_path / "in", table(["judge", "candidate_chosen", "candidate_not_chosen"], rows), "a.csv"
+    )
+    file(tmp_path / "in", table(["juror", "m_1", "m_2", "choice"], chosen((1, 2))), "b.csv")
+    result = watched(tmp_path)
+    assert "it looks like two items and who won, but that is not certain" in result.stderr
+    assert "look at it with bbq inspect" in result.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert (report["n_comparisons"], report["n_raters"]) == (120, 4)
+
+
+def test_a_growing_file_without_a_header_is_not_read_in_parts(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    text = '[mapping]\nheader = false\nwinner = "column1"\nloser = "column2"\n'
+    study = file(tmp_path, text, "study.toml")
+    for n in (3, 5):
+        file(tmp_path / "in", "oak,elm\n" * n, "pairs.csv")
+        result = watched(tmp_path, "--mapping", study)
+        assert result.exit_code == 0, result.stderr
+        report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+        assert report["n_comparisons"] == n
