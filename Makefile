@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint compile clean figures
+.PHONY: demo test lint compile clean figures fuzz
 .DEFAULT_GOAL := test
 
 # The stamps hold the moment of the last installation: pip runs again only when
@@ -41,6 +41,12 @@ test: $(VENV)/.stamp-dev
 	@$(MAKE) --no-print-directory -j2 lint compile
 	@echo "== Tests: pytest; the first run installs Label Studio, which takes two minutes"
 	@$(BIN)/python -m pytest -n auto --no-loadscope-reorder
+
+# The property tests again, with examples that no run has seen before.
+fuzz: $(VENV)/.stamp-dev
+	@echo "== Property tests with new examples"
+	@$(BIN)/python -m pytest -n auto --hypothesis-profile=new-examples \
+	  $$(grep -rlE "^from hypothesis import" tests --include="test_*.py")
 
 bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"

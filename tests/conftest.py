@@ -19,28 +19,45 @@ if TYPE_CHECKING:
 # The workers share the cores; a second thread for matrices this small only takes them away.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The first example of a test may have to compile a kernel, which no deadline foresees.
-settings.register_profile("bbq", deadline=None)
+# The first example of a test may have to compile a kernel, which no deadline foresees. A run of the
+# tests tries the same examples each time; `make fuzz` tries new ones.
+settings.register_profile("bbq", deadline=None, derandomize=True)
+settings.register_profile("new-examples", deadline=None)
 settings.load_profile("bbq")
 
-# A run has one Label Studio and one browser. The tests that need either stay on one worker.
-ONE_A_RUN = (
-    "tests/live/label_studio/",
-    "tests/live/server/test_page.py",
-    "tests/report/test_browser.py",
-)
+# Tests that share a worker, and with it a Label Studio or the browser: to start one takes longer
+# than most tests. There are two such groups, about equally long, and only one has the browser.
+_LABEL_STUDIO = "tests/live/label_studio/"
+TOGETHER = {
+    "a Label Studio": tuple(
+        f"{_LABEL_STUDIO}test_{name}.py"
+        for name in ("push", "push_alone", "push_cut", "push_meanwhile", "push_page")
+    ),
+    "the browser, and a Label Studio": (
+        _LABEL_STUDIO,
+        "tests/live/server/test_page.py",
+        "tests/report/test_browser.py",
+    ),
+}
+HAS_BROWSER = "the browser, and a Label Studio"
+
+
+def together(nodeid: str) -> str | None:
+    """The group of a test, if it has one."""
+    return next((name for name, some in TOGETHER.items() if nodeid.startswith(some)), None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what has to stay on one worker: together it takes longest."""
-    items.sort(key=lambda item: item.nodeid.startswith(ONE_A_RUN), reverse=True)
+    """Begin with the groups: together they take longest."""
+    order = [*TOGETHER, None]
+    items.sort(key=lambda item: order.index(together(item.nodeid)))
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """Which tests stay together: those of a module for its fixtures, and all of `ONE_A_RUN`."""
+    """Which tests stay together: those of a group, and those of a module for its fixtures."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "one a run" if nodeid.startswith(ONE_A_RUN) else nodeid.partition("::")[0]
+        return together(nodeid) or nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
@@ -64,7 +81,7 @@ def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Ch
 @pytest.fixture
 def browser(_chromium: webdriver.Chrome, request: pytest.FixtureRequest) -> webdriver.Chrome:
     """A browser that remembers nothing of the test before."""
-    assert request.node.nodeid.startswith(ONE_A_RUN), "add this module to ONE_A_RUN"
+    assert together(request.node.nodeid) == HAS_BROWSER, "add this module to TOGETHER"
     _chromium.get("about:blank")
     _chromium.execute_cdp_cmd("Network.clearBrowserCookies", {})
     look(_chromium, DESK, "light")
