@@ -28,7 +28,7 @@ from bbq_plugin.analysis.next_pairs import (
     fisher,
     gap_variance,
 )
-from bbq_plugin.analysis.target import target_of
+from bbq_plugin.analysis.panel_ranking import panel_ranking
 from bbq_plugin.analysis.uncertainty import eigen
 from bbq_plugin.data.feedback_actions import PlanWorth
 from bbq_plugin.data.triples import Floats
@@ -44,7 +44,7 @@ class AnswerWorth:
     """The worth of answers that are not given yet, by the posterior of a fit."""
 
     def __init__(self, fit: Fit, board: Leaderboard, seed: int = 0) -> None:
-        target = target_of(fit)
+        target = panel_ranking(fit)
         self._quality = max(target.quality, LEAST_QUALITY)
         self._mean, self._covariance = target.mean, target.covariance
         self._code = {name: i for i, name in enumerate(fit.items)}

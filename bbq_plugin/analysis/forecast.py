@@ -23,7 +23,7 @@ from bbq_plugin.analysis.next_pairs import (
     fisher,
     gap_variance,
 )
-from bbq_plugin.analysis.target import Target, target_of
+from bbq_plugin.analysis.panel_ranking import PanelRanking, panel_ranking
 from bbq_plugin.analysis.uncertainty import Uncertainty, eigen, gaussian
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.model import Fit
@@ -114,7 +114,7 @@ class Forecast:
         """The questions; none for too many items, of which ``no_milestones`` tells."""
         if self.no_milestones:
             return ()
-        target = target_of(self.fit, self.board.camp)
+        target = panel_ranking(self.fit, self.board.camp)
         known = gaussian("robust", target.mean, target.covariance, (), DRAWS, self.seed)
         level = self.board.level
         return tuple(milestones(self.fit, known, level, self.top_k, self.seed, self.board.camp))
@@ -143,7 +143,7 @@ def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
     kinds = np.where(first == 0, 0, np.where(second == first + 1, 1, 2))
     listed = np.lexsort((second, first, kinds))[:most]
     n_open, first, second, kinds = first.size, first[listed], second[listed], kinds[listed]
-    target = target_of(fit, board.camp)
+    target = panel_ranking(fit, board.camp)
     quality = max(target.quality, LEAST_QUALITY)
     code = {name: at for at, name in enumerate(fit.items)}
     order = np.array([code[row.item] for row in board])
@@ -170,7 +170,7 @@ def open_pairs(fit: Fit, board: Leaderboard, most: int = 1000) -> OpenPairs:
 
 
 def _direct(
-    known: Target, i: Codes, j: Codes, quality: float, targets: tuple[float, ...]
+    known: PanelRanking, i: Codes, j: Codes, quality: float, targets: tuple[float, ...]
 ) -> list[Floats]:
     """Direct comparisons until each gap is so many (``targets``) of its standard deviations."""
     gap, covariance = known.mean[i] - known.mean[j], known.covariance
@@ -197,7 +197,7 @@ def milestones(
     Of a divided panel they are on its preference, or on that of one ``camp`` (from 1), of whose
     raters the comparisons then are.
     """
-    target = target_of(fit, camp)
+    target = panel_ranking(fit, camp)
     n_items = len(fit.items)
     questions: list[tuple[Question, int | None]] = [("best", None)]
     if top_k is not None and 1 < top_k < n_items:
@@ -208,7 +208,7 @@ def milestones(
 
 
 def _milestone(
-    fit: Fit, target: Target, known: Uncertainty, level: float, question: Question,
+    fit: Fit, target: PanelRanking, known: Uncertainty, level: float, question: Question,
     top_k: int | None, seed: int,
 ) -> Milestone:  # fmt: skip
     mean, covariance = target.mean, target.covariance
@@ -263,7 +263,7 @@ class _Asked:
         return np.asarray(_TAIL[place].sum(axis=1) <= self.doubt)
 
 
-def _current_mix(fit: Fit, target: Target, ask: _Asked, rng: np.random.Generator) -> Floats:
+def _current_mix(fit: Fit, target: PanelRanking, ask: _Asked, rng: np.random.Generator) -> Floats:
     """When each path knows, at the current mix of pairs."""
     mean = target.mean
     roots, axes = eigen(target.covariance)
@@ -291,7 +291,7 @@ def _current_mix(fit: Fit, target: Target, ask: _Asked, rng: np.random.Generator
     return done
 
 
-def _information(fit: Fit, target: Target) -> Floats:
+def _information(fit: Fit, target: PanelRanking) -> Floats:
     """What one more comparison of weight 1, drawn from those so far, adds to the precision."""
     everyone, mean, n = target.counted is None, target.mean, target.mean.size
     t = fit.data.pooled if everyone else fit.data.triples

@@ -43,8 +43,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from bbq_plugin.analysis.leaderboard import Row, Rows
+from bbq_plugin.analysis.panel_ranking import PanelRanking, panel_ranking
 from bbq_plugin.analysis.raters import judging_fit, rater_report
-from bbq_plugin.analysis.target import Target, target_of
 from bbq_plugin.analysis.uncertainty import eigen
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.errors import UsageError, did_you_mean
@@ -138,7 +138,7 @@ def next_pairs(
     chosen = _codes(fit.items, among)
     _check(n, goal, top_k, chosen.size, seed)
     rng = np.random.default_rng(seed)
-    target = target_of(fit, camp)
+    target = panel_ranking(fit, camp)
     quality = target.quality
     slots, warnings = _slots(fit, n, raters, exclude, target, camp)
     n_pairs = chosen.size * (chosen.size - 1) // 2
@@ -173,7 +173,7 @@ def prediction_scores(pairs: NextPairs, tasks: Iterable[tuple[str, str]]) -> lis
 def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
     """Expected information of an answer on some items, in bits; of several, the best pair."""
     code = {name: i for i, name in enumerate(fit.items)}
-    target = target_of(fit)
+    target = panel_ranking(fit)
     quality = max(target.quality, LEAST_QUALITY)
     design = Design(target.mean, target.covariance, quality)
     pairs = zip(design.first.tolist(), design.second.tolist(), strict=True)
@@ -247,7 +247,7 @@ def _check(n: int, goal: str, top_k: int | None, n_items: int, seed: int) -> Non
 
 def _slots(
     fit: Fit, n: int, raters: Sequence[str] | None, exclude: Collection[str] | None,
-    target: Target, camp: int | None,
+    target: PanelRanking, camp: int | None,
 ) -> tuple[list[_Slot], list[str]]:  # fmt: skip
     """Who gives each of the ``n`` answers, the best raters first, and what there is to warn of."""
     quality = target.quality

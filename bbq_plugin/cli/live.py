@@ -172,12 +172,12 @@ def serve(
     check_judged(chosen, "bbq serve")
     _check_installed()
     from bbq_plugin.analysis import Limits
-    from bbq_plugin.live.connection import read_secret
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.server.access_control import AccessRules
     from bbq_plugin.live.server.http_server import listening, run
     from bbq_plugin.live.server.serve_session import ServedProject, Service
+    from bbq_plugin.live.tool_connection import read_secret
 
     warn_of_readers(webhook_secret_file, page_token_file)
     rules = AccessRules(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bbq_plugin.config import Key, Settings
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import LeadWord
-    from bbq_plugin.live.connection import Address
+    from bbq_plugin.live.tool_connection import Address
     from bbq_plugin.model import Fit
     from bbq_plugin.protocols import Project
     from bbq_plugin.store import Store
@@ -477,7 +477,7 @@ class Server:
         notice: Callable[[str], None] = tell,
     ) -> Iterator[tuple[Project, Memory]]:
         """Reach the project, and what the store knows of it; `notice` hears of retries."""
-        from bbq_plugin.live.connection import adapter_options
+        from bbq_plugin.live.tool_connection import adapter_options
         from bbq_plugin.plugins import tool as labelling_tool
         from bbq_plugin.store.project_sync import Memory
 
@@ -509,7 +509,7 @@ def server_address(
     url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
 ) -> Address:
     """Address and token of the server; warns of a token that other users can read."""
-    from bbq_plugin.live.connection import address
+    from bbq_plugin.live.tool_connection import address
     from bbq_plugin.plugins import tool
 
     config = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
@@ -521,7 +521,7 @@ def server_address(
 
 def warn_of_readers(*files: Path | None) -> None:
     """Warn of files with a secret that others on this machine can read."""
-    from bbq_plugin.live.connection import seen_by_others
+    from bbq_plugin.live.tool_connection import seen_by_others
 
     found = (seen_by_others(file) for file in files if file is not None)
     tell(*(text for text in found if text is not None), what="Warning")

@@ -166,7 +166,7 @@ def framed(
     """Tables with what belongs above and below them; a text is a line of its own."""
     from rich.text import Text
 
-    from bbq_plugin.report.terminal_tables import origin_lines, summary_lines
+    from bbq_plugin.report.summary import origin_lines, summary_lines
 
     for line in summary_lines(fit.data, fit):
         yield Text(line)

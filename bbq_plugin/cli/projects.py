@@ -331,7 +331,7 @@ def connect(
     checks that this event arrives. Run it again to renew the same webhook. Needs the extra
     label-studio.
     """
-    from bbq_plugin.live.connection import read_secret
+    from bbq_plugin.live.tool_connection import read_secret
 
     warn_of_readers(webhook_secret_file)
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
@@ -341,7 +341,7 @@ def connect(
             "BBQ_WEBHOOK_SECRET"
         )
     at = server_address(url, token_file, config, set())
-    from bbq_plugin.live.connection import subscribe
+    from bbq_plugin.live.tool_connection import subscribe
     from bbq_plugin.plugins import tool
 
     opened = tool().open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)

@@ -15,7 +15,7 @@ import numpy as np
 
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.dataset_builder import DatasetBuilder
-from bbq_plugin.data.decoding import HEAD_BYTES, RawReader, unpacked
+from bbq_plugin.data.file_decoding import HEAD_BYTES, RawReader, unpacked
 from bbq_plugin.data.readings import Inspection, UnclearError
 from bbq_plugin.data.records import Comparison, Note
 from bbq_plugin.errors import (

@@ -44,9 +44,9 @@ from bbq_plugin.model.population import Population
 from bbq_plugin.model.streaming import Streaming
 from bbq_plugin.model.ties import checked_ties, wins_of
 from bbq_plugin.store import Store
-from bbq_plugin.store.answer_writer import checked_key
+from bbq_plugin.store.answer_upsert import checked_key
 from bbq_plugin.store.coded_columns import usable
-from bbq_plugin.store.schema import faults_explained
+from bbq_plugin.store.database_file import faults_explained
 from bbq_plugin.store.store_reader import comparisons_of
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.text import brief

@@ -10,7 +10,7 @@ from bbq_plugin.errors import UsageError
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import project_sync
-from bbq_plugin.store.answer_writer import Tally
+from bbq_plugin.store.answer_upsert import Tally
 from bbq_plugin.store.store_reader import comparisons_under
 from bbq_plugin.store.studies import MAIN, bind, study_ids
 

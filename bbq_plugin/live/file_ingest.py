@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 
 from bbq_plugin.config import ReadSettings
-from bbq_plugin.data.decoding import HEAD_BYTES, PACKED
+from bbq_plugin.data.file_decoding import HEAD_BYTES, PACKED
 from bbq_plugin.data.files import Opened, found_in, inspected
 from bbq_plugin.data.records import Batch, Comparison, Skipped
 from bbq_plugin.errors import BBQError, FormatError, UnrecognisedError
 from bbq_plugin.plugins import adapters, chosen_adapter
-from bbq_plugin.store.answer_writer import Tally
-from bbq_plugin.store.schema import blames_store
+from bbq_plugin.store.answer_upsert import Tally
+from bbq_plugin.store.database_file import blames_store
 from bbq_plugin.store.sources import SourceEntry
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import SourceLog

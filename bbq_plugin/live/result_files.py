@@ -67,6 +67,15 @@ def output_key(settings: Settings) -> tuple[bytes | None, list[str]]:
     return pseudonym_key(wanted.pseudonym_key_file, lasting=True)
 
 
+def remove_results(settings: Settings) -> list[str]:
+    """Every answer was taken back: the results that are there would be of others."""
+    out = settings.path("out")
+    gone = [name for name in settings.outputs.write if (out / name).exists()]
+    for name in gone:
+        (out / name).unlink()
+    return list(gone)
+
+
 class Outputs:
     """The files of one analysis, under the names that may be shown."""
 

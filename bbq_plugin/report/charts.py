@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
-from bbq_plugin.report.chart_rendering import (
+from bbq_plugin.report.documents import VERDICTS, open_atomically
+from bbq_plugin.report.vega_rendering import (
     FILE,
     FONT_SIZE,
     MATRIX_STEPS,
@@ -25,7 +26,6 @@ from bbq_plugin.report.chart_rendering import (
     to_png,
     to_svg,
 )
-from bbq_plugin.report.documents import VERDICTS, open_atomically
 from bbq_plugin.text import chance, counted, plain
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import bbq_plugin
 from bbq_plugin.analysis.raters.report import worst_first
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.kernels import likelihood as kernels
-from bbq_plugin.report.chart_rendering import PAGE, Chart, chart, drawn
 from bbq_plugin.report.charts import (
     CAMP_ITEMS,
     HISTORY_DRAWN,
@@ -46,6 +45,7 @@ from bbq_plugin.report.summary import (
     slice_lines,
     stop_section,
 )
+from bbq_plugin.report.vega_rendering import PAGE, Chart, chart, drawn
 from bbq_plugin.text import UNKNOWN, level_text, number, plain
 
 if TYPE_CHECKING:

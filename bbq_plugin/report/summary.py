@@ -1,4 +1,4 @@
-"""The result in sentences: the best item, if one is known, and when to stop."""
+"""The result in sentences and lines: the best item, when to stop, what was fitted and left out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import bbq_plugin
 from bbq_plugin.data.clusters import RATER
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
-from bbq_plugin.text import counted, level_text, needed, number, p_equals, plain, share
+from bbq_plugin.text import chance, counted, level_text, needed, number, p_equals, plain, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.slices import SlicedStudy
     from bbq_plugin.analysis.stopping import HeadToHead, Stopping
+    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.triples import Floats
+    from bbq_plugin.model import Fit
+    from bbq_plugin.report.documents import Origin
 
     Bools = NDArray[np.bool_]
 
 MOST_SLICE_LINES = 6
+_WORST_SHOWN = 3  # items that the line on both_bad names
 NAMED = 4  # a sentence names at most so many items; the table has all
 
 
@@ -359,3 +364,53 @@ def _forecast(row: Milestone) -> str:
         return "out of reach"
     chosen = f"{needed(row.chosen)} with pairs chosen by bbq"
     return f"{needed(row.more)} at the current mix of pairs, {chosen}"
+
+
+# -- what was fitted, and how to do it again
+
+
+def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
+    """Say what was fitted, and what was left out."""
+    raters = counted(data.n_raters, "rater") if data.has_raters else "no rater names"
+    compared = f"{counted(data.n_comparisons, 'comparison')} of {counted(data.n_items, 'item')}"
+    model = f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}"
+    return [f"{compared}, {raters}", model, *_both_bad_lines(data), *left_out_lines(data)]
+
+
+def _both_bad_lines(data: Comparisons) -> list[str]:
+    if data.both_bad_rate is None:
+        return []
+    rates = data.both_bad_rate.tolist()
+    worst = sorted(range(len(rates)), key=lambda i: -rates[i])[:_WORST_SHOWN]
+    told = ", ".join(f"{plain(data.items[i])} {_seen(rates[i])}" for i in worst if rates[i])
+    bad = _seen(data.n_both_bad / data.n_comparisons)
+    return [f"{bad} of the comparisons were answered both bad; highest: {told}"]
+
+
+def left_out_lines(data: Comparisons) -> list[str]:
+    """Say what was not fitted, and why."""
+    lines = []
+    if data.n_skipped:
+        why = ", ".join(f"{n:,} × {plain(reason)}" for reason, n in data.skip_reasons.items())
+        lines.append(f"{counted(data.n_skipped, 'row')} skipped: {why}")
+    for n, what in (
+        (data.n_duplicates, "left out as duplicates"),
+        (data.n_dropped, "left out with dropped raters"),
+        (data.n_filtered, "left out by the tag filter"),
+    ):
+        if n:
+            lines.append(f"{counted(n, 'answer')} {what}")
+    return lines
+
+
+def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
+    """Say how to reproduce the result."""
+    lines = [f"bbq {bbq_plugin.__version__}, data {data.digest[:16]}"]
+    if origin.command is not None:
+        lines.append(f"To reproduce: {plain(origin.command)}")
+    return lines
+
+
+def _seen(counted_share: float) -> str:
+    """A share of what was counted; 0% and 100% only where they are exact."""
+    return share(counted_share) if counted_share in (0, 1) else chance(counted_share)

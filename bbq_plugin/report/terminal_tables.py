@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-import bbq_plugin
 from bbq_plugin.analysis.raters.report import worst_first
 from bbq_plugin.text import (
     UNKNOWN,
@@ -30,10 +29,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import ItemRow, Leaderboard, NextPairs, PairRow, RaterReport, RaterRow
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy
     from bbq_plugin.analysis.stability import Stability
-    from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.feedback_actions import Action
-    from bbq_plugin.model import Fit
-    from bbq_plugin.report.documents import Origin
 
 _Row = TypeVar("_Row")
 _Column = tuple[str, "Callable[[_Row], Text]"]
@@ -50,8 +46,6 @@ _ROOMY, _WIDE = 80, 110
 _WORDS = ("item", "left", "right", "ahead", "rater", "verdict", "reasons")
 _FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
 
-# Items that the line on both_bad names.
-_WORST_SHOWN = 3
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
 
@@ -194,48 +188,6 @@ def way_back_lines(raters: RaterReport, limit: int | None = MOST_ROWS) -> list[s
     return [*lines, *filter(None, [_rest(len(out), limit)])]
 
 
-def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
-    """Say what was fitted, and what was left out."""
-    raters = counted(data.n_raters, "rater") if data.has_raters else "no rater names"
-    compared = f"{counted(data.n_comparisons, 'comparison')} of {counted(data.n_items, 'item')}"
-    model = f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}"
-    return [f"{compared}, {raters}", model, *_both_bad_lines(data), *left_out_lines(data)]
-
-
-def _both_bad_lines(data: Comparisons) -> list[str]:
-    if data.both_bad_rate is None:
-        return []
-    rates = data.both_bad_rate.tolist()
-    worst = sorted(range(len(rates)), key=lambda i: -rates[i])[:_WORST_SHOWN]
-    told = ", ".join(f"{plain(data.items[i])} {_seen(rates[i])}" for i in worst if rates[i])
-    bad = _seen(data.n_both_bad / data.n_comparisons)
-    return [f"{bad} of the comparisons were answered both bad; highest: {told}"]
-
-
-def left_out_lines(data: Comparisons) -> list[str]:
-    """Say what was not fitted, and why."""
-    lines = []
-    if data.n_skipped:
-        why = ", ".join(f"{n:,} × {plain(reason)}" for reason, n in data.skip_reasons.items())
-        lines.append(f"{counted(data.n_skipped, 'row')} skipped: {why}")
-    for n, what in (
-        (data.n_duplicates, "left out as duplicates"),
-        (data.n_dropped, "left out with dropped raters"),
-        (data.n_filtered, "left out by the tag filter"),
-    ):
-        if n:
-            lines.append(f"{counted(n, 'answer')} {what}")
-    return lines
-
-
-def origin_lines(data: Comparisons, origin: Origin) -> list[str]:
-    """Say how to reproduce the result."""
-    lines = [f"bbq {bbq_plugin.__version__}, data {data.digest[:16]}"]
-    if origin.command is not None:
-        lines.append(f"To reproduce: {plain(origin.command)}")
-    return lines
-
-
 def pairs_table(pairs: NextPairs, *, limit: int | None = MOST_ROWS, width: int = _WIDE) -> Table:
     """Build the list of pairs to compare next."""
     columns: list[_Column[PairRow]] = [
@@ -313,11 +265,6 @@ def _win_share(row: ItemRow, *, ends: bool) -> str:
 
 def _known(value: float | None) -> bool:
     return value is not None and not isnan(value)
-
-
-def _seen(counted_share: float) -> str:
-    """A share of what was counted; 0% and 100% only where they are exact."""
-    return share(counted_share) if counted_share in (0, 1) else chance(counted_share)
 
 
 def _p_bad(row: RaterRow) -> str:

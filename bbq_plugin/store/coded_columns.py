@@ -16,7 +16,7 @@ import numpy as np
 from bbq_plugin.data.name_codes import GOLD_CODES, KEPT_CODES, RaterCodes, RawCodes
 from bbq_plugin.data.records import GOLD, LEAST_WEIGHT, MOST_WEIGHT, OUTCOMES, SHOWN_ORDER
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store.schema import DAMAGED
+from bbq_plugin.store.database_file import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

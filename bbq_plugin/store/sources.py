@@ -14,9 +14,9 @@ import msgspec
 import bbq_plugin
 from bbq_plugin.data.records import UNREAD
 from bbq_plugin.errors import StoreError
+from bbq_plugin.store.database_file import DAMAGED, reading
 from bbq_plugin.store.fit_history import FitNote, fit_notes, panel_note
 from bbq_plugin.store.lock import holder
-from bbq_plugin.store.schema import DAMAGED, reading
 from bbq_plugin.store.studies import MAIN, StudyEntry, studies
 
 if TYPE_CHECKING:

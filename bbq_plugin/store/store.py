@@ -15,10 +15,9 @@ import numpy as np
 from bbq_plugin.data.records import LeadWord
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import coded_columns, fit_history, sources, store_reader, studies
-from bbq_plugin.store.answer_writer import Tally
+from bbq_plugin.store.answer_upsert import Tally
 from bbq_plugin.store.coded_columns import Codebook
-from bbq_plugin.store.lock import WriterLock
-from bbq_plugin.store.schema import (
+from bbq_plugin.store.database_file import (
     MEMORY,
     check_folder,
     connect,
@@ -26,6 +25,7 @@ from bbq_plugin.store.schema import (
     faults_explained,
     reading,
 )
+from bbq_plugin.store.lock import WriterLock
 from bbq_plugin.store.stored_tags import StoredTags
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import Transaction

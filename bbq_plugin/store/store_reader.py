@@ -26,9 +26,9 @@ from bbq_plugin.data.records import (
     Source,
 )
 from bbq_plugin.errors import DataError, StoreError
-from bbq_plugin.store.answer_writer import among
+from bbq_plugin.store.answer_upsert import among
 from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, load, usable
-from bbq_plugin.store.schema import DAMAGED, reading
+from bbq_plugin.store.database_file import DAMAGED, reading
 from bbq_plugin.store.sources import SourceEntry, entries
 from bbq_plugin.store.stored_tags import StoredTags
 from bbq_plugin.store.studies import MAIN, chosen_study, studies

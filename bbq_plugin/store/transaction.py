@@ -15,7 +15,7 @@ from bbq_plugin.data.dataset_builder import FileLog, SkipLog
 from bbq_plugin.data.records import Batch, Comparison, FullExport, Note, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store import coded_columns
-from bbq_plugin.store.answer_writer import (
+from bbq_plugin.store.answer_upsert import (
     COLUMNS,
     ComparisonRow,
     Tally,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live.connection import SECRET_HEADER, subscribe
+from bbq_plugin.live.tool_connection import SECRET_HEADER, subscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,6 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.report.chart_rendering import FILE, PAGE, to_svg
 from bbq_plugin.report.charts import (
     Scatter,
     axis_spec,
@@ -20,6 +19,7 @@ from bbq_plugin.report.charts import (
     percent,
     write_charts,
 )
+from bbq_plugin.report.vega_rendering import FILE, PAGE, to_svg
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -30,12 +30,8 @@ from bbq_plugin.report.documents import (
     write_atomically,
 )
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
-from bbq_plugin.report.terminal_tables import (
-    leaderboard_table,
-    raters_table,
-    reason_lines,
-    summary_lines,
-)
+from bbq_plugin.report.summary import summary_lines
+from bbq_plugin.report.terminal_tables import leaderboard_table, raters_table, reason_lines
 from bbq_plugin.simulation import Study
 from bbq_plugin.text import cell, chance, odds, plain
 from tests.waiting import wait_until

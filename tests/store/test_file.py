@@ -17,8 +17,9 @@ from bbq_plugin.errors import DataError, StoreBusyError, StoreError
 from bbq_plugin.live.event_ingest import event_reader, take
 from bbq_plugin.protocols import ParsedEvent
 from bbq_plugin.store import Store, coded_columns, fit_history, holder, read_store
+from bbq_plugin.store.database_file import blames_store
 from bbq_plugin.store.project_sync import Memory
-from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION, blames_store
+from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from bbq_plugin.store.transaction import SourceLog
 from tests.store.answers import answer, ranking
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
-from bbq_plugin.live.connection import SECRET_HEADER
+from bbq_plugin.live.tool_connection import SECRET_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

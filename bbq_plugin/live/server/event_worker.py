@@ -11,7 +11,7 @@ from bbq_plugin.live.event_ingest import take
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.live.log import Problems, reason_of
 from bbq_plugin.store import event_inbox
-from bbq_plugin.store.schema import blames_store
+from bbq_plugin.store.database_file import blames_store
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:

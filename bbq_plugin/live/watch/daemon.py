@@ -16,7 +16,7 @@ from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.camp_changes import camp_change
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.result_files import Outputs, limits_of, output_key
+from bbq_plugin.live.result_files import Outputs, limits_of, output_key, remove_results
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
 
 if TYPE_CHECKING:
@@ -347,12 +347,7 @@ class Daemon:
             self._log("camps", before=change.before, now=change.now, text=change.text)
 
     def _remove_results(self) -> None:
-        """Every answer was taken back: results that are there would be of others."""
-        out = self.settings.path("out")
-        gone = [name for name in self.settings.outputs.write if (out / name).exists()]
-        for name in gone:
-            (out / name).unlink()
-        if gone:
+        if gone := remove_results(self.settings):
             self._log("results_removed", files=", ".join(gone), reason="no answer is left")
 
     def _has_news(self, n_comparisons: int) -> bool:

@@ -25,7 +25,7 @@ from bbq_plugin.data.records import (
     Skipped,
 )
 from bbq_plugin.errors import DataError
-from bbq_plugin.store.schema import slate_code
+from bbq_plugin.store.database_file import slate_code
 from bbq_plugin.text import brief
 
 if TYPE_CHECKING:

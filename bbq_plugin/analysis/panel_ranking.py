@@ -26,7 +26,7 @@ STEPS, SMALL, LONGEST = 100, 1e-10, 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Target:
+class PanelRanking:
     """A ranking and its covariance, and whose answers are to come.
 
     ``counted`` is how much each rater counts (None: once), ``quality`` the mean quality of their
@@ -41,7 +41,7 @@ class Target:
     informative: float
 
 
-def target_of(fit: Fit, camp: int | None = None) -> Target:
+def panel_ranking(fit: Fit, camp: int | None = None) -> PanelRanking:
     """What the next answers are to decide; ``camp`` (from 1): for that camp alone."""
     counted, mine = None, slice(None)
     if camp is not None and checked_camp(fit, camp) >= 0 and fit.division is not None:
@@ -58,7 +58,7 @@ def target_of(fit: Fit, camp: int | None = None) -> Target:
         covariance = camp_covariance(fit, fit.robust.stacked, camp - 1)
     else:
         mean, covariance = _of_the_panel(fit)
-    return Target(mean, covariance, counted, quality, informative)
+    return PanelRanking(mean, covariance, counted, quality, informative)
 
 
 def _of_the_panel(fit: Fit) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis, Limits
-from bbq_plugin.analysis.target import target_of
+from bbq_plugin.analysis.panel_ranking import panel_ranking
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.fit import Fit
 from bbq_plugin.model.win_share import share_slope, standing, win_shares
@@ -23,13 +23,13 @@ def divided() -> Fit:
 def test_of_one_taste_it_is_the_ranking_itself() -> None:
     fit = bbq.fit(panel(3)[0], priors="auto")
     for camp in (None, 1):
-        target = target_of(fit, camp)
+        target = panel_ranking(fit, camp)
         assert np.array_equal(target.mean, fit.laplace.mean)
         assert np.array_equal(target.covariance, fit.covariance())
 
 
 def test_of_a_divided_panel_it_has_the_panels_win_shares_and_their_covariance(divided: Fit) -> None:
-    target, shares = target_of(divided), win_shares(divided, 0.95)
+    target, shares = panel_ranking(divided), win_shares(divided, 0.95)
     level = divided.moments.quality.sum(axis=1).mean()
     assert 0.5 + level * standing(target.mean) == pytest.approx(shares.share, abs=1e-9)
     slope = level * share_slope(target.mean)
@@ -41,7 +41,7 @@ def test_of_a_divided_panel_it_has_the_panels_win_shares_and_their_covariance(di
 
 
 def test_items_are_in_the_leaderboards_order(divided: Fit) -> None:
-    target = target_of(divided)
+    target = panel_ranking(divided)
     order = [divided.items[i] for i in np.argsort(-target.mean)]
     assert order == [row.item for row in bbq.leaderboard(divided)]
 
@@ -82,7 +82,7 @@ def test_pairs_of_a_camp_are_asked_of_its_raters_and_of_new_ones(divided: Fit) -
 
 def test_the_closest_pair_of_the_panel_is_worth_most(divided: Fit) -> None:
     """Not the pair that is close in each camp: the panel's preference is what is asked for."""
-    target = target_of(divided)
+    target = panel_ranking(divided)
     first = bbq.next_pairs(divided, 1)[0]
     i, j = (divided.items.index(name) for name in (first.item_a, first.item_b))
     c = target.covariance

@@ -1,0 +1,206 @@
+"""The SQLite file of a store: how it is opened, migrated or refused, and its faults explained."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import msgspec
+
+from bbq_plugin.errors import BBQError, StoreError
+from bbq_plugin.store.schema import APPLICATION_ID, COLUMNS_SINCE, MIGRATIONS, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MEMORY = ":memory:"
+
+# Pages of the index of random keys that stay in memory; without them every insert into a
+# store of millions is a read from disk.
+_CACHE_KIB = 256 * 1024
+_BUSY_MS = 30_000
+
+
+def connect(path: str, *, writable: bool) -> sqlite3.Connection:
+    """Open a store, make one where there is none, and refuse what is not ours or too new."""
+    with faults_explained(path):
+        connection = opened_for(path, writable=writable)
+        connection.create_function("slate_code", 1, slate_code, deterministic=True)
+        try:
+            _prepare(connection, path, writable=writable)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+@contextmanager
+def reading(path: str) -> Iterator[sqlite3.Connection]:
+    """A connection of its own, to look at one moment of a store; no writer waits for it."""
+    check_folder(path, writable=False)
+    with closing(connect(path, writable=False)) as connection, faults_explained(path):
+        connection.execute("BEGIN")
+        yield connection
+
+
+def slate_code(name: str) -> int:
+    """A number for the name of a slate, of which two of one rater hardly share theirs."""
+    return 1 + crc32(name.encode()) % (2**31 - 1)
+
+
+def check_folder(path: str, *, writable: bool) -> None:
+    """Refuse a path at which no store can be, before anything is made there."""
+    file = Path(path)
+    if path == MEMORY:
+        return
+    if file.is_dir():
+        raise StoreError(f"{path}: this is a folder; name a file")
+    if not writable and not file.exists():
+        raise StoreError(f"{path}: there is no such store; check the path (bbq watch makes one)")
+    if not file.parent.is_dir():
+        raise StoreError(f"{path}: there is no folder {file.parent}; make it first")
+
+
+def opened_for(path: str, *, writable: bool) -> sqlite3.Connection:
+    """A connection to a file, whatever is in it."""
+    if path == MEMORY:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    file = Path(path)
+    if writable and not file.exists():
+        # Answers may be confidential: only the owner of the file reads it.
+        file.touch(mode=0o600)
+    if writable:
+        return _opened(file, "mode=rw")
+    try:
+        return _opened(file, "mode=ro")
+    except sqlite3.OperationalError as error:
+        if not (error.sqlite_errorname or "").startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            raise
+        return _opened_read_only(file)
+
+
+def _opened(file: Path, how: str) -> sqlite3.Connection:
+    uri = f"{file.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        # Only a look into it opens the log.
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _opened_read_only(file: Path) -> sqlite3.Connection:
+    """Open a store where SQLite cannot make the file by which readers and a writer agree.
+
+    So there is no writer. What one that was killed has left in the log is read from a copy.
+    """
+    log = file.with_name(f"{file.name}-wal")
+    if not log.exists() or not log.stat().st_size:
+        return _opened(file, "mode=ro&immutable=1")
+    with TemporaryDirectory(prefix="bbq-") as folder:
+        copy = Path(folder, file.name)
+        shutil.copyfile(file, copy)
+        shutil.copyfile(log, copy.with_name(log.name))
+        # Open, its files need no names any more.
+        return _opened(copy, "mode=ro")
+
+
+def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> None:
+    def pragma(name: str) -> int:
+        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    version = pragma("user_version")
+    fresh = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    if fresh and not writable:
+        raise StoreError(f"{path}: this store is empty; check the path")
+    if not fresh and pragma("application_id") != APPLICATION_ID:
+        raise StoreError(
+            f"{path}: this is a database of another program; name another file for the store"
+        )
+    if version > VERSION:
+        raise StoreError(
+            f"{path}: this store has version {version}, and this installation knows versions "
+            f"up to {VERSION}; upgrade bbq-plugin, or name another file"
+        )
+    if writable:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _migrate(connection, version)
+    elif version < VERSION:
+        raise StoreError(
+            f"{path}: this store has version {version}, older than {VERSION}; "
+            f"'bbq store vacuum --store {path}' brings it up to date, and loses nothing"
+        )
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    if version == VERSION:
+        return
+    steps = "".join(MIGRATIONS[version:])
+    connection.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {steps}"
+        f"PRAGMA user_version = {VERSION};"
+    )
+    if version < COLUMNS_SINCE:
+        from bbq_plugin.store import coded_columns  # noqa: PLC0415 (bbq status needs no arrays)
+
+        coded_columns.rewrite(connection)
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def faults_explained(path: str) -> Iterator[None]:
+    """Inside, a store is read: what goes wrong is an error that names it and the remedy.
+
+    Beside SQLite's own errors these are what a value leads to that this package has not written.
+    """
+    try:
+        yield
+    except BBQError:
+        raise
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+    except (msgspec.MsgspecError, LookupError, OverflowError, TypeError, ValueError) as error:
+        said = f"cannot be read ({type(error).__name__}: {error})"
+        raise StoreError(f"{path}: {said}; {DAMAGED}") from error
+
+
+DAMAGED = (
+    "it is damaged or no store at all, and is left as it is: take a copy, restore a backup (bbq "
+    "store restore), or name another file and read the exports again"
+)
+
+
+def blames_store(error: Exception) -> bool:
+    """Whether the store or its disk is at fault, and not what was to be written."""
+    cause = error.__cause__ if isinstance(error, StoreError) else error
+    of_record = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError)
+    return isinstance(error, (StoreError, sqlite3.Error)) and not isinstance(cause, of_record)
+
+
+def explained(error: sqlite3.Error, path: str) -> StoreError:
+    """What SQLite says, with what can be done about it."""
+    text = str(error)
+    name = getattr(error, "sqlite_errorname", "")
+    remedy = "the disk or its permissions may be at fault"
+    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")) or "malformed" in text:
+        remedy = DAMAGED
+    elif name.startswith("SQLITE_FULL"):
+        remedy = "the disk is full: make room; nothing of this batch was stored"
+    elif name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        remedy = "it cannot be written: check the permissions, or that the disk is not read-only"
+    elif isinstance(error, sqlite3.ProgrammingError):
+        remedy = "open it again" if "closed" in text else "this is a fault of the program"
+    elif name.startswith("SQLITE_BUSY"):
+        remedy = "another program holds it: wait, or end that program"
+    return StoreError(f"{path}: {text}; {remedy}")
