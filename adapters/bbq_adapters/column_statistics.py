@@ -178,7 +178,7 @@ def profiled(
             header = _has_header(head, given)
         if not header:
             options["header"] = False
-        found = rows(stream, name, header=header, unique=False)
+        found = rows(stream, name, header=header, unique=False, uneven=True)
     table = _held(found)
     table.options = options
     table.format = _format(head, options, is_json=is_json)

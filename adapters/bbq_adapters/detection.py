@@ -85,8 +85,8 @@ _NO_SCORE = word_set(
     "elo old new id number idx index length tokens time price cost prob probability date year seed"
 )
 _ORDERED = _RANK | word_set(
-    "choice preference pref prioritat priority wahl choix st nd rd th opcion ranked ordering "
-    "ordered sorted"
+    "choice preference pref prioritat priority wahl choix opcion ranked ordering ordered sorted "
+    "most favorite favourite favorites like liked preferred top best"
 )
 _MAIN = word_set(
     "main real comparison test trial experiment experimental true pairwise compare choice"
@@ -124,6 +124,8 @@ class _Found:
     items: tuple[str, ...] = ()
     #: Why nothing of it is proposed, where the evidence does not decide.
     weak: str = ""
+    #: Only its values say that a column holds the choices, and not its name.
+    unsaid: bool = False
 
 
 #: Said instead of a column: there is none.
@@ -143,13 +145,13 @@ def inspected(stream: io.BufferedReader, name: str, given: Mapping[str, Any]) ->
     base = Inspection(name, table.format, table.n_rows, columns, sampled=held)
     if table.fault is not None and not table.columns:
         return replace(base, problem=str(table.fault))
+    if not table.n_rows:
+        return replace(base, problem="there are no rows below the names of the columns")
     if table.n_ragged * 2 > table.n_rows or not table.columns:
         return replace(base, format="text", problem="this is text, and not a table with columns")
     found = _found(table, given)
-    if not found:
-        return replace(base, problem=_why_nothing(table))
-    if found[0].weak:
-        return replace(base, problem=found[0].weak)
+    if not found or found[0].weak:
+        return replace(base, problem=found[0].weak if found else _why_nothing(table))
     readings = _readings(found, given)
     if not readings:
         problem = "no reading of this file agrees with the options that are given"
@@ -292,10 +294,40 @@ def _item_pairs(table: ProfiledTable) -> list[_Items]:
             continue
         found.append(_Items((a.name, b.name), score, why, cells, _sided(a.name, b.name), [], sides))
     found = [_composed(one, table, related) for one in found]
+    found = [one for one in found if _is_sound(one, related)]
+    for one in found:
+        if (winner := _named_winner(one, table)) is not None:
+            one.score += 3
+            one.why = f"each value of {winner} is one of the two"
     found += _combined(table)
     found += _pointed_at(table)
     found = [one for one in found if one.score >= 2.5]
     return sorted(found, key=lambda one: -one.score)
+
+
+def _is_sound(items: _Items, related: Iterable[tuple[str, ...]]) -> bool:
+    """Whether two columns that are not called alike hold different names in each row."""
+    if items.columns[:2] in related or len(items.columns) != 2:
+        return True
+    return share((pair for pair in items.rows if all(pair)), lambda p: p[0] == p[1]) < 0.05
+
+
+def _named_winner(items: _Items, table: ProfiledTable) -> str | None:
+    """A column that names now the one and now the other item of the row."""
+    if len(items.columns) != 2:
+        return None
+    left, right = (set(table[name].counts) for name in items.columns)
+    if len(left | right) < 3:
+        return None
+    for one in table:
+        if one.name in items.columns or one.is_constant or not set(one.counts) & left & right:
+            continue
+        rows = [(v, *p) for v, p in zip(one.values, items.rows, strict=True) if v and all(p)]
+        named = share(rows, lambda row: row[0] in row[1:])
+        first = share(rows, lambda row: row[0] == row[1])
+        if len(rows) > 2 and named > 0.9 and 0 < first < named:
+            return one.name
+    return None
 
 
 def _pointed_at(table: ProfiledTable) -> Iterator[_Items]:
@@ -446,12 +478,7 @@ def _is_pair(cells: Sequence[Sequence[str]]) -> bool:
 def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     """Two items and a column that says who won."""
     found: list[_Found] = []
-    numbers = {
-        name
-        for family in families([one.name for one in table if one.numeric])
-        for name in family
-        if set(tokens(name)) & (_RANK | _SCORE | _COUNT)
-    }
+    numbers = {name for pair in _number_pairs(table) for name in pair}
     for one in table:
         if one.name in items.columns or one.is_list or not one.counts:
             continue
@@ -462,6 +489,7 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         reading = _by_item_names(items, one) or _by_codes(items, one)
         if reading is not None:
             found.append(reading)
+    found = _without_guesses(found, table, items)
     found.sort(key=lambda reading: -reading.score)
     alike = [one for one in found if "values" in one.options and not _says_choice(one)]
     if (
@@ -478,6 +506,41 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         found[0].doubts.append(f"{other} could be the column of choices as well")
         found[0].explicit = False
     yield from found[:3]
+
+
+def _number_pairs(table: ProfiledTable) -> list[tuple[str, ...]]:
+    """Pairs of columns with a number for each item, such as k1 and k2: no choices."""
+    numeric = [one.name for one in table if one.numeric and not one.is_constant]
+    return [
+        family
+        for family in families(numeric)
+        if (words := {word for name in family for word in tokens(name)})
+        and (words & (_RANK | _SCORE | _COUNT) or (len(family) == 2 and not words & _CHOICE))
+    ]
+
+
+def _without_guesses(found: list[_Found], table: ProfiledTable, items: _Items) -> list[_Found]:
+    """Readings whose column of choices is called so; another only where no other one is left."""
+    unsaid = [one for one in found if one.unsaid]
+    said = [one for one in found if one not in unsaid]
+    if said or not unsaid:
+        return said
+    if len(unsaid) > 1:
+        # Several of the same codes are asked about.
+        codings = {frozenset(one.options.get("values", {}).items()) for one in unsaid}
+        return unsaid if len(codings) == 1 else []
+    column = table[unsaid[0].options["winner"]]
+    others = [
+        other.name
+        for other in table
+        if other.name not in items.columns
+        and other is not column
+        and other.counts
+        and not (other.is_constant or other.is_text or other.is_list)
+        and not (rater_word(other.name) or set(other.words) & (_WHEN | _TOOK))
+        and other.n > other.n_distinct
+    ]
+    return [] if others and column.numeric else unsaid
 
 
 def _says_choice(one: _Found) -> bool:
@@ -552,14 +615,13 @@ def _by_codes(items: _Items, one: ColumnProfile) -> _Found | None:
     known = {"left", "right"} <= set(found.values.values())
     named = bool(set(one.words) & _CHOICE) or side_named(one, items.sides) is not None
     named = named or _is_unnamed([one])
-    if not (found.explicit or found.telling or named):
-        # A code without a word for a choice may stand for anything.
-        return None
-    if not named and not found.explicit:
+    if not named:
         found.doubts.append(f"only its values say that {one.name} is the column of choices")
     score = (3.5 if found.explicit else 1.5) + _outcome_words(one) - (0 if known else 1.5)
     score -= 2 * (one.n_empty / max(1, len(one.values)) > 0.5)
     reading = _choice_reading(items, one, why, score)
+    if not (named or found.sided):
+        reading.unsaid = True
     reading.doubts += found.doubts
     usual = found.explicit and all(value == said for value, said in found.values.items())
     if not usual:
@@ -695,12 +757,55 @@ def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     if len(items.columns) != 2:
         return
     numeric = [one.name for one in table if one.numeric and not one.is_constant]
-    for pair in (family for family in families(numeric) if len(family) == 2):
-        if set(pair) & set(items.columns):
+    pairs = [
+        family for family in families(numeric)
+        if len(family) == 2 and not set(family) & set(items.columns)
+    ]  # fmt: skip
+    readings = [_numbers_reading(table, items.columns, pair, items) for pair in pairs]
+    if not any(readings) and len(pairs) == 1 and _are_points(table, pairs[0]):
+        points = _scores_reading(items, pairs[0], is_rank=False)
+        yield replace(points, score=points.score - 1)
+    yield from (one for one in readings if one is not None)
+    yield from _one_count(table, items)
+
+
+def _are_points(table: ProfiledTable, pair: tuple[str, ...]) -> bool:
+    """Whether the only two numbers of a row count something from 0 on, as points do."""
+    columns = [table[name] for name in pair]
+    words = {word for one in columns for word in one.words}
+    return (
+        not words & (_NO_SCORE | _WHEN | _TOOK | _RANK | _CHOICE | _TRAP | _GROUPS)
+        and all(one.whole and one.low >= 0 for one in columns)
+        and min(one.low for one in columns) == 0
+        and max(one.high for one in columns) > 1
+    )
+
+
+def _one_count(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """How often the first item beat the second, and in another row the second the first."""
+    pairs = Counter(pair for pair in items.rows if all(pair))
+    back = share(pairs, lambda pair: pair[::-1] in pairs)
+    if not pairs or max(pairs.values()) > 1 or back < 0.5:
+        return
+    for one in table:
+        words = set(one.words)
+        if one.name in items.columns or not (words & _COUNT and one.numeric and one.whole):
             continue
-        found = _numbers_reading(table, items.columns, pair, items)
-        if found is not None:
-            yield found
+        if words & (_SCORE | _NO_SCORE) or one.low < 0 or one.is_constant:
+            continue
+        roles = [
+            Role("winner", items.columns[0], "both orders of a pair have a row"),
+            Role("loser", items.columns[1], "both orders of a pair have a row"),
+            Role("weight", one.name, "a number of wins, by its name"),
+        ]
+        first, second = items.columns
+        yield _Found(
+            "how often the first item beat the second",
+            {"winner": first, "loser": second, "weight": one.name}, 5.0 + items.score / 2, roles,
+            [f"{one.name} is taken for how often {first} beat {second}"],
+            others=[({"winner": second, "loser": first}, f"{one.name} counts wins of {second}")],
+            used={first, second, one.name}, items=items.columns,
+        )  # fmt: skip
 
 
 def _numbers_reading(
@@ -710,8 +815,6 @@ def _numbers_reading(
     low = min(table[name].low for name in pair)
     if words & _NO_SCORE or words & _WHEN - {"time"}:
         return None
-    base = dict(items.options)
-    roles = [Role("item", name, items.why) for name in names]
     used, score = {*names, *pair}, 4.0 + items.score / 2
     if (
         words & _COUNT
@@ -727,7 +830,8 @@ def _numbers_reading(
             ),
             None,
         )
-        options = {**base, "wins": pair} | ({"ties": ties} if ties else {})
+        options = {**items.options, "wins": pair} | ({"ties": ties} if ties else {})
+        roles = [Role("item", name, items.why) for name in names]
         roles += [Role("outcome", name, "how often the item won") for name in pair]
         return _Found(
             "two items and how often each won", options, score + 0.5, roles,
@@ -744,15 +848,21 @@ def _numbers_reading(
     if is_rank and low == 0:
         # Ranks from 0, or scores: nothing tells.
         return None
+    return _scores_reading(items, pair, is_rank=is_rank)
+
+
+def _scores_reading(items: _Items, pair: tuple[str, ...], *, is_rank: bool) -> _Found:
     better = {"lower": "better"} if is_rank else {"higher": "better"}
     other = {"higher": "better"} if is_rank else {"lower": "better"}
     what = "a rank, 1 is the best" if is_rank else "a score, a higher one is better"
+    roles = [Role("item", name, items.why) for name in items.columns]
     roles += [Role("outcome", name, what) for name in pair]
     return _Found(
-        f"two items with {'ranks' if is_rank else 'scores'}", {**base, "ranks": pair, **better},
-        score, roles, [*items.doubts, f"{pair[0]} is taken for {what}; equal is a tie"],
+        f"two items with {'ranks' if is_rank else 'scores'}",
+        {**items.options, "ranks": pair, **better}, 4.0 + items.score / 2, roles,
+        [*items.doubts, f"{pair[0]} is taken for {what}; equal is a tie"],
         others=[({**other, next(iter(better)): None}, "the other way round")],
-        used=used, items=names,
+        used={*items.columns, *pair}, items=items.columns,
     )  # fmt: skip
 
 
@@ -867,17 +977,23 @@ def _places(a: ColumnProfile, b: ColumnProfile, n: int) -> dict[str, str] | None
 
 
 def _rankings(table: ProfiledTable) -> Iterator[_Found]:
-    """Names by their rank: rank1 … rank6, 1st choice … 3rd choice."""
+    """Names by their rank: rank1 … rank6, 1st choice … 3rd choice; or ballots without a header."""
     names = [one.name for one in _names_like(table) if not one.numeric]
+    unnamed = _is_unnamed(table)
     for group in families(names):
         words = {word for name in group for word in table[name].words}
-        if len(group) < 2 or not words & _ORDERED:
+        bare = all(len(table[name].words) == 1 for name in group) and words & {"0", "1", "first"}
+        ballots = unnamed and len(group) == len(table.columns) and _is_uneven(table, group)
+        if len(group) < 2 or not (words & _ORDERED or bare or ballots):
             continue
         if words & word_set("id number text reason comment"):
             continue
-        if len(group) == 2 and not words & _RANK and not words & {"st", "nd", "first"}:
+        if len(group) == 2 and not (ballots or words & (_RANK | {"first", "second"})):
             continue
         common = _vocabulary(table, group)
+        if ballots:
+            # Few get as far as the last place of an uneven ballot.
+            common = _overlap(table[group[0]], table[group[1]])
         no_names = {
             value: "skip"
             for name in group
@@ -900,6 +1016,21 @@ def _rankings(table: ProfiledTable) -> Iterator[_Found]:
             others=[({"ranking": group[::-1]}, "the last is the best")],
             used=set(group), items=group,
         )  # fmt: skip
+
+
+def _is_uneven(table: ProfiledTable, group: Sequence[str]) -> bool:
+    """Whether rows end early, as ballots do, or hold the same names in another order."""
+    rows = [[bool(cell) for cell in row] for row in _cells(table, group)]
+    early = share(rows, lambda row: not all(row))
+    kinds = {frozenset(row) for row in _cells(table, group)}
+    return (early > 0 and all(row == sorted(row, reverse=True) for row in rows)) or (
+        len(group) > 2 and len(kinds) == 1 and len(next(iter(kinds))) == len(group)
+    )
+
+
+def _cells(table: ProfiledTable, group: Sequence[str]) -> list[tuple[str, ...]]:
+    """The rows of some columns."""
+    return list(zip(*(table[name].values for name in group), strict=True))
 
 
 def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
@@ -1338,9 +1469,11 @@ def _why_nothing(table: ProfiledTable) -> str:
     names = listed((one.name for one in columns), 12)
     if items := [one for one in _item_pairs(table) if len(one.columns) == 2]:
         first, second = items[0].columns
+        empty = [one.name for one in columns if not one.counts and set(one.words) & _CHOICE]
+        missing = f"{empty[0]} is empty" if empty else "no column clearly says who won"
         return (
             f"a table of {about} ({names}); {first} and {second} may hold the compared items, but "
-            "no column clearly says who won"
+            f"{missing}"
         )
     small = [one.name for one in columns if one.is_small and set(one.words) & _CHOICE]
     missing = "no two columns hold the names of compared items"

@@ -29,8 +29,8 @@ class Coding:
     values: dict[str, str]
     #: Written in words, and not in numbers or letters.
     explicit: bool
-    #: Codes that hardly stand for anything else than a choice, whatever the column is called.
-    telling: bool = False
+    #: The values are the names of the two columns, or the words that set them apart.
+    sided: bool = False
     doubts: list[str] = field(default_factory=list)
     others: list[tuple[dict[str, str], str]] = field(default_factory=list)
 
@@ -60,7 +60,11 @@ def _by_sides(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -> 
                 meaning[value] = ("left", "right")[same.index(True)]
     if not any(meaning.values()):
         return None
-    return _with_third({v: said or _third(v) for v, said in meaning.items()}, explicit=True)
+    found = _with_third({v: said or _third(v) for v, said in meaning.items()}, explicit=True)
+    if found is not None:
+        # A lone letter may as well be a group or a version.
+        found.sided = all(len(v) > 1 for v, said in meaning.items() if said)
+    return found
 
 
 def _is_short_for(word: str, value: str, words: tuple[str, ...]) -> bool:
@@ -111,7 +115,7 @@ def _by_results(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -
         if first in small and len(small) > 1 and all(value in known for value in small):
             meaning = {value: known[value.casefold()] for value in values}
             thirds = [value for value, said in meaning.items() if said == "tie" and len(value) == 1]
-            found = Coding(meaning, explicit=len(first) > 1, telling=True)
+            found = Coding(meaning, explicit=len(first) > 1)
             for value in thirds:
                 found.doubts.append(f"{value!r} is taken for a tie")
                 found.others.append(({**meaning, value: "skip"}, f"{value!r} is no answer"))
@@ -141,7 +145,7 @@ def _with_third(meaning: Mapping[str, str | None], *, explicit: bool) -> Coding 
     known = {value: said for value, said in meaning.items() if said is not None}
     if len(unknown) > 1 or not {"left", "right"} & set(known.values()):
         return None
-    found = Coding(dict(known), explicit=explicit, telling={"left", "right"} <= set(known.values()))
+    found = Coding(dict(known), explicit=explicit)
     for value, said in known.items():
         if said == "skip":
             found.explicit = False
@@ -182,9 +186,7 @@ def _by_numbers(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -
         zero, other = ("left", "right") if first_is_zero else ("right", "left")
         found = _either(_coded(codes, {0: zero, 1: other}))
     elif kinds <= {1, 2}:
-        found = Coding(
-            _coded(codes, {1: "left", 2: "right"}), explicit=False, telling=len(kinds) > 1
-        )
+        found = Coding(_coded(codes, {1: "left", 2: "right"}), explicit=False)
     elif {0, 1} <= kinds and len(kinds) == 3 and 0 < max(kinds - {0, 1}) < 1:
         found = _shares(codes, max(kinds - {0, 1}))
     elif kinds in ({0, 1, 2}, {1, 2, 3}):

@@ -191,12 +191,13 @@ def rows(
     records: str | None = None,
     header: bool = True,
     unique: bool = True,
+    uneven: bool = False,
 ) -> Iterator[tuple[RowPlace, Row]]:
     """Yield the rows of a JSON or delimited file.
 
     `records` is the path of the list of rows in a document. Without a `header` the columns are
     called column1, column2, … Where names need not be `unique`, a second column of the same name
-    is called `name (2)`.
+    is called `name (2)`. Where rows may be `uneven` and there is no header, each has its own width.
     """
     head = stream.peek(_BOM_AND_BLANKS).removeprefix(BOM).lstrip()
     if head.startswith((b"{", b"[")) and (records is not None or _is_nested_list(head)):
@@ -205,7 +206,7 @@ def rows(
         return _array_rows(stream, name)
     if head.startswith(b"{"):
         return _line_rows(stream, name)
-    return table_rows(stream, name, header=header, unique=unique)
+    return table_rows(stream, name, header=header, unique=unique, uneven=uneven)
 
 
 def _is_nested_list(head: bytes) -> bool:
@@ -546,6 +547,7 @@ def table_rows(
     *,
     header: bool = True,
     unique: bool = True,
+    uneven: bool = False,
 ) -> Iterator[tuple[RowPlace, Row]]:
     """Yield the rows of a delimited file that has the `needed` columns.
 
@@ -577,6 +579,8 @@ def table_rows(
             if len(cells) == len(columns):
                 # CSV has no null: an empty cell is one.
                 yield place, {c: v or None for c, v in zip(columns, cells, strict=True) if c}
+            elif uneven and not header:
+                yield place, {f"column{i}": v or None for i, v in enumerate(row, 1)}
             elif any(cell.strip() for cell in cells):
                 problem = f"has {len(cells)} columns where the header has {len(columns)}"
                 ragged = RaggedRow(problem, cells[0][:60])

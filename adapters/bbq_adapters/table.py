@@ -276,7 +276,10 @@ _Answers = Callable[[Row, RowPlace], Iterator[RowAnswer | Skipped]]
 def _records(
     stream: io.BufferedReader, name: str, columns: TableColumns
 ) -> Iterator[Comparison | Skipped | Note]:
-    found = rows(stream, name, records=columns.records, header=columns.header, unique=False)
+    found = rows(
+        stream, name, records=columns.records, header=columns.header, unique=False,
+        uneven=bool(columns.ranking),
+    )  # fmt: skip
     ragged, first = first_whole(found)
     yield from ragged
     if first is None:

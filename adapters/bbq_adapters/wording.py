@@ -47,6 +47,8 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
     tuple(str(n) for n in range(1, 21)),
     tuple(str(n) for n in range(20)),
 )
+# Counts of which the first word is often left out.
+_COUNTED_ON = frozenset({"second", "2", "1"})
 _ANY_COUNT = frozenset(word for count in _COUNTS for word in count)
 # A key that ends in one of these words names an item (answer1_model); one that ends in
 # another holds what was shown (model1_answer).
@@ -146,6 +148,7 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 def families(keys: Iterable[str]) -> list[tuple[str, ...]]:
     """Groups of keys that differ in nothing but a count from the first on, in that order."""
+    keys = list(keys)
     groups: dict[tuple[int, int, tuple[str, ...]], dict[str, str]] = {}
     for key in keys:
         words = tokens(key)
@@ -162,6 +165,18 @@ def families(keys: Iterable[str]) -> list[tuple[str, ...]]:
         family = tuple(members[word] for word in count[: len(members)])
         if family not in found:
             found.append(family)
+    # The first of several may go without its number: name and name2, item and item.1.
+    counted = {key for family in found for key in family}
+    alone = {tuple(tokens(key)): key for key in keys if key not in counted}
+    for (which, _, stem), members in groups.items():
+        count = _COUNTS[which]
+        if _COUNTED_ON.isdisjoint(count) or count[0] in members or stem not in alone:
+            continue
+        if set(count[1 : len(members) + 1]) == set(members):
+            family = (alone[stem], *(members[word] for word in count[1 : len(members) + 1]))
+            if counted.isdisjoint(family):
+                found.append(family)
+                counted.update(family)
     # Of those counted from 0, those from 1 on are no family of their own.
     return [one for one in found if not any(set(one) < set(other) for other in found)]
 

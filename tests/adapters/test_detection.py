@@ -552,3 +552,114 @@ def test_a_wide_column_of_weights_is_not_taken_for_one(tmp_path: Path) -> None:
     first = look(path).readings[0]
     assert "weight" not in first.options
     assert any("multiplier is not used as a weight" in doubt for doubt in first.doubts)
+
+
+def test_the_number_of_a_place_or_a_round_is_no_choice(tmp_path: Path) -> None:
+    """A column of 1 and 2 that is not called a choice may stand for anything."""
+    rows: list[list[object]] = [
+        [a, b, 1 + i % 2, ("mon", "tue", "wed")[i % 3]] for i, (a, b, _, _) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["team_a", "team_b", "court", "day"], rows))
+    assert not look(path).readings
+    empty = [[*row, ""] for row in rows]
+    path = file(tmp_path, table(["team_a", "team_b", "court", "day", "winner"], empty))
+    assert "winner is empty" in look(path).problem
+
+
+def test_a_group_of_people_is_no_choice(tmp_path: Path) -> None:
+    """A and B of a column that is not called a choice are beside one that is."""
+    rows: list[list[object]] = [
+        [a, b, "AB"[i // 3 % 2], "AB"[w == b]] for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["model_1", "model_2", "version", "preferred"], rows))
+    data, options = as_proposed(path)
+    assert options.get("winner", "preferred") == "preferred"
+    check(data, raters=0)
+
+
+def test_the_answer_and_what_was_to_be_said_are_no_pair_of_items(tmp_path: Path) -> None:
+    """Two columns of the same words that often agree hold no two items."""
+    rows: list[list[object]] = [
+        [who, ("hold", "shift")[i % 2], ("hold", "shift")[i % 2 if i % 3 else i // 2 % 2], i % 3]
+        for i, (_, _, _, who) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["participant", "event_type", "said", "choice"], rows))
+    assert not look(path).readings
+
+
+def test_two_numbers_that_count_from_0_are_points(tmp_path: Path) -> None:
+    """Whatever they are called; numbers from 1 on may as well be ranks."""
+    rows: list[list[object]] = [
+        [a, b, 3 if w == a else i % 3, 3 if w == b else i % 3]
+        for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["id1", "id2", "k1", "k2"], rows))
+    data, options = as_proposed(path)
+    assert options["higher"] == "better"
+    check(data, raters=0)
+    later: list[list[object]] = [[a, b, int(str(k)) + 1, int(str(n)) + 1] for a, b, k, n in rows]
+    path = file(tmp_path, table(["id1", "id2", "k1", "k2"], later))
+    assert not look(path).readings
+
+
+def test_items_with_numbers_for_names_are_found_by_their_winner(tmp_path: Path) -> None:
+    """Each value of the winner is one of the two, and of no other pair of columns."""
+    number = {item: 101 + i for i, item in enumerate(ITEMS)}
+    rows: list[list[object]] = [
+        [i, number[a], number[b], 200 + number[a], 200 + number[b], number[w]]
+        for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    head = ["match_ID", "player1_ID", "player2_ID", "player1_deck_ID", "player2_deck_ID", "won_ID"]
+    data, _ = as_proposed(file(tmp_path, table(head, rows)))
+    assert set(data.items) == {str(n) for n in number.values()}
+    wins = sum(data.items[w] == "101" for w in data.winner.tolist())
+    assert wins == sum(vote[2] == ITEMS[0] for vote in VOTES)
+
+
+def test_a_number_of_wins_for_each_order_of_a_pair(tmp_path: Path) -> None:
+    beaten = {(a, b): 0 for a in ITEMS for b in ITEMS if a != b}
+    for vote in VOTES:
+        beaten[vote[2], loser(vote)] += 1
+    rows: list[list[object]] = [[a, b, n] for (a, b), n in beaten.items() if n]
+    data, _ = as_proposed(file(tmp_path, table(["Candidate_1", "Candidate_2", "Wins"], rows)))
+    assert data.weight.sum() == len(VOTES)
+    first = sum(
+        n for w, n in zip(data.winner.tolist(), data.weight.tolist(), strict=True)
+        if data.items[w] == ITEMS[0]
+    )  # fmt: skip
+    assert first == sum(vote[2] == ITEMS[0] for vote in VOTES)
+
+
+@pytest.mark.parametrize("head", [["0", "1", "2", "3", "4"], ["1st", "2nd", "3rd", "4th", "5th"]])
+def test_columns_named_by_the_place_alone_are_a_ranking(tmp_path: Path, head: list[str]) -> None:
+    data, options = as_proposed(file(tmp_path, table(head, ORDERS)))  # type: ignore[arg-type]
+    assert options["ranking"] == tuple(head)
+    assert data.n_comparisons == 10 * len(ORDERS)
+
+
+def test_ballots_without_a_header_may_end_early(tmp_path: Path) -> None:
+    ballots = [order[: 1 + i % 4] for i, order in enumerate(ORDERS)]
+    path = file(tmp_path, "\n".join(", ".join(ballot) for ballot in ballots))
+    data, options = as_proposed(path)
+    assert options["header"] is False
+    pairs = [(a, b) for ballot in ballots for i, a in enumerate(ballot) for b in ballot[i + 1 :]]
+    assert data.n_comparisons == len(pairs)
+    assert data.skip_reasons == {"only one item is ranked": sum(len(b) == 1 for b in ballots)}
+    for w, lost in zip(data.winner.tolist(), data.loser.tolist(), strict=True):
+        assert (data.items[w], data.items[lost]) in pairs
+
+
+def test_the_first_of_two_may_go_without_its_number(tmp_path: Path) -> None:
+    head = ["Which did you like the most?", "Which did you like the second most?"]
+    firsts: list[list[object]] = [list(order[:2]) for order in ORDERS]
+    data, options = as_proposed(file(tmp_path, table(head, firsts)))
+    assert options["ranking"] == tuple(head)
+    assert data.n_comparisons == len(ORDERS)
+    rows: list[list[object]] = [[a, b, w] for a, b, w, _ in VOTES]
+    data, _ = as_proposed(file(tmp_path, table(["name", "name.1", "winner"], rows)))
+    check(data, raters=0)
+
+
+def test_a_header_without_rows_is_said_to_be_one(tmp_path: Path) -> None:
+    path = file(tmp_path, "user1,user2,winner\n")
+    assert "no rows below" in look(path).problem
