@@ -369,6 +369,28 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Everything that the daemon and the server can be told."""
 
     folder: Annotated[FilePath, _help("The folder to watch.")] | None = None
+    database: (
+        Annotated[
+            Text,
+            _help(
+                "The address of a PostgreSQL database, of which a table is followed instead of a "
+                "folder: postgresql://USER@HOST/NAME. The password is not in it, but in PGPASSWORD "
+                "or a password file."
+            ),
+        ]
+        | None
+    ) = None
+    table: Annotated[Text, _help("The table of the database.")] | None = None
+    changed: (
+        Annotated[
+            Text,
+            _help(
+                "The column with the time at which a row of the table last changed. Without one "
+                "each poll reads the whole table."
+            ),
+        ]
+        | None
+    ) = None
     store: Annotated[FilePath, _help("The store: a file, created if it is missing.")] | None = None
     out: (
         Annotated[FilePath, _help("The folder for the outputs, created if it is missing.")] | None
@@ -403,6 +425,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     rescan_s: Annotated[
         SomeSeconds, _help("Search the whole folder this often, in case a change was missed.")
     ] = 30.0
+    poll_s: Annotated[SomeSeconds, _help("Look for changed rows of the table this often.")] = 2.0
+    reconcile_s: Annotated[
+        SomeSeconds,
+        _help("Compare the whole table this often, to find deleted rows and late changes."),
+    ] = 300.0
     idle_full_s: Annotated[
         Seconds, _help("Compute the fit in full after this long without new answers.")
     ] = 30.0

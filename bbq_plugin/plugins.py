@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 #: The entry point groups.
 ADAPTERS = "bbq_plugin.adapters"
 TOOLS = "bbq_plugin.feedback"
-#: Options that say how a file is opened, and no adapter sees.
-OPENING = ("encoding", "sheet")
+#: Options that say how a file or a database is opened, and no adapter sees.
+OPENING = ("encoding", "sheet", "table")
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 

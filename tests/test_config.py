@@ -42,6 +42,9 @@ _TABLE = re.compile(r"(<!-- keys -->\n).*?(<!-- /keys -->)", re.DOTALL)
 # One value for each key that is not its default, as TOML | as text.
 _BOTH = {
     "folder": '"in"|in',
+    "database": '"postgresql://ann@db/arena"|postgresql://ann@db/arena',
+    "table": '"votes"|votes',
+    "changed": '"updated_at"|updated_at',
     "store": '"a.db"|a.db',
     "study": '"fluency"|fluency',
     "out": '"written"|written',
@@ -51,6 +54,8 @@ _BOTH = {
     "debounce_s": "1.5|1.5",
     "max_delay_s": "20.0|20",
     "rescan_s": "60|60",
+    "poll_s": "1|1",
+    "reconcile_s": "60|60",
     "idle_full_s": "1|1",
     "log_format": '"json"|json',
     "read.adapter": '"arena"|arena',

@@ -18,6 +18,7 @@ import click
 from bbq_plugin.cli.main import ARGUMENTS
 from bbq_plugin.cli.options import FILE, Choice, KeyValue, given_once, merged, option_of, together
 from bbq_plugin.cli.output import tell, working
+from bbq_plugin.data.database_table import checked_address, is_database
 from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def expanded(files: tuple[str, ...]) -> list[str]:
 
 
 def _matching(typed: str) -> list[str]:
+    if is_database(typed):
+        return [checked_address(typed)]
     path = Path(typed)
     if path.is_dir():
         raise FormatError("is a folder", typed, remedy=f"name its files, such as {typed}/*.jsonl")
@@ -200,6 +203,9 @@ _OPTIONS = [
         help="Only rows of a table with this value, such as trial_type=comparison. The same as "
         "-O rows=….",
     ),
+    click.option(
+        "--table", help="The table of a database, if FILES is its address; the same as -O table=…."
+    ),
     option_of("mapping"),
     click.option(
         "--labels", help="What the labels of a choice mean (Label Studio); the same as -O labels=…."
@@ -354,7 +360,7 @@ def reading_options(command: _Command) -> _Command:
     @wraps(command)
     def wrapped(**typed: Any) -> Any:
         _check_source(typed["files"], typed["store"], typed["study"])
-        short = {name: typed.pop(name) for name in ("task", "items", "labels", "both_bad", "rows")}
+        short = {name: typed.pop(name) for name in _SHORT}
         typed["options"] = merged(typed["options"], short)
         mapping = typed.pop("mapping")
         if mapping is not None:
@@ -371,9 +377,10 @@ def reading_options(command: _Command) -> _Command:
     return together(*_OPTIONS)(wrapped)  # type: ignore[return-value] # click calls it by keyword
 
 
+# Options of adapters that have a name of their own on the command line.
+_SHORT = ("task", "items", "labels", "both_bad", "rows", "table")
 # How files are read: a store has its answers read already.
-_FOR_FILES = ("adapter", "options", "task", "items", "labels", "both_bad", "strict",
-              "max_skipped", "rows", "mapping", "force")  # fmt: skip
+_FOR_FILES = ("adapter", "options", "strict", "max_skipped", "mapping", "force", *_SHORT)
 
 
 def _check_source(files: tuple[str, ...], store: Path | None, study: str | None) -> None:

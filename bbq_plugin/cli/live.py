@@ -52,13 +52,14 @@ def watch(
 ) -> None:
     """Read the files that arrive in FOLDER, and rewrite the results after each batch.
 
-    A file has arrived when it is closed, renamed into place, or has not changed for a while. Stop
-    with Ctrl-C or SIGTERM; SIGHUP reads the configuration again. Events are logged on standard
-    error, one line each. With --push, feedback for a Label Studio project is planned after each
-    refresh; only the kinds of --auto-apply are applied.
+    A file has arrived when it is closed, renamed into place, or has not changed for a while. FOLDER
+    may be the address of a PostgreSQL database, whose --table is followed then. Stop with Ctrl-C or
+    SIGTERM; SIGHUP reads the configuration again. Events are logged on standard error, one line
+    each. With --push, feedback for a Label Studio project is planned after each refresh; only the
+    kinds of --auto-apply are applied.
     """
     chosen = configured.load()
-    for name in ("folder", "store", "out"):
+    for name in ("store", "out") if chosen.database else ("folder", "store", "out"):
         chosen.path(name)
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.watch.daemon import Daemon

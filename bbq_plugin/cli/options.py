@@ -22,6 +22,7 @@ from bbq_plugin.config import (
     load,
     unknown_variables,
 )
+from bbq_plugin.data.database_table import checked_address, is_database
 from bbq_plugin.errors import UsageError, did_you_mean, fit_failures
 
 if TYPE_CHECKING:
@@ -265,6 +266,8 @@ def configured_by(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
         @wraps(command)
         def wrapped(config: Path | None, **rest: Any) -> Any:
             typed = {key.name: rest.pop(key.name) for key in keys}
+            if is_database(typed.get("folder")):
+                typed["database"] = checked_address(typed.pop("folder"))
             given = {name: value for name, value in typed.items() if value not in (None, {})}
             file = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
             return command(configured=Configured(file, given), **rest)
@@ -297,10 +300,18 @@ def check_judged(chosen: Settings, command: str) -> None:
         )
 
 
+class _FolderType(KeyType):
+    """A folder, or the address of a database, which is no path."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse what was typed."""
+        return value if is_database(value) else super().convert(value, param, ctx)
+
+
 def _configured_option(key: Key) -> Callable[[Any], Any]:
     """The option of a key without its default: what is not typed is looked up elsewhere."""
     if key.name == "folder":
-        return click.argument("folder", required=False, type=KeyType(key))
+        return click.argument("folder", required=False, type=_FolderType(key))
     shown = key.shown(key.default)
     text = f"{key.help} Default: {shown}." if shown else key.help
     if key.kind is bool:

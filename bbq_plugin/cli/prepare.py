@@ -10,6 +10,7 @@ import click
 from bbq_plugin.cli.inputs import Input, expanded, reading_options
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import progress, tell
+from bbq_plugin.data.database_table import is_database
 from bbq_plugin.errors import UsageError
 from bbq_plugin.text import counted
 
@@ -56,15 +57,18 @@ def prepare(
     """Write votes as a prepared set, which every command reads.
 
     Parquet and CSV files whose columns are named by -O (left, right and winner, or winner and
-    loser; rater, weight, time, at, values) are read by DuckDB within --memory. All other FILES are
-    read as every command reads them, in memory.
+    loser; rater, weight, time, at, values) are read by DuckDB within --memory, and so is the
+    --table of a database, if FILES is its address (postgresql://…). All other FILES are read as
+    every command reads them, in memory.
     """
     from bbq_plugin.scale.preparation import (
         Preparation,
         checked_keep,
         checked_memory,
+        from_database,
         from_lake,
         prepare_comparisons,
+        prepare_database,
         prepare_lake,
     )
 
@@ -82,6 +86,9 @@ def prepare(
             if from_lake(files, source.options, source.adapter):
                 _tell(prepare_lake(files, source.options, how))
                 return
+            if from_database(files, source.options, source.adapter):
+                _tell(prepare_database(files[0], source.options, how))
+                return
         tags = tuple(name for name in kept if name not in ("side", "time"))
         found = prepare_comparisons(source.read(tags), how)
     _tell(found)
@@ -91,14 +98,18 @@ def _files(source: Input) -> list[str]:
     """What to read, patterns expanded; DuckDB itself looks up addresses."""
     found: list[str] = []
     for name in source.files:
-        found += [name] if "://" in name else expanded((name,))
+        found += [name] if _is_remote(name) else expanded((name,))
     return found
+
+
+def _is_remote(name: str) -> bool:
+    return "://" in name and not is_database(name)
 
 
 def _reads_lake(source: Input) -> bool:
     """Whether nothing was asked for that only reading in memory does."""
     simple = not (source.store or source.where or source.rename or source.drop_rater or source.key)
-    if any("://" in name for name in source.files) and not simple:
+    if any(map(_is_remote, source.files)) and not simple:
         raise UsageError("files at an address are read by DuckDB, without filters and renaming")
     return simple and source.prepared() is None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
+from bbq_plugin.data.database_table import is_database, opened_table
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.dataset_builder import DatasetBuilder
 from bbq_plugin.data.file_decoding import HEAD_BYTES, RawReader, unpacked
@@ -102,6 +103,12 @@ def opened(path: FileName, given: Mapping[str, Any] | None = None) -> Iterator[O
                 Opened(cast("io.BufferedReader[Any]", sys.stdin.buffer), name, given)
             ) as it:
                 yield it
+        elif is_database(name):
+            with (
+                opened_table(name, (given or {}).get("table")) as rows,
+                closing(Opened(cast("io.BufferedReader[Any]", rows), name, given)) as it,
+            ):
+                yield it
         else:
             with (
                 Path(path).open("rb", buffering=0) as file,
@@ -147,8 +154,9 @@ def read(
 ) -> Comparisons:
     """Read one file, or several as one set, into `Comparisons`.
 
-    - `paths`: files, plain or gzip, or "-" for standard input. The adapter is
-      recognised by the content of each file unless it is named.
+    - `paths`: files, plain or gzip, "-" for standard input, or the address of a PostgreSQL
+      database with `table="votes"`. The adapter is recognised by the content of each file unless
+      it is named.
     - The same key again, in one file or in several, is the same answer: the newest
       `version` counts, or `at`, else what comes later; `n_duplicates` says how many did not.
     - `strict` makes the first skipped row an error. Without it, a file of which more
@@ -441,5 +449,6 @@ def _distinct(paths: FileName | Sequence[FileName]) -> list[FileName]:
     found: dict[str, FileName] = {}
     for path in given:
         name = os.fspath(path)
-        found.setdefault(name if name == STANDARD_INPUT else os.path.realpath(name), path)
+        is_path = name != STANDARD_INPUT and not is_database(name)
+        found.setdefault(os.path.realpath(name) if is_path else name, path)
     return list(found.values())

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.repeats import Treatment
     from bbq_plugin.data.triples import Floats
+    from bbq_plugin.live.table_ingest import TableOffer
     from bbq_plugin.model.camps import Axis
     from bbq_plugin.model.fit import Model
     from bbq_plugin.model.ties import Ties, TiesUsed
@@ -209,11 +210,16 @@ class Engine:
             self._take(change)
         return int(change.removed.size)
 
-    def ingest(self, offers: Iterable[Offer]) -> list[Outcome]:
-        """Read files: one transaction for all, in which a bad file spoils only itself."""
+    def ingest(self, offers: Iterable[Offer | TableOffer]) -> list[Outcome]:
+        """Read files or rows: one transaction for all, in which a bad file spoils only itself."""
         with self.writing():
             with self.store.transaction() as transaction:
-                outcomes = [self._ingest(transaction, offer) for offer in offers]
+                outcomes = [
+                    self._ingest(transaction, offer)
+                    if isinstance(offer, Offer)
+                    else offer(self._ingest, transaction)
+                    for offer in offers
+                ]
             self._take(transaction.change)
         return outcomes
 

@@ -339,6 +339,8 @@ class Outcome:
     n_changed: int = 0
     n_retracted: int = 0
     n_skipped: int = 0
+    #: What was offered: a file, or a table of a database.
+    what: str = "file"
 
 
 class Ingest:

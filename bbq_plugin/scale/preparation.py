@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from bbq_plugin.data.database_table import export_csv, is_database
 from bbq_plugin.data.dataset_builder import UNRATED, TooManySkippedError
 from bbq_plugin.data.records import AGAINST_ITSELF, BAD_WEIGHT, LEAST_WEIGHT, MOST_WEIGHT, NO_WINNER
 from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError, did_you_mean
@@ -82,9 +83,19 @@ def checked_memory(limit: str) -> str:
 
 def from_lake(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
     """Whether DuckDB can read these files itself: tables whose columns are all named."""
-    named = "loser" in roles or {"left", "right"} <= roles.keys()
     tables = bool(files) and all(name.lower().endswith(_LAKE) for name in files)
-    return named and "winner" in roles and tables and adapter in (None, "table") and (
+    return tables and _all_named(roles, adapter)
+
+
+def from_database(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
+    """Whether this is a table of a database whose columns are all named."""
+    one = len(files) == 1 and is_database(files[0])
+    return one and _all_named({k: v for k, v in roles.items() if k != "table"}, adapter)
+
+
+def _all_named(roles: Mapping[str, Any], adapter: str | None) -> bool:
+    named = "loser" in roles or {"left", "right"} <= roles.keys()
+    return named and "winner" in roles and adapter in (None, "table") and (
         roles.keys() <= set(ROLES)
     )  # fmt: skip
 
@@ -104,10 +115,31 @@ class Preparation:
     progress: Progress = field(default=lambda _done, _of: None)
 
 
-def prepare_lake(files: Sequence[str], roles: Mapping[str, Any], how: Preparation) -> PreparedSet:
-    """Read Parquet or CSV files by DuckDB; ``roles`` names their columns."""
+def prepare_database(address: str, roles: Mapping[str, Any], how: Preparation) -> PreparedSet:
+    """Read the columns of a database's table into a file first, and that by DuckDB."""
+    roles = dict(roles)
+    table = roles.pop("table", None)
+    wanted = {role: column for role, column in roles.items() if role != "values"}
+    wanted |= {f"--keep {tag}": tag for tag in how.keep if tag not in KEPT_COLUMNS}
+    with tempfile.TemporaryDirectory(prefix=f".{how.folder.name}-", dir=how.folder.parent) as place:
+        file = Path(place, "table.csv")
+        name = export_csv(address, table, file, wanted)
+        return prepare_lake([str(file)], roles, how, [name])
+
+
+def prepare_lake(
+    files: Sequence[str], roles: Mapping[str, Any], how: Preparation,
+    names: Sequence[str] | None = None,
+) -> PreparedSet:  # fmt: skip
+    """Read Parquet or CSV files by DuckDB; ``roles`` names their columns.
+
+    ``names``: what the files are called on the record.
+    """
     with _database(how) as db:
-        inputs = _digests(files)
+        inputs = [
+            (name, digest)
+            for name, (_, digest) in zip(names or files, _digests(files), strict=True)
+        ]
         _check_new(how, inputs)
         _lake_view(db, files, roles, how.keep)
         n_ok, skipped = _checked_rows(db, files, roles, how)

@@ -226,6 +226,7 @@ class Writer:
         study: int = 1,
         *,
         by_key: bool = False,
+        current: bool = False,
     ) -> None:
         self.study = study
         self.db = db
@@ -234,7 +235,7 @@ class Writer:
         self.log = log
         self.source = source
         self.last_id = last_id
-        self._by_key = by_key
+        self._by_key, self._current = by_key, current
         self._buffer: list[AnswerRecord] = []
         self._slates: dict[str, bool] = {}
         self._leftover: dict[str, set[int]] = {}
@@ -331,7 +332,7 @@ class Writer:
             self.tally.n_new += 1
             return
         self._leftover.get(row.slate or "", set()).discard(old.id)
-        if old.says_the_same(row) or row.when < old.when:
+        if old.says_the_same(row) or (row.when < old.when and not self._current):
             self.tally.n_same += row.when >= old.when
             self.tally.n_stale += row.when < old.when
             self.tally.held.append(old.id)
@@ -350,7 +351,8 @@ class Writer:
         """Whether the pairs of this slate count: those of one reading replace the older ones."""
         if slate not in self._slates:
             before = known.slate(slate)
-            self._slates[slate] = new >= max((row.when for row in before), default=-inf)
+            newest = max((row.when for row in before), default=-inf)
+            self._slates[slate] = self._current or new >= newest
             if self._slates[slate]:
                 self._leftover[slate] = {row.id for row in before}
         return self._slates[slate]

@@ -188,17 +188,20 @@ class Transaction:
         *,
         study: int = MAIN,
         by_key: bool = False,
+        current: bool = False,
         wholes: bool = True,
     ) -> Tally:
         """Put the records of one source into a study.
 
-        `by_key`: a key names one answer, not one of each rater. `wholes`: take back what a full
-        export no longer holds.
+        `by_key`: a key names one answer, not one of each rater. `current`: what comes counts, even
+        if it names an earlier time than what is there. `wholes`: take back what a full export no
+        longer holds.
         """
         covered: list[FullExport] = []
         writer = Writer(
-            self.db, self.names, self.changes, log, source, self.last_id, study, by_key=by_key
-        )
+            self.db, self.names, self.changes, log, source, self.last_id, study,
+            by_key=by_key, current=current,
+        )  # fmt: skip
         for record in records:
             if isinstance(record, Batch):
                 add_batch(writer, record)
@@ -251,6 +254,23 @@ class Transaction:
             {"source": source},
         )
         gone = _others([id_ for (id_,) in before], held)
+        delete_rows(self.db, self.changes, gone)
+        return len(gone)
+
+    def retract_rows(self, keys: Iterable[str], held: array[int], study: int) -> int:
+        """Take back what rows of a table said before and no longer say; how many comparisons.
+
+        Answers of a row have its key, or one that begins with it and "/".
+        """
+        before: list[int] = []
+        for key in keys:
+            found = self.db.execute(
+                "SELECT id FROM comparison WHERE study = ? AND key = ? UNION ALL "
+                "SELECT id FROM comparison WHERE study = ? AND key >= ? AND key < ?",
+                (study, key, study, f"{key}/", f"{key}0"),
+            )
+            before += [id_ for (id_,) in found]
+        gone = _others(before, held)
         delete_rows(self.db, self.changes, gone)
         return len(gone)
 

@@ -15,17 +15,19 @@ from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.camp_changes import camp_change
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.result_files import Outputs, limits_of, output_key, remove_results
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bbq_plugin.config import Settings
     from bbq_plugin.live.automatic_push import Pusher, Reach
-    from bbq_plugin.live.file_ingest import Offer, Outcome
+    from bbq_plugin.live.file_ingest import Outcome
     from bbq_plugin.live.log import Log
+    from bbq_plugin.live.table_ingest import TableOffer, TablePolls
     from bbq_plugin.model import Fit
 
 
@@ -66,11 +68,11 @@ _FIRST_RETRY_S = 1.0
 _LAST_RETRY_S = 60.0
 
 # Each file that one of these happened to has a line in the log; of the others there is a count.
-_TOLD = {"read": "file_read", "copy": "file_copy", "refused": "file_refused"}
+_TOLD = ("read", "copy", "refused")
 
 
 class Daemon:
-    """Watches a folder until it is told to stop."""
+    """Watches a folder, or the table of a database, until it is told to stop."""
 
     def __init__(
         self,
@@ -134,8 +136,9 @@ class Daemon:
 
     def _run(self) -> None:
         store = self.settings.path("store")
-        folder = self.settings.path("folder")
-        if not folder.is_dir():
+        database = self.settings.database
+        folder = None if database else self.settings.path("folder")
+        if folder is not None and not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder to watch; make it, or name another")
         self.settings.feedback.check()
         _, notes = output_key(self.settings)
@@ -145,7 +148,8 @@ class Daemon:
         try:
             self._store_inode = store.stat().st_ino
             n = self._engine.n_comparisons
-            self._log("started", folder=str(folder), store=str(store), comparisons=n)
+            what = {"folder": str(folder)} if folder else {"table": self.settings.table}
+            self._log("started", **what, store=str(store), comparisons=n)
             for note in self._engine.left_out().notes:
                 self._log("note", text=note)
             self._arrivals = self._watching()
@@ -187,9 +191,16 @@ class Daemon:
             clock=self._wall_clock,
         )
 
-    def _watching(self) -> Arrivals:
+    def _watching(self) -> Arrivals | TablePolls:
         """Watch the folder; once, it is looked at with no need for events."""
         settings = self.settings
+        if settings.database is not None:
+            from bbq_plugin.live.table_ingest import TablePolls  # noqa: PLC0415 (only if wanted)
+
+            return TablePolls(
+                settings, self._engine, once=self._once, problems=self.problems,
+                wakeup=self._wakeup, clock=self._clock, wall_clock=self._wall_clock,
+            )  # fmt: skip
         folder = settings.path("folder").absolute()
         notifier, why = (Polling(), None) if self._once else chosen(settings.observer, folder)
         if why is not None:
@@ -239,7 +250,7 @@ class Daemon:
 
     # -- reading
 
-    def _ingest(self, offers: list[Offer]) -> bool:
+    def _ingest(self, offers: Sequence[Offer | TableOffer]) -> bool:
         """Read a batch in one transaction; say whether it is stored."""
         self._check_store()
         began_s = self._clock()
@@ -248,7 +259,7 @@ class Daemon:
         except PASSING as error:
             if self._once:
                 raise
-            self._arrivals.give_back(offers)
+            self._arrivals.give_back([offer for offer in offers if isinstance(offer, Offer)])
             self._failed("store", error, files=len(offers))
             self._pause()
             return False
@@ -279,8 +290,8 @@ class Daemon:
         for one in outcomes:
             if one.status in _TOLD:
                 self._log(
-                    _TOLD[one.status],
-                    file=one.name,
+                    f"{one.what}_{one.status}",
+                    **{one.what: one.name},
                     adapter=one.adapter,
                     new=one.n_new,
                     changed=one.n_changed,
@@ -378,7 +389,7 @@ class Daemon:
         except (BBQError, OSError) as error:
             self._log("config_refused", reason=str(error))
             return
-        for key in ("folder", "store"):
+        for key in ("folder", "database", "table", "store"):
             if getattr(new, key) != getattr(old, key):
                 self._log("config_needs_restart", key=key, kept=str(getattr(old, key)))
                 new = msgspec.structs.replace(new, **{key: getattr(old, key)})

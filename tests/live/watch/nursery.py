@@ -1,8 +1,9 @@
 """A warmed process that forks daemons: a real process each, without its second of imports.
 
 Run as a program; a line of JSON on standard input is an order, a line on standard output the
-answer. `{"args": […], "stderr": PATH, "uid": N, "threads": N}` runs `bbq` with these arguments and
-answers its process id; `{"wait": PID}` answers the exit status, negative for a signal.
+answer. `{"args": […], "stderr": PATH, "uid": N, "environment": {…}}` runs `bbq` with these
+arguments and answers its process id; `{"wait": PID}` answers the exit status, negative for a
+signal.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def be_daemon(order: dict[str, Any]) -> NoReturn:
         os.setgroups([])
         os.setgid(order["uid"])
         os.setuid(order["uid"])
+    os.environ.update(order.get("environment", {}))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     status: int | str | None = 1
     try:

@@ -73,6 +73,7 @@ class Place:
             **settings,
         }
         self.uid: int | None = None
+        self.environment: dict[str, str] = {}
         self.pid: int | None = None
         self._read = 0
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +88,9 @@ class Place:
     def start(self, *more: str) -> int:
         assert self.pid is None
         who = {} if self.uid is None else {"uid": self.uid}
-        answer = self.nursery.ask(args=self.arguments(*more), stderr=str(self.log), **who)
+        answer = self.nursery.ask(
+            args=self.arguments(*more), stderr=str(self.log), environment=self.environment, **who
+        )
         self.pid = int(answer["pid"])
         return self.pid
 
