@@ -163,6 +163,11 @@ ClusterValue = Annotated[
 ]
 
 
+NameList = Annotated[
+    tuple[Text, ...], Form("names", "one or more names", _names, text_in_file=True)
+]
+
+
 class ReadSettings(Struct, frozen=True, kw_only=True):
     """How files are read."""
 
@@ -480,6 +485,14 @@ class FitOptions(Struct, frozen=True, kw_only=True):
     threshold: Annotated[
         Probability, _help("Report the probability that a quality is below this.")
     ] = 0.5
+    covariate: Annotated[
+        NameList,
+        _help(
+            "What else moves an answer; its effect is estimated, and held equal in the ratings. "
+            "side: on which side an item stood. Or a column of numbers, left less right, such as "
+            "length_diff, or two of them (length_left, length_right). Repeatable."
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,7 @@ class Study:
             n_left=int(went_left.sum()),
             left_excess=n_left - n_right,
             left_rate=left_rate(self.rater[decided], went_left, len(self.truth.raters)),
+            winner_first=np.concatenate([self.order[:, 0] == 0, self.order[tie, 0] != 0]),
             answers=self._answers(),
         )
 

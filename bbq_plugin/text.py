@@ -192,3 +192,8 @@ def html_notes(notes: Iterable[str]) -> str:
 
 def _html(text: str) -> str:
     return escape(plain(text))
+
+
+def unit_text(covariate: str, unit: float) -> str:
+    """What the effect of a covariate is for."""
+    return "left, not right" if covariate == "side" else f"{unit:.4g} more (one sd)"

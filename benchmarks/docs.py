@@ -9,8 +9,8 @@ from common import RESULTS, ROOT
 
 ORDER = [
     "optimum", "plain_bt", "paper_table", "coverage", "halves", "calibration", "type_one",
-    "verdicts", "reliability", "camps", "slices", "log_loss", "signed", "humaine_speed",
-    "default_cost",
+    "verdicts", "reliability", "camps", "slices", "covariates", "log_loss", "signed",
+    "humaine_speed", "default_cost",
     "ten_million", "growth", "streaming", "many_items", "command_line", "webhooks", "wild",
 ]  # fmt: skip
 

@@ -18,7 +18,14 @@ from bbq_plugin.analysis.answer_worth import AnswerWorth
 from bbq_plugin.analysis.division import PanelDivision, panel_division
 from bbq_plugin.analysis.forecast import TOP_K
 from bbq_plugin.analysis.inter_rater import InterRater, inter_rater
-from bbq_plugin.analysis.leaderboard import Leaderboard, Scale, checked_camp, leaderboard
+from bbq_plugin.analysis.leaderboard import (
+    EffectRow,
+    Leaderboard,
+    Scale,
+    checked_camp,
+    effect_rows,
+    leaderboard,
+)
 from bbq_plugin.analysis.next_pairs import (
     Goal,
     NextPairs,
@@ -121,6 +128,23 @@ class Analysis:
             return None
         board = self.leaderboard
         return self._once("better", lambda: board.better)
+
+    @property
+    def effects(self) -> tuple[EffectRow, ...]:
+        """What the covariates do that are held equal; none without."""
+        to = self.limits
+        return self._once("effects", lambda: effect_rows(self.fit, to.level, to.scale))
+
+    @property
+    def without_covariates(self) -> Leaderboard | None:
+        """The leaderboard as it is without covariates; None of a fit that has none."""
+        to, fit = self.limits, self.fit.judged
+        if fit is self.fit:
+            return None
+        return self._once(
+            "without covariates",
+            lambda: leaderboard(fit, to.intervals, to.level, to.scale, seed=to.seed),
+        )
 
     # -- a divided panel
 

@@ -135,6 +135,31 @@ class ItemRow(Row):
     wins: float
 
 
+@dataclass(frozen=True, slots=True)
+class EffectRow(Row):
+    """A covariate: what ``unit`` more of it on an item is worth, in points of the rating."""
+
+    covariate: str
+    unit: float
+    effect: float
+    effect_lower: float
+    effect_upper: float
+    theta: float
+    theta_sd: float
+
+
+def effect_rows(fit: Fit, level: float, scale: Scale) -> tuple[EffectRow, ...]:
+    """The effects of the covariates of a fit; none without."""
+    points = float(_UNITS[scale][0])
+    return tuple(
+        EffectRow(
+            one.name, one.unit, points * one.theta, points * one.theta_lower,
+            points * one.theta_upper, one.theta, one.theta_sd,
+        )
+        for one in fit.effects(level)
+    )  # fmt: skip
+
+
 class Leaderboard(Rows[ItemRow]):
     """Items, the best first. ``better`` is P(row i is better than row j) in the same order.
 

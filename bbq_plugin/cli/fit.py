@@ -56,6 +56,7 @@ ROWS_IN_MEMORY = 5_000_000
     "repeats",
     "level",
     "scale",
+    "covariate",
 )
 @click.option(
     "--top-k",
@@ -128,6 +129,11 @@ def fit(
         raise UsageError("--by-alone says how --by fits; name a tag with --by")
     if chosen == "html" and by_alone and output is None:
         raise UsageError("a page is written for each value; name it with -o report.html")
+    if options["covariate"] and by is not None and not by_alone:
+        raise UsageError(
+            "--covariate and --by do not go together: slices are pooled without covariates; use "
+            "--by-alone"
+        )
     fitting.check_intervals(options["model"], options["intervals"])
     origin = source.origin()
     if by is not None and not by_alone:
@@ -135,11 +141,12 @@ def fit(
             results = _print_sliced(source, by, shares, chosen, output, origin, show_all, options)
         _write_all_charts(charts, results)
         return
-    with _parted(source, engine, by, chosen, charts) as parted:
+    with _parted(source, engine, by, chosen, charts, options["covariate"]) as parted:
         if parted is not None:
             groups = {"": parted}
         else:
-            groups = {"": source.read(options["cluster"])} if by is None else source.read_by(by)
+            kept = options["cluster"], options["covariate"]
+            groups = {"": source.read(*kept)} if by is None else source.read_by(by)
         results = {value: _analysed(source, data, **options) for value, data in groups.items()}
         if by is None:
             _print_one(results[""], chosen, output, origin, show_all=show_all)
@@ -157,8 +164,9 @@ def _write_all_charts(charts: Path | None, results: dict[str, Analysis]) -> None
 
 @contextmanager
 def _parted(
-    source: Input, engine: str, by: str | None, chosen: str, charts: Path | None
-) -> Iterator[Any]:
+    source: Input, engine: str, by: str | None, chosen: str, charts: Path | None,
+    covariates: tuple[str, ...] = (),
+) -> Iterator[Any]:  # fmt: skip
     """The prepared set to be fitted part by part, with its engine; None: all in memory."""
     prepared = source.prepared()
     if prepared is None:
@@ -167,8 +175,9 @@ def _parted(
         yield None
         return
     asked = {
-        "--by": by, "--charts": charts, "--format html": chosen == "html", "--where": source.where,
-        "--rename": source.rename, "--drop-rater": source.drop_rater, "--pseudonymise": source.key,
+        "--by": by, "--covariate": covariates, "--charts": charts,
+        "--format html": chosen == "html", "--where": source.where, "--rename": source.rename,
+        "--drop-rater": source.drop_rater, "--pseudonymise": source.key,
     }  # fmt: skip
     in_memory = [option for option, value in asked.items() if value]
     if engine == "auto":
@@ -264,10 +273,11 @@ def _analysed(
     scale: Any,
     top_k: int,
     for_camp: int | None,
+    covariate: tuple[str, ...],
 ) -> Analysis:
     fitted = fitting.fitted(
         data, model=model, priors=priors, solver=solver, camps=camps, ties=ties,
-        cluster=cluster, repeats=repeats,
+        cluster=cluster, repeats=repeats, covariates=covariate,
     )  # fmt: skip
     excluded, _ = fitting.excluded_before(source, data, None)
     with working("Computing intervals") if not fitted.in_parts else nullcontext():
@@ -346,9 +356,16 @@ def _tables(
     from rich.text import Text
 
     from bbq_plugin.report.documents import all_warnings
-    from bbq_plugin.report.summary import answer, camp_title, clusters_text, stopping_lines
+    from bbq_plugin.report.summary import (
+        answer,
+        camp_title,
+        clusters_text,
+        effect_lines,
+        stopping_lines,
+    )
     from bbq_plugin.report.terminal_tables import (
         MOST_ROWS,
+        effects_table,
         leaderboard_table,
         raters_table,
         reason_lines,
@@ -372,6 +389,8 @@ def _tables(
     title = f"Whole panel, {len(result.camp_boards)} camps" if result.camp_boards else None
     tables.append(leaderboard_table(board, limit=most_items, width=width, title=title))
     tables += [line for line in (clusters_text(board),) if line]
+    if result.effects:
+        tables += [effects_table(result), *effect_lines(result)]
     tables += slices
     tables += stopping_lines(result.stopping)
     if result.fit.rated:

@@ -19,6 +19,7 @@ from bbq_plugin.cli.main import ARGUMENTS
 from bbq_plugin.cli.options import FILE, Choice, KeyValue, given_once, merged, option_of, together
 from bbq_plugin.cli.output import tell, working
 from bbq_plugin.data.database_table import checked_address, is_database
+from bbq_plugin.data.records import covariate_tags
 from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
@@ -260,13 +261,19 @@ class Input:
     key: bytes | None
     seed: int
 
-    def read(self, cluster: tuple[str, ...] = ()) -> Comparisons:
-        """Read all files as one set, or what the store holds; ``cluster`` are tags to keep."""
+    def read(self, cluster: tuple[str, ...] = (), covariates: tuple[str, ...] = ()) -> Comparisons:
+        """Read all files as one set, or what the store holds; ``cluster`` are tags to keep.
+
+        So are those of ``covariates``, however many values they have.
+        """
+        kept = covariate_tags(covariates)
         if self.store is not None:
             from bbq_plugin.store import read_store
 
             with working("Reading"):
-                data = read_store(self.store, tags=cluster, study=self.study, **self._filters())
+                data = read_store(
+                    self.store, tags=(*cluster, *kept), study=self.study, **self._filters()
+                )
                 return self._named(data)
         if (prepared := self.prepared()) is not None:
             with working("Reading"):
@@ -276,7 +283,7 @@ class Input:
             from bbq_plugin.data.files import read
 
             named = not {"auto", "none", "rater"}.issuperset(cluster)
-            data = read(files, self.adapter, keep_tags=named, **self._keywords())
+            data = read(files, self.adapter, keep_tags=kept or named, **self._keywords())
         return self._named(data)
 
     def read_by(self, tag: str) -> dict[str, Comparisons]:

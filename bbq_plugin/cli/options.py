@@ -161,10 +161,22 @@ def _made(key: Key, text: str, **given: Any) -> Callable[[Any], Any]:
             "-O", key.option, key.name, type=KeyType(key), multiple=True,
             callback=_merged, help=f"{text} Repeatable.",
         )  # fmt: skip
+    if key.name == "covariate":
+        given = {**given, "multiple": True, "show_default": False, "callback": _listed_once}
     words = f"[{'|'.join(key.words)}]" if key.is_choice else None
     return click.option(
         key.option, key.name, **{"type": KeyType(key), "help": text, "metavar": words, **given}
     )
+
+
+def _listed_once(
+    ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]
+) -> tuple[str, ...]:
+    names = tuple(name for some in value for name in some)
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name!r} is given twice; give it once.", ctx, param)
+    return names
 
 
 def _merged(

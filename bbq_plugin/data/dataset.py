@@ -70,6 +70,8 @@ class Comparisons:
     left_excess: NDArray[np.int64] | None = None
     #: Median answering time of a rater in seconds; NaN without any, None if no time is known.
     median_time_s: NDArray[np.float64] | None = None
+    #: Whether the answer names the winner first, on the left; None where rows are wins as such.
+    winner_first: NDArray[np.bool_] | None = None
     #: What the wins do not say of the answers they came from; None where nothing is known.
     answers: Answers | None = None
     #: Answers left out because the same key came again, newer or in a later file, perhaps to

@@ -126,6 +126,8 @@ class TagColumns:
     def __init__(self) -> None:
         self._columns: dict[str, tuple[_TagCodes, array[int]]] = {}
         self._dropped: set[str] = set()
+        #: Tags that are kept however many values they have.
+        self.kept: frozenset[str] = frozenset()
 
     def append(self, row: int, tags: Mapping[str, str]) -> None:
         """Take the tags of answer number ``row``."""
@@ -153,7 +155,9 @@ class TagColumns:
         return codes, column
 
     def _check(self, name: str, row: int) -> None:
-        if identifies(self._columns[name][0].n, row):
+        # A difference is a number, and names no answer.
+        named = name in self.kept or name.endswith("_diff")
+        if not named and identifies(self._columns[name][0].n, row):
             del self._columns[name]
             self._dropped.add(name)
 
@@ -373,6 +377,7 @@ def wins_of(
         "winner": np.where(first, left, right),
         "loser": np.where(first, right, left),
         "weight": weight,
+        "winner_first": first,
     }
 
 

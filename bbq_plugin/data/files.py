@@ -31,7 +31,7 @@ from bbq_plugin.errors import (
 from bbq_plugin.plugins import adapters, chosen_adapter, coerced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -149,7 +149,7 @@ def read(
     rename: Mapping[str, str] | None = None,
     drop_raters: Iterable[str] = (),
     force: bool = False,
-    keep_tags: bool = False,
+    keep_tags: bool | Collection[str] = False,
     **options: Any,
 ) -> Comparisons:
     """Read one file, or several as one set, into `Comparisons`.
@@ -164,12 +164,15 @@ def read(
     - `where` keeps only answers with these tags; `rename` gives items other names,
       and two with the same name become one; `drop_raters` leaves these people out.
     - `keep_tags` keeps all tags of large Arena files, to cluster by; reading them is slower. Those
-      that name prompts or scenes are kept anyway.
+      that name prompts or scenes are kept anyway. Tags that are named here are kept even if nearly
+      every answer has another value, as a length has.
     - A set of which no leaderboard can be made is refused, unless `force` says otherwise.
     - Other keywords are the adapter's own options, e.g. `both_bad="drop"`.
     """
     builder = DatasetBuilder(strict=strict, where=where, rename=rename, drop_raters=drop_raters)
-    builder.tagged |= keep_tags
+    builder.tagged |= bool(keep_tags)
+    if not isinstance(keep_tags, bool):
+        builder.tag_columns.kept = frozenset(keep_tags)
     (fields,) = _parts(builder, paths, adapter, options, max_skipped).values()
     data = Comparisons(**fields)
     if not force:

@@ -22,6 +22,11 @@ TRUTH = "truth"
 #: The tag, on one pair of a ranking, of whether it keeps the order shown: "kept" or "changed".
 SHOWN_ORDER = "shown_order"
 
+#: The covariate that is no tag: on which side an item stood.
+SIDE = "side"
+#: How two tags end of which a covariate such as `length_diff` is the difference.
+COVARIATE_ENDS = (("_left", "_right"), ("_a", "_b"), ("_1", "_2"))
+
 #: Tags that name what a question was about, as files call them (lower case, no separators).
 _SUBJECTS = (
     "scene", "sceneid", "prompt", "promptid", "question", "questionid", "image", "imageid",
@@ -46,6 +51,18 @@ BAD_WEIGHT = f"a weight out of bounds ({WEIGHT_BOUNDS})"
 def is_subject(name: str) -> bool:
     """Whether a tag or field of this name says what a question was about."""
     return "".join(letter for letter in name.lower() if letter.isalnum()) in _SUBJECTS
+
+
+def covariate_pairs(name: str) -> list[tuple[str, str]]:
+    """Pairs of tags that may stand for a covariate: of the item on the left and on the right."""
+    stem = name.removesuffix("_diff")
+    return [(stem + left, stem + right) for left, right in COVARIATE_ENDS]
+
+
+def covariate_tags(names: Sequence[str]) -> list[str]:
+    """All tags that these covariates may be made of."""
+    pairs = [tag for name in names for pair in covariate_pairs(name) for tag in pair]
+    return [*names, *pairs]
 
 
 class Comparison(msgspec.Struct, frozen=True, gc=False):

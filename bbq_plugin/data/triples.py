@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import TypeVar
@@ -46,6 +46,8 @@ class Triples:
     loser: NDArray[np.int32]
     weight: NDArray[np.float64]
     n_items: int
+    #: Added to theta_winner - theta_loser; rows of one pair that differ in it are rows apart.
+    offset: NDArray[np.float64] | None = None
 
     @property
     def n_raters(self) -> int:
@@ -63,6 +65,8 @@ class Triples:
 
     def without_raters(self) -> Triples:
         """The same comparisons as if one rater had made them all."""
+        if self.offset is not None:
+            return replace(self, start=np.array([0, self.size], dtype=np.int64))
         one = np.zeros(self.size, dtype=np.int32)
         return aggregate(one, self.winner, self.loser, self.weight, 1, self.n_items)
 

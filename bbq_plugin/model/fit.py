@@ -17,6 +17,7 @@ from bbq_plugin.data.triples import Floats, Triples, run_chunks
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.model.bbq import BBQModel
 from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed
+from bbq_plugin.model.covariates import Effect, Held, Known, effects_of, held_equal, known_with
 from bbq_plugin.model.crowd import CrowdModel
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
@@ -124,6 +125,11 @@ TOGETHER: tuple[Needs, ...] = (
         "solver", "em", {"model": ("bbq", "bbq-signed", "bayes-bt"), "priors": ("given",)},
         "solver='auto'",
     ),
+    Needs(
+        "covariates", "some",
+        {"model": ("bbq", "bayes-bt"), "solver": ("auto",), "camps": ("auto", "1")},
+        "one of these, or no covariates",
+    ),
     Needs("model", "bbq-signed", {"raters": ("known",)}, "model='bayes-bt'"),
     Needs("model", "crowd-bt", {"raters": ("known",)}, "model='bayes-bt'"),
 )  # fmt: skip
@@ -131,7 +137,7 @@ TOGETHER: tuple[Needs, ...] = (
 
 def check_together(
     *, model: str, solver: str, priors: object, camps: int | str, ties: str,
-    has_raters: bool | None,
+    has_raters: bool | None, covariates: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Refuse what does not go together; ``has_raters`` is None before the data are known."""
     asked = {
@@ -142,11 +148,13 @@ def check_together(
         else "given",
         "camps": SEVERAL if camps not in ("auto", 1) else str(camps),
         "ties": ties,
+        "covariates": "some" if covariates else "none",
     }
     if has_raters is not None:
         asked["raters"] = "known" if has_raters else "none"
     shown = {name: f"{name}={value!r}" for name, value in asked.items()}
     shown |= {"camps": f"camps={camps}", "priors": f"{asked['priors']} priors"}
+    shown["covariates"] = f"covariates={','.join(covariates)}"
     for rule in TOGETHER:
         if asked[rule.name] != rule.value:
             continue
@@ -262,11 +270,18 @@ class Fit:
     cluster: tuple[str, ...] = ("auto",)
     #: Whether a tie is an outcome of its own, or half a win each way.
     ties: TiesUsed = "half"
+    #: The covariates whose effects are estimated and held equal; None: none.
+    held: Held | None = None
 
     @property
     def in_parts(self) -> bool:
         """Whether single raters are known where the parts of the data are, and not here."""
         return False
+
+    @property
+    def judged(self) -> Fit:
+        """The fit that raters are judged by: of covariates, the one without them."""
+        return self if self.held is None else self.held.plain
 
     @property
     def camp_theta(self) -> Floats:
@@ -342,6 +357,8 @@ class Fit:
     @cached_property
     def wins(self) -> Triples:
         """The aggregated wins that count, by rater: without ties where these are an outcome."""
+        if self.held is not None:
+            return self.held.design.triples
         return wins_of(self.data, self.ties)
 
     @cached_property
@@ -397,15 +414,28 @@ class Fit:
                 f"(the limit is {LARGEST_COVARIANCE}); whole weights can be sampled "
                 "(intervals='posterior'), ties and other fractions resampled ('bootstrap')"
             )
-        return MODELS[self.model].laplace(self)
+        return MODELS[self.model].laplace(self) if self.held is None else self.known_with.laplace
+
+    @cached_property
+    def known_with(self) -> Known:
+        """What is known of theta and the effects of the covariates together."""
+        if self.held is None:
+            raise UsageError("this fit has no covariates; name them: fit(data, covariates=…)")
+        return known_with(self, self.held)
+
+    def effects(self, level: float = 0.95) -> tuple[Effect, ...]:
+        """The effects of the covariates, with intervals; none of a fit without."""
+        return effects_of(self, level)
 
     def theta_density(self) -> Objective | None:
         """The log-density of theta with quality integrated out.
 
-        crowd-bt has none, and neither have several camps.
+        crowd-bt has none, and neither have several camps, nor covariates.
 
         Of bbq-signed it has quality at its best.
         """
+        if self.held is not None:
+            return None
         return MODELS[self.model].density(self)
 
     @cached_property
@@ -421,7 +451,7 @@ class Fit:
     @cached_property
     def robust(self) -> Robust:
         """The covariance of theta that allows for clusters of answers, and the clusters used."""
-        return robust_covariance(self)
+        return robust_covariance(self) if self.held is None else self.known_with.robust
 
     def covariance(self) -> Floats:
         """Of theta, as all intervals use it: robust to the clusters that ``cluster`` names.
@@ -475,11 +505,18 @@ class Fit:
 
     def _one_camp(self, what: str) -> Priors:
         """The priors, for ``what`` has only one ranking to speak of."""
+        self._no_covariates(what)
         if self.division is not None:
             raise UnsupportedError(
                 f"{what} is not defined for several camps; use intervals='robust', or fit camps=1"
             )
         return self.given_priors(what, _OTHER_INTERVALS)
+
+    def _no_covariates(self, what: str) -> None:
+        if self.held is not None:
+            raise UnsupportedError(
+                f"{what} is not defined with covariates; use intervals='robust' or 'laplace'"
+            )
 
     def _joint_laplace(self) -> tuple[Floats, Floats]:
         """Centre and covariance of theta and, when it was estimated, the population's eta."""
@@ -492,6 +529,7 @@ class Fit:
 
     def bootstrap(self, n: int = 1000, seed: int = 0) -> Floats:
         """theta of ``n`` resamples of raters (rows), each fitted from this fit on."""
+        self._no_covariates("a bootstrap over raters (intervals='bootstrap')")
         n_raters = len(self.raters) if self.data.has_raters else 0
         if n_raters < 2:
             needs = "raters, and these data have none"
@@ -583,6 +621,7 @@ def fit(
     tol: float = 1e-6,
     repeats: Treatment = "keep",
     engine: Any = None,
+    covariates: Sequence[str] = (),
 ) -> Fit:
     """Fit a model to comparisons, or to a prepared set.
 
@@ -602,8 +641,13 @@ def fit(
     with solver ``auto`` and known raters. ``engine``: where the parts of
     a prepared set are computed: ``local`` (the default: here, one after the other), ``dask`` (by a
     cluster that is started and ended), ``dask://HOST:PORT``, or a `scale.engines.MapEngine`.
+    ``covariates``: what else moves an answer, estimated and held equal: ``"side"`` (with a lean of
+    each rater), or names of tags that are numbers, left less right, such as ``"length_diff"``.
     """
+    covariates = checked_covariates(covariates)
     if not isinstance(data, Comparisons):
+        if covariates:
+            raise UsageError("covariates need all votes in memory; use --engine memory")
         return data.fitted(
             engine, model=model, priors=priors, camps=camps, ties=ties, cluster=cluster,
             solver=solver, tol=tol, repeats=repeats,
@@ -619,7 +663,7 @@ def fit(
     asked = checked_camps(camps)
     check_together(
         model=model, solver=solver, priors=priors, camps=asked, ties=checked_ties(ties),
-        has_raters=data.has_raters,
+        has_raters=data.has_raters, covariates=covariates,
     )  # fmt: skip
     used = ties_used(ties, model, solver, data)
     # What raters and camps there are is learnt from each answer once.
@@ -630,7 +674,37 @@ def fit(
         found = divided(wins_of(once, used), data.items, found, wanted, tol)
     if once is not data:
         found = _of_all_rows(data, model, solver, found, tol, used)
-    return _fit_of(data, model, solver, found, clusters, used)
+    fitted = _fit_of(data, model, solver, found, clusters, used)
+    return _with_covariates(fitted, covariates, tol) if covariates else fitted
+
+
+def checked_covariates(covariates: Sequence[str]) -> tuple[str, ...]:
+    """Names of covariates, each once; one alone may be given as text."""
+    names = (covariates,) if isinstance(covariates, str) else tuple(covariates)
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(f"covariates has {name!r}; expected names such as 'side'")
+        if names.count(name) > 1:
+            raise UsageError(f"covariate {name!r} is given twice; give it once")
+    return names
+
+
+def _with_covariates(plain: Fit, names: tuple[str, ...], tol: float) -> Fit:
+    """The same answers with the effects of covariates, of one ranking."""
+    one, warnings = plain, list(plain.warnings)
+    if plain.division is not None:
+        one = fit(plain.data, plain.model, camps=1, ties=plain.ties, cluster=plain.cluster, tol=tol)
+        warnings.append(
+            f"without covariates the raters form {len(plain.camps)} camps; with them the panel is "
+            "taken as one. Look at the camps without covariates"
+        )
+
+    found, held = held_equal(one, names, tol)
+    return replace(
+        one, priors=found.priors, theta=found.theta, quality=found.quality,
+        trace=np.array(found.trace), error=found.error, population=found.population,
+        warnings=(*warnings, *held.design.warnings), held=replace(held, plain=plain),
+    )  # fmt: skip
 
 
 def _solved(

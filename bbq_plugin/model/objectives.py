@@ -84,6 +84,9 @@ class Passes:
     def standing(self, theta: Floats) -> Floats:
         """s = y - 1/2 of every triple (overwritten by the next call)."""
         t = self.triples
+        if t.offset is not None:
+            self._s[:] = 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser] + t.offset))
+            return self._s
         table = np.empty(0)
         if t.n_items <= 1024 and t.n_items**2 <= t.size:
             table = (0.5 * np.tanh(0.5 * (theta[:, None] - theta[None, :]))).ravel()

@@ -115,10 +115,11 @@ def joined(found: list[Triples]) -> Triples:
     """The wins of raters from several parts, one after the other."""
     sizes = np.cumsum([0, *(t.size for t in found)])
     start = [t.start[:-1] + size for t, size in zip(found, sizes, strict=False)]
+    offsets = [t.offset for t in found if t.offset is not None]
     return Triples(
         np.append(np.concatenate(start), sizes[-1]), np.concatenate([t.winner for t in found]),
         np.concatenate([t.loser for t in found]), np.concatenate([t.weight for t in found]),
-        found[0].n_items,
+        found[0].n_items, np.concatenate(offsets) if offsets else None,
     )  # fmt: skip
 
 
@@ -128,7 +129,8 @@ def some_raters(triples: Triples, chosen: Codes) -> Triples:
     start = np.concatenate(([0], np.cumsum(length)))
     at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
     winner, loser, weight = triples.winner[at], triples.loser[at], triples.weight[at]
-    return Triples(start, winner, loser, weight, triples.n_items)
+    offset = None if triples.offset is None else triples.offset[at]
+    return Triples(start, winner, loser, weight, triples.n_items, offset)
 
 
 @dataclass(slots=True, eq=False)

@@ -69,7 +69,8 @@ def known_quality(
     In the second case ``follows`` is d quality / d gap of each triple, and ``variance`` what is not
     known of each rater's.
     """
-    s = 0.5 * np.tanh(0.5 * (theta[triples.winner] - theta[triples.loser]))
+    gap = theta[triples.winner] - theta[triples.loser]
+    s = 0.5 * np.tanh(0.5 * (gap if triples.offset is None else gap + triples.offset))
     q = np.repeat(quality, np.diff(triples.start))
     push = triples.weight * q * (0.25 - s * s) / (0.5 + q * s)
     lift = q * push if follows is None else q * push + follows
@@ -142,16 +143,14 @@ def robust_covariance(fit: Fit) -> Robust:
     if not ways:
         return unclustered(fit)
     totals = [_votes(fit, way) for way in ways]
-    told = tuple(
-        Way(way.name, way.n, _kish(total)) for way, total in zip(ways, totals, strict=True)
-    )
+    told = tuple(Way(way.name, way.n, kish(total)) for way, total in zip(ways, totals, strict=True))
     return sandwich(fit, own, sum_of_products(fit, ways, fit.moments.push), told)
 
 
 def unclustered(fit: Fit) -> Robust:
     """The model's own covariance, and why it is this one."""
     own = own_covariance(fit)
-    return Robust(fit.laplace.covariance, own, own, remarks=_unclustered(fit))
+    return Robust(fit.laplace.covariance, own, own, remarks=unclustered_remarks(fit))
 
 
 def rater_clusters(fit: Fit) -> tuple[Floats, int, float, float]:
@@ -168,11 +167,11 @@ def sandwich(fit: Fit, own: Floats, inner: Floats, told: tuple[Way, ...]) -> Rob
     rank = len(fit.camp_theta) * (len(fit.items) - 1)
     stacked, freedom = shrunk(own, inner, effective, rank)
     covariance = _of_theta(fit, stacked, t_factor(freedom))
-    wider = sqrt(_mean_gap(covariance) / max(_mean_gap(_of_theta(fit, own, 1.0)), 1e-300))
+    wider = sqrt(mean_gap(covariance) / max(mean_gap(_of_theta(fit, own, 1.0)), 1e-300))
     if fit.population is not None:
         slope = _mean_of_camps(fit) @ fit.population.slope
         covariance = covariance + slope @ fit.population.covariance @ slope.T
-    return Robust(covariance, stacked, own, told, freedom, wider, _few(told))
+    return Robust(covariance, stacked, own, told, freedom, wider, remarks_on_few(told))
 
 
 def _mean_of_camps(fit: Fit) -> Floats:
@@ -200,7 +199,8 @@ def own_covariance(fit: Fit) -> Floats:
     return np.asarray(fit.laplace.covariance - slope @ fit.population.covariance @ slope.T)
 
 
-def _unclustered(fit: Fit) -> tuple[str, ...]:
+def unclustered_remarks(fit: Fit) -> tuple[str, ...]:
+    """Why no cluster is allowed for."""
     if fit.cluster == ("none",):
         return ()
     why = "no rater is known" if not fit.data.has_raters else "there is one rater"
@@ -208,7 +208,8 @@ def _unclustered(fit: Fit) -> tuple[str, ...]:
     return (f"{why}, and no tag names prompts or scenes: {own}",)
 
 
-def _few(ways: tuple[Way, ...]) -> tuple[str, ...]:
+def remarks_on_few(ways: tuple[Way, ...]) -> tuple[str, ...]:
+    """What to say of few clusters."""
     return tuple(
         f"there are only {way.n} clusters ({plural(way.name)}): intervals that allow for them are "
         "themselves uncertain, and are made wider for it"
@@ -226,12 +227,12 @@ def _votes(fit: Fit, way: Clusters) -> Floats:
     return np.asarray(np.bincount(way.code, fit.data.weight, way.n), dtype=np.float64)
 
 
-def _kish(votes: Floats) -> float:
+def kish(votes: Floats) -> float:
     """The effective number of clusters: that of equal ones with the same variance of a mean."""
     return float(votes.sum() ** 2 / max(float(votes @ votes), 1e-300))
 
 
-def _mean_gap(covariance: Floats) -> float:
+def mean_gap(covariance: Floats) -> float:
     """The mean variance of a difference of two items, but for a factor."""
     return float(np.trace(covariance) - covariance.sum() / len(covariance))
 

@@ -153,6 +153,57 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
     return finished(both, rows, palette)
 
 
+_WITHOUT, _EQUAL = "without covariates", "covariates held equal"
+
+
+def held_spec(
+    board: Leaderboard, without: Leaderboard, palette: Palette, *, narrow: bool
+) -> dict[str, Any]:
+    """Ratings with covariates held equal, beside those without: an arrow for each item."""
+    shown = board[:ITEMS_DRAWN]
+    labels = [label(row, 14 if narrow else 28) for row in shown]
+    before = {row.item: row.rating for row in without}
+    rows = [
+        {
+            "item": text, "rating": rating, "which": which, "lower": row.rating_lower,
+            "upper": row.rating_upper, "before": before[row.item],
+        }
+        for text, row in zip(labels, shown, strict=True)
+        for which, rating in ((_WITHOUT, before[row.item]), (_EQUAL, row.rating))
+    ]  # fmt: skip
+    axis, room = _name_axis(labels, 130 if narrow else 270)
+    kinds = (_WITHOUT, _EQUAL)
+    legend = {"title": None, "orient": "top", "symbolOpacity": 1, "columns": 1 if narrow else 2}
+    colour = {
+        **_kinds("which", kinds, (palette["plain"], palette["accent"])), "legend": legend,
+    }  # fmt: skip
+    shape = {**_kinds("which", kinds, ("diamond", "circle")), "legend": legend}
+    title = SCALE_TITLE[board.scale]
+    lower = _numbers("lower", title=title, scale={"zero": False}, axis={"tickCount": 5})
+    down = {"field": "item", "type": "ordinal", "sort": labels, "title": None, "axis": axis}
+    spec = {
+        "width": (NARROW if narrow else WIDE) - EDGE - room,
+        "height": {"step": 28 if len(shown) <= 20 else 23},
+        "encoding": {"y": down},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.3, "strokeCap": "round",
+                         "color": palette["accent"]},
+                "encoding": {"x": lower, "x2": {"field": "upper"}},
+            },
+            {
+                "mark": {"type": "rule", "strokeWidth": 1, "color": palette["plain"]},
+                "encoding": {"x": _numbers("rating"), "x2": {"field": "before"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70},
+                "encoding": {"x": _numbers("rating"), "color": colour, "shape": shape},
+            },
+        ],
+    }  # fmt: skip
+    return finished(spec, rows, palette)
+
+
 def _rank_ticks(n: int) -> list[int]:
     step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if n / s <= 8)
     # Steps of two from the first rank: 1 and 2 would run into each other.
@@ -667,6 +718,9 @@ def chart_specs(analysis: Analysis, palette: Palette = FILE) -> dict[str, dict[s
         specs["raters"] = scatter.spec(palette, narrow=False)
     for name, spec in division_specs(analysis, palette).items():
         specs[name] = spec(narrow=False)
+    if analysis.without_covariates is not None:
+        without = analysis.without_covariates
+        specs["covariates"] = held_spec(board, without, palette, narrow=False)
     return specs
 
 

@@ -98,6 +98,7 @@ def report_dict(
         "converged": fit.converged,
         "log_posterior": fit.log_posterior,
         "items": [dict(row) for row in board],
+        **_covariates(analysis),
         "camps": _camps(analysis),
         "axis": _axis(analysis),
         "raters": [dict(row) for row in _listed(analysis.raters, most_raters)],
@@ -116,6 +117,21 @@ def report_dict(
         kept = thinned(history, board.scale, most_points(len(board)))
         document["history"] = history_dicts(kept)
     return document
+
+
+def _covariates(analysis: Analysis) -> dict[str, Any]:
+    """The effects that are held equal, and the lean of each rater, if there are covariates."""
+    fit = analysis.fit
+    if fit.held is None:
+        return {}
+    known = fit.known_with
+    return {
+        "covariates": [dict(row) for row in analysis.effects],
+        "leans": [
+            {"rater": name, "theta": float(mean), "theta_sd": float(sd)}
+            for name, mean, sd in zip(fit.raters, known.lean, known.lean_sd, strict=False)
+        ],
+    }
 
 
 def _listed(raters: RaterReport, most: int | None) -> Sequence[RaterRow]:

@@ -27,6 +27,7 @@ from bbq_plugin.report.charts import (
     Scatter,
     can_be_drawn,
     division_specs,
+    held_spec,
     history_spec,
     leaderboard_spec,
     matrix_spec,
@@ -41,17 +42,19 @@ from bbq_plugin.report.summary import (
     camp_sentence,
     camp_title,
     clusters_text,
+    effect_lines,
     name,
     slice_lines,
     stop_section,
 )
 from bbq_plugin.report.vega_rendering import PAGE, Chart, chart, drawn
-from bbq_plugin.text import UNKNOWN, level_text, number, plain
+from bbq_plugin.text import UNKNOWN, level_text, number, plain, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Analysis, ItemRow, Leaderboard, RaterReport, RaterRow
+    from bbq_plugin.analysis.leaderboard import EffectRow
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy, SliceSummary
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
@@ -110,6 +113,7 @@ def report_html(
         answer=answer(board, quality.n_groups, better, analysis.division),
         division=division_section(analysis),
         clusters=clusters_text(board),
+        held=_held_section(analysis),
         slices=None if slices is None else _slices_section(slices, mix),
         board_n=data.n_comparisons,
         board_chart=chart(
@@ -142,6 +146,29 @@ def _environment() -> Any:
             "run: pip install 'bbq-plugin[charts]'"
         ) from None
     return environment("bbq_plugin.report")
+
+
+@dataclass(frozen=True)
+class HeldSection:
+    """What covariates.html.j2 shows: the effects, and what they change."""
+
+    rows: list[tuple[EffectRow, str]]
+    lines: list[str]
+    chart: Chart
+
+
+def _held_section(analysis: Analysis) -> HeldSection | None:
+    without = analysis.without_covariates
+    if without is None:
+        return None
+    return HeldSection(
+        [(row, unit_text(row.covariate, row.unit)) for row in analysis.effects],
+        effect_lines(analysis),
+        chart(
+            partial(held_spec, analysis.leaderboard, without, PAGE),
+            "Ratings with the covariates held equal, and without. The leaderboard has the numbers.",
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -405,7 +432,7 @@ def _disagreements(fit: Fit, by_others: Floats | None, rater: int) -> list[Disag
     """
     if by_others is None:
         return []
-    t = fit.triples
+    t = fit.judged.triples
     rows = slice(int(t.start[rater]), int(t.start[rater + 1]))
     totals: dict[tuple[int, int], list[float]] = {}
     columns = (column[rows].tolist() for column in (t.winner, t.loser, t.weight, by_others))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.analysis import Leaderboard
+    from bbq_plugin.analysis import Analysis, Leaderboard
     from bbq_plugin.analysis.division import PanelDivision
     from bbq_plugin.analysis.forecast import Milestone, OpenPairs
     from bbq_plugin.analysis.leaderboard import ItemRow
@@ -328,6 +328,26 @@ def monitoring(stop: Stopping) -> Sentence:
     if stop.best is None:
         return (f"{head}This stricter test shows no best item yet.",)
     return (head, name(stop.best), " is the best item.")
+
+
+def effect_lines(analysis: Analysis) -> list[str]:
+    """What the effects of the covariates mean, below their table."""
+    held = analysis.fit.held
+    if held is None:
+        return []
+    text = (
+        "The ratings hold these equal. An effect is in points of the rating, for so much more of "
+        "the covariate on one item. Raters are judged without covariates."
+    )
+    lines = [text]
+    if held.design.leaning is not None:
+        known = analysis.fit.known_with
+        sure = int((abs(known.lean) > 1.96 * known.lean_sd).sum())
+        lines.append(
+            f"{counted(sure, 'rater')} of {len(known.lean):,} clearly lean to one side; leans "
+            f"differ by ±{held.leans.tau:.2f} nats between raters."
+        )
+    return lines
 
 
 def slice_lines(study: SlicedStudy) -> list[str]:

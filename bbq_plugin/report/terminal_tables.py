@@ -21,12 +21,22 @@ from bbq_plugin.text import (
     share,
     share_span,
     span,
+    unit_text,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from bbq_plugin.analysis import ItemRow, Leaderboard, NextPairs, PairRow, RaterReport, RaterRow
+    from bbq_plugin.analysis import (
+        Analysis,
+        ItemRow,
+        Leaderboard,
+        NextPairs,
+        PairRow,
+        RaterReport,
+        RaterRow,
+    )
+    from bbq_plugin.analysis.leaderboard import EffectRow
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.feedback_actions import Action
@@ -43,8 +53,8 @@ ALL_ROWS = "--all shows them, --format json has all"
 _ROOMY, _WIDE = 80, 110
 
 # Columns of words; all others hold numbers, which are not broken.
-_WORDS = ("item", "left", "right", "ahead", "rater", "verdict", "reasons")
-_FOLDING = ("item", "left", "right", "ahead", "rater", "reasons")
+_WORDS = ("covariate", "for", "item", "left", "right", "ahead", "rater", "verdict", "reasons")
+_FOLDING = ("covariate", "item", "left", "right", "ahead", "rater", "reasons")
 
 _VERDICT_STYLE = {"keep": "green", "watch": "yellow", "exclude": "bold red"}
 
@@ -78,6 +88,19 @@ def leaderboard_table(
         columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
     title = f"{title or 'Leaderboard'} ({board.scale}, {board.level:.0%} {board.intervals})"
     return _table(title, columns, board, limit)
+
+
+def effects_table(analysis: Analysis) -> Table:
+    """The covariates that are held equal, with their effects."""
+    digits = 2 if analysis.limits.scale == "theta" else 0
+    columns: list[_Column[EffectRow]] = [
+        ("covariate", lambda row: Text(plain(row.covariate))),
+        ("for", lambda row: Text(unit_text(row.covariate, row.unit))),
+        ("effect", lambda row: _right(f"{row.effect:+.{digits}f}", "bold")),
+        ("interval", lambda row: _right(span(row.effect_lower, row.effect_upper, digits))),
+    ]
+    title = f"Held equal ({analysis.limits.scale}, {analysis.limits.level:.0%})"
+    return _table(title, columns, analysis.effects, None)
 
 
 def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: int = _WIDE) -> Table:

@@ -242,6 +242,7 @@ def test_every_rule_names_choices_that_exist() -> None:
     choices = {
         "model": {"bbq", "bbq-signed", "bayes-bt", "crowd-bt"}, "solver": {"auto", "em"},
         "priors": {"given", "estimated"}, "raters": {"known", "none"},
+        "camps": {"auto", "1", "2 or more"},
     }  # fmt: skip
     for rule in TOGETHER:
         for name, allowed in rule.others.items():

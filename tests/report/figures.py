@@ -13,8 +13,11 @@ import numpy as np
 from selenium import webdriver
 
 import bbq_plugin as bbq
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
+from bbq_plugin.report.charts import chart_specs
+from bbq_plugin.report.vega_rendering import FILE, to_svg
 from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
 from tests.report.test_browser import show
@@ -54,8 +57,38 @@ def taken(browser: webdriver.Chrome, file: str, clip: dict[str, float]) -> None:
     sys.stdout.write(f"docs/figures/{file}\n")
 
 
+def with_lengths() -> Iterator[Comparison]:
+    """A study in which raters like long answers, and the left side."""
+    rng = np.random.default_rng(3)
+    theta = np.linspace(0.9, -0.9, 8)[rng.permutation(8)]
+    long = np.array([1.2, -0.8, 0.3, 1.5, -1.0, 0.0, 0.4, -0.6])
+    lean = rng.normal(0.3, 0.4, 25)
+    for n in range(2000):
+        r = n // 80
+        i, j = rng.choice(8, 2, replace=False)
+        gap = 150 * (long[i] - long[j] + rng.normal(0, 1.4))
+        d = theta[i] - theta[j] + 0.0022 * gap + lean[r]
+        left = rng.random() < 0.5 + 0.85 * (1 / (1 + np.exp(-d)) - 0.5)
+        yield Comparison(
+            f"c{n}", f"rater-{r}", f"model-{'ABCDEFGH'[i]}", f"model-{'ABCDEFGH'[j]}",
+            "left" if left else "right", tags={"length_diff": f"{gap:.0f}"},
+        )  # fmt: skip
+
+
+def charts_alone() -> None:
+    """Draw what needs no browser."""
+    data = Comparisons.from_comparisons(with_lengths())
+    held = Analysis(bbq.fit(data, covariates=("length_diff", "side")))
+    wanted = {"covariates": chart_specs(held)["covariates"]}
+    for name, spec in wanted.items():
+        text = to_svg({**spec, "background": FILE["surface"]})
+        (FIGURES / f"{name}.svg").write_text(text, encoding="utf-8")
+        sys.stdout.write(f"docs/figures/{name}.svg\n")
+
+
 def main() -> None:
     """Draw all of them."""
+    charts_alone()
     result = result_of(Comparisons.from_comparisons(answers()), priors="auto")
     text = result.html(
         title="A study",

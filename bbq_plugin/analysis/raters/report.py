@@ -218,6 +218,7 @@ def rater_report(
         if not 0 < value < 1:
             raise UsageError(f"{name}={value!r}: expected a number between 0 and 1 such as 0.05")
     rules = Rules(false_rate, least, threshold)
+    fit = fit.judged
     if fit.in_parts:
         from bbq_plugin.analysis.raters.parted_report import parted_report  # noqa: PLC0415 (no loop)
 
@@ -324,6 +325,7 @@ def gives_verdicts(fit: Fit) -> bool:
 
 def judging_fit(fit: Fit) -> Fit:
     """The fit that raters are judged by: this one, or bbq's of the same data if it cannot."""
+    fit = fit.judged
     if gives_verdicts(fit) or not fit.raters:
         return fit
     if isinstance(fit.priors, Priors) and not fit.priors.estimated:
