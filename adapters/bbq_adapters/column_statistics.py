@@ -15,6 +15,7 @@ from bbq_adapters.row_reader import (
     document,
     document_rows,
     is_blank,
+    is_import_id,
     is_name,
     look,
     number,
@@ -136,6 +137,8 @@ class ProfiledTable:
     n_ragged: int = 0
     #: What stopped the reading of the rows.
     fault: FormatError | None = None
+    #: Columns that the first row of a file without a header does not have.
+    further: frozenset[str] = frozenset()
 
     def __getitem__(self, name: str) -> ColumnProfile:
         return self.columns[name]
@@ -158,8 +161,9 @@ class ProfiledTable:
         }
         share = len(keep) / max(1, self.n_held)
         return ProfiledTable(
-            columns, round(self.n_rows * share), self.options, self.format, len(keep), 0, self.fault
-        )
+            columns, round(self.n_rows * share), self.options, self.format, len(keep), 0,
+            self.fault, self.further,
+        )  # fmt: skip
 
 
 def profiled(
@@ -179,7 +183,10 @@ def profiled(
         if not header:
             options["header"] = False
         found = rows(stream, name, header=header, unique=False, uneven=True)
-    table = _held(found)
+    first = list(islice(found, 1))
+    table = _held(chain(first, found))
+    if not is_json and not header:
+        table.further = frozenset(table.columns) - {key for _, row in first for key in row}
     table.options = options
     table.format = _format(head, options, is_json=is_json)
     return table
@@ -234,7 +241,7 @@ def _has_header(head: bytes, given: Mapping[str, Any]) -> bool:
     except FormatError:
         return True
     cells = [row for _, row in found if not isinstance(row, RaggedRow)]
-    if len(cells) < 2:
+    if len(cells) < 2 or any(is_import_id(row.values()) for row in cells[1:3]):
         return True
     first, rest = cells[0], cells[1:]
     again = 0

@@ -56,7 +56,7 @@ _CHOICE = word_set(
     "winner choice preference preferred vote answer outcome result selected selection response "
     "judgment judgement verdict decision chosen better label accepted human wahl auswahl antwort "
     "ergebnis choix reponse eleccion respuesta resultado preferencia scelta risposta won win "
-    "preferencja выбор ответ pick picked rating score prefer vincitore gagnant ganador sieger "
+    "preferencja выбор ответ pick picked wins rating score prefer vincitore gagnant ganador sieger "
     "overall ftr"
 )
 _TRAP = word_set(
@@ -175,6 +175,9 @@ def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
         if not part.n_held:
             continue
         for one in _shapes(part):
+            if one.used & part.further and "ranking" not in one.options:
+                # Only ballots are uneven; in other rows a cell too many is a mistake.
+                continue
             if wanted and "rows" not in given:
                 one.options = {"rows": dict(wanted), **one.options}
                 one.roles += [Role("rows", c, why) for c in wanted]
@@ -244,11 +247,13 @@ def _pair_score(a: ColumnProfile, b: ColumnProfile, *, related: bool) -> tuple[f
     names = a.n_distinct + b.n_distinct
     again = (a.n + b.n) / max(1, names)
     words = {*a.words, *b.words}
-    measures = words & (_RANK | _SCORE | _NO_SCORE | _WHEN | _TOOK) and not words & {"id", "name"}
+    called = words & {"id", "name", "number", "idx"}
+    measures = words & (_RANK | _SCORE | _NO_SCORE | _WHEN | _TOOK) and not called
     score = 3 * common + 2.0 * related + (again >= 2) + (again >= 4) + bool(words & _ITEM)
     if a.numeric or b.numeric:
+        # Numbers are names where they are called so, and else hardly ever.
         score -= 1.5 + 3 * bool(measures)
-        score -= 1.5 * bool(words & {"id", "number", "idx"})
+        score -= 0 if words & _ITEM else 1.5 if called else 2.5
     if words & {"prompt", "instruction", "question", "task", "path", "url", "reason"}:
         score -= 2
     if a.n_distinct == a.n and b.n_distinct == b.n and a.n > 20 and common < 0.2:
@@ -260,7 +265,10 @@ def _pair_score(a: ColumnProfile, b: ColumnProfile, *, related: bool) -> tuple[f
 def _item_pairs(table: ProfiledTable) -> list[_Items]:
     """Pairs of columns that may hold the two items, the likeliest first."""
     found: list[_Items] = []
-    columns = [one for one in _names_like(table) if not (one.is_constant and one.numeric)]
+    columns = [
+        one for one in _names_like(table)
+        if not (one.is_constant and one.numeric) and not _is_yes_or_no(one)
+    ]  # fmt: skip
     known = {one.name: one for one in columns}
     related = {pair for pair in families(known) if len(pair) == 2}
     family_of = {name: pair for pair in related for name in pair}
@@ -295,6 +303,9 @@ def _item_pairs(table: ProfiledTable) -> list[_Items]:
         found.append(_Items((a.name, b.name), score, why, cells, _sided(a.name, b.name), [], sides))
     found = [_composed(one, table, related) for one in found]
     found = [one for one in found if _is_sound(one, related)]
+    if any(len(one.columns) == 2 and _is_plain(one, table) for one in found):
+        # Where names stand in two columns, no others are made of four.
+        found = [one for one in found if len(one.columns) == 2]
     for one in found:
         if (winner := _named_winner(one, table)) is not None:
             one.score += 3
@@ -310,6 +321,21 @@ def _is_sound(items: _Items, related: Iterable[tuple[str, ...]]) -> bool:
     if items.columns[:2] in related or len(items.columns) != 2:
         return True
     return share((pair for pair in items.rows if all(pair)), lambda p: p[0] == p[1]) < 0.05
+
+
+def _is_plain(items: _Items, table: ProfiledTable) -> bool:
+    """Whether words that come again name two different items in each row."""
+    columns = [table[name] for name in items.columns]
+    return (
+        items.score >= 4
+        and not items.doubts
+        and not any(one.numeric for one in columns)
+        and sum(one.n_distinct for one in columns) > 4
+    )
+
+
+def _is_yes_or_no(one: ColumnProfile) -> bool:
+    return {value.casefold() for value in one.counts} <= {"true", "false", "yes", "no"}
 
 
 def _named_winner(items: _Items, table: ProfiledTable) -> str | None:
@@ -490,6 +516,11 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         if reading is not None:
             found.append(reading)
     found = _without_guesses(found, table, items)
+    said = [_outcomes(one, table, items) for one in found]
+    for reading, full in zip(found, said, strict=True):
+        for other, gappy in zip(found, said, strict=True):
+            if _fills(full, gappy):
+                other.score = min(other.score, reading.score - 2)
     found.sort(key=lambda reading: -reading.score)
     alike = [one for one in found if "values" in one.options and not _says_choice(one)]
     if (
@@ -509,14 +540,32 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
 
 
 def _number_pairs(table: ProfiledTable) -> list[tuple[str, ...]]:
-    """Pairs of columns with a number for each item, such as k1 and k2: no choices."""
-    numeric = [one.name for one in table if one.numeric and not one.is_constant]
+    """Pairs of columns with a number or a mark for each item, such as k1 and k2: no choices."""
+    numeric = [
+        one.name for one in table
+        if (one.numeric or _is_yes_or_no(one)) and one.counts and not one.is_constant
+    ]  # fmt: skip
     return [
         family
         for family in families(numeric)
         if (words := {word for name in family for word in tokens(name)})
-        and (words & (_RANK | _SCORE | _COUNT) or (len(family) == 2 and not words & _CHOICE))
+        and (
+            words & (_RANK | _SCORE | _COUNT)
+            or (
+                len(family) == 2
+                and (not words & _CHOICE or _is_yes_or_no(table[family[0]]))
+                and not _is_one_or_other(table, family)
+            )
+        )
     ]
+
+
+def _is_one_or_other(table: ProfiledTable, pair: Sequence[str]) -> bool:
+    """Whether in each row exactly one of two columns is marked, which is a choice."""
+    marks = {"1", "true", "yes"}
+    rows = [[cell.casefold() in marks for cell in row] for row in _cells(table, pair) if all(row)]
+    small = all(table[name].n_distinct == 2 for name in pair)
+    return small and len(pair) == 2 and bool(rows) and all(sum(row) == 1 for row in rows)
 
 
 def _without_guesses(found: list[_Found], table: ProfiledTable, items: _Items) -> list[_Found]:
@@ -541,6 +590,28 @@ def _without_guesses(found: list[_Found], table: ProfiledTable, items: _Items) -
         and other.n > other.n_distinct
     ]
     return [] if others and column.numeric else unsaid
+
+
+def _outcomes(one: _Found, table: ProfiledTable, items: _Items) -> list[str | None]:
+    """What a column of choices says in each row; None where it is empty."""
+    values: Mapping[str, str] = one.options.get("values", {})
+
+    def outcome(value: str, pair: tuple[str, str]) -> str | None:
+        if not value:
+            return None
+        sides = dict(zip(reversed(pair), ("right", "left"), strict=True))
+        return values.get(value) or sides.get(value) or value
+
+    cells = table[one.options["winner"]].values
+    return [outcome(value, pair) for value, pair in zip(cells, items.rows, strict=True)]
+
+
+def _fills(full: list[str | None], gappy: list[str | None]) -> bool:
+    """Whether a column says the same as another, and something where that one is empty: ties."""
+    both = list(zip(full, gappy, strict=True))
+    gaps = [said for said, other in both if other is None]
+    agreed = share((pair for pair in both if all(pair)), lambda pair: pair[0] == pair[1])
+    return len(gaps) * 100 > len(both) and share(gaps, bool) > 0.9 and agreed > 0.95
 
 
 def _says_choice(one: _Found) -> bool:
@@ -1225,7 +1296,10 @@ def _filled_rows(table: ProfiledTable, one: ColumnProfile) -> Iterator[tuple[dic
 
 def _add_details(found: _Found, table: ProfiledTable) -> None:
     """Who answered, when, how long it took and what weighs."""
-    free = [one for one in table if one.name not in found.used and one.counts]
+    free = [
+        one for one in table
+        if one.counts and one.name not in found.used and one.name not in table.further
+    ]  # fmt: skip
     if not {"raters", "rater"} & found.options.keys():
         _add_rater(found, free, unnamed=_is_unnamed(table))
     asked = False
@@ -1324,7 +1398,10 @@ _GROUPS = word_set(
 
 def _name_possible_raters(found: _Found, free: list[ColumnProfile]) -> None:
     """Where no name says who answered, columns that may well do so are a question."""
+    sided = {name for family in families([one.name for one in free]) for name in family}
     for one in free:
+        if one.name in sided:
+            continue
         few = (
             3 <= one.n_distinct <= one.n / 3
             and not one.numeric

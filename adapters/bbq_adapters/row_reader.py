@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from math import inf, isfinite, isnan
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
@@ -572,8 +572,9 @@ def table_rows(
         if missing := [column for column in needed if column not in columns]:
             problem = f"there is no column {', '.join(missing)}"
             raise FormatError(problem, name, 1, columns[:40], "export the file again")
-        for row in chain([] if header else [top], reader):
-            place = RowPlace(name, reader.line_num + shift)
+        below = ((reader.line_num, row) for row in chain([] if header else [top], reader))
+        for line, row in _without_questions(below) if header else below:
+            place = RowPlace(name, line + shift)
             # More empty cells than columns: a delimiter at the end of each line.
             cells = row if any(row[len(columns) :]) else row[: len(columns)]
             if len(cells) == len(columns):
@@ -593,6 +594,21 @@ def table_rows(
         raise place.error(f"not valid CSV ({error})", text.last[:60], remedy) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(RowPlace(name, reader.line_num + shift + 1), error) from error
+
+
+def _without_questions(
+    found: Iterator[tuple[int, list[str]]],
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows without the two that Qualtrics puts below the header: the questions, and their ids."""
+    first = list(islice(found, 2))
+    if len(first) == 2 and is_import_id(first[1][1]):
+        first = []
+    return chain(first, found)
+
+
+def is_import_id(cells: Iterable[object]) -> bool:
+    """Whether a row has the ids that Qualtrics gives its questions."""
+    return any(str(cell).startswith('{"ImportId"') for cell in cells)
 
 
 class _TextLines:

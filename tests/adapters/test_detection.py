@@ -663,3 +663,46 @@ def test_the_first_of_two_may_go_without_its_number(tmp_path: Path) -> None:
 def test_a_header_without_rows_is_said_to_be_one(tmp_path: Path) -> None:
     path = file(tmp_path, "user1,user2,winner\n")
     assert "no rows below" in look(path).problem
+
+
+def test_a_winner_that_is_empty_in_a_tie_does_not_lose_the_ties(tmp_path: Path) -> None:
+    """Where two columns say the same, the one that knows ties counts."""
+    rows: list[list[object]] = [
+        [who, a, b, "tie" if i % 9 == 0 else "ab"[w == b], "" if i % 9 == 0 else w]
+        for i, (a, b, w, who) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["rater", "shown_a", "shown_b", "pick", "winner"], rows))
+    data, _ = as_proposed(path)
+    check(data, ties=N_THIRD, third=True)
+    toss: list[list[object]] = [[*row[:3], row[4], row[1 + i % 2]] for i, row in enumerate(rows)]
+    path = file(tmp_path, table(["rater", "team1", "team2", "winner", "toss_winner"], toss))
+    _, options = as_proposed(path)
+    assert options["winner"] == "winner"
+
+
+def test_what_is_known_of_each_item_is_not_its_name(tmp_path: Path) -> None:
+    """Age and stance of two fighters, and marks for each, are no items and no choices."""
+    stance = dict(zip(ITEMS, ("left", "open", "open", "left", "high"), strict=True))
+    age = {item: 20 + i for i, item in enumerate(ITEMS)}
+    rows: list[list[object]] = [
+        [a, b, ("Red", "Blue")[w == b], stance[a], stance[b], age[a], age[b], a < "f", b < "f"]
+        for a, b, w, _ in VOTES
+    ]
+    head = ["R_fighter", "B_fighter", "Winner", "R_Stance", "B_Stance", "R_age", "B_age"]
+    path = file(tmp_path, table([*head, "is_R_safe", "is_B_safe"], rows))
+    data, _ = as_proposed(path)
+    check(data, raters=0)
+
+
+def test_the_questions_below_the_header_of_a_survey_are_no_rows(tmp_path: Path) -> None:
+    """Qualtrics writes each question and its id into rows of their own."""
+    head = ["ResponseId", "system_left", "system_right", "Q1"]
+    top: list[list[object]] = [
+        ["Response ID", "system_left", "system_right", "Which one do you prefer?"],
+        [f'{{"ImportId":"QID{i}"}}' for i in range(4)],
+    ]
+    rows: list[list[object]] = [
+        [f"R_{i}", a, b, ("Left", "Right")[w == b]] for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    data, _ = as_proposed(file(tmp_path, table(head, [*top, *rows])))
+    check(data, raters=0)
