@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from bbq_plugin.data.feedback_actions import (
     ACTION_KINDS,
@@ -16,7 +16,7 @@ from bbq_plugin.data.feedback_actions import (
     Relabel,
     WriteState,
 )
-from bbq_plugin.data.records import Comparison, Record, Skipped, TaskRef, TaskState
+from bbq_plugin.data.records import Comparison, Person, Record, Skipped, TaskRef, TaskState
 
 
 class Adapter(Protocol):
@@ -156,6 +156,9 @@ class EventReader(Protocol):
     def answer_url(self, server: str, key: str, task: str | int) -> str | None:
         """The page of an answer in the tool; `task` is the number of its task, or its name."""
 
+    def answer_place(self, key: str, task: str | int) -> tuple[int, int] | None:
+        """The numbers of an answer's project and task, if a server gave it."""
+
     def task_url(self, server: str, project: int, task: int) -> str:
         """The page of a task in the tool."""
 
@@ -261,6 +264,36 @@ class FeedbackGoals:
     n_informative: int = 50
 
 
+class ShownField(NamedTuple):
+    """Something that raters saw: a text, or the address of an image or a sound."""
+
+    #: The key of the task's data; empty where there is none.
+    name: str
+    text: str
+    #: Where it is, if it is an address.
+    url: str | None = None
+
+
+class ShownSide(NamedTuple):
+    """What raters saw of one item."""
+
+    item: str
+    fields: tuple[ShownField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContent:
+    """What a task shows, and what raters wrote beside their answers; fetched when it is asked for.
+
+    ``sides`` are in the order in which they are shown; empty where the data do not part them.
+    """
+
+    prompt: tuple[ShownField, ...]
+    sides: tuple[ShownSide, ...] = ()
+    #: By the key of the answer.
+    reasons: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
 class Project(Protocol):
     """One project on a tool's server."""
 
@@ -272,6 +305,9 @@ class Project(Protocol):
 
     def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """What has changed since the last page, or everything again."""
+
+    def contents(self, tasks: Sequence[int], known: ProjectMemory) -> Mapping[int, TaskContent]:
+        """What these tasks show, as it is now; of tasks that are gone nothing."""
 
     def plan(self, goals: FeedbackGoals, journal: Journal, known: ProjectMemory) -> FeedbackPlan:
         """What to write; nothing is written."""
@@ -312,6 +348,9 @@ class Tool(Protocol):
         notice: Callable[[str], None] | None = None,
     ) -> Project:
         """Reach a project; `options` are those of the tool's adapter."""
+
+    def people(self, url: str, token: str, timeout_s: float | None = None) -> Mapping[str, Person]:
+        """Who the raters are, by what a store calls them."""
 
     def import_tasks(
         self,

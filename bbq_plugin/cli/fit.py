@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
@@ -28,12 +29,13 @@ from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.records import Person
     from bbq_plugin.report.documents import Origin
 
 # More raters than this on a screen are noise; the JSON report has all of them.
@@ -452,6 +454,11 @@ _DECISIONS: dict[str, Literal["keep", "exclude", ""]] = {
 )
 @click.option("--because", help="The reason of --set.")
 @click.option("--by", help="Who decides. Default: the user name.")
+@click.option(
+    "--show-names",
+    is_flag=True,
+    help="Add the names and e-mail addresses of raters, asked of the Label Studio of the store.",
+)
 @fitting.all_option
 @reading_options
 def raters(
@@ -470,7 +477,8 @@ def raters(
     before: Path | None,
     output_format: str | None,
     output: Path | None,
-    show_all: bool,  # noqa: FBT001 (click passes by keyword)
+    show_names: bool,  # noqa: FBT001 (click passes by keyword)
+    show_all: bool,  # noqa: FBT001
 ) -> None:
     """Report which raters to keep, to watch and to exclude.
 
@@ -480,6 +488,7 @@ def raters(
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
     if decided or because or by:
         _decide(source, decided, because, by)
+    people = _people(source, chosen) if show_names else {}
     data = source.read()
     if not data.has_raters:
         raise UnsupportedError("these data have no rater names, so no rater can be judged")
@@ -510,9 +519,14 @@ def raters(
     if gone:
         found.warnings = (*found.warnings, gone)
     if chosen == "json":
-        emit(report_json(raters_dict(result, origin)), output)
+        document = raters_dict(result, origin)
+        if show_names:
+            document["raters"] = [_named(row, people) for row in document["raters"]]
+        emit(report_json(document), output)
     elif chosen == "csv":
-        emit(rows_csv(found), output)
+        emit(
+            rows_csv([_named(dict(row), people) for row in found] if show_names else found), output
+        )
         tell(*found.warnings, what="Warning")
     elif chosen == "html":
         emit(_page(result, origin, "Raters"), output)
@@ -524,12 +538,37 @@ def raters(
             found.rule,
             *verdict_lines(found),
             *([f"{result.inter_rater.text}."] if result.inter_rater else []),
-            raters_table(found, limit, width=width),
+            raters_table(found, limit, width=width, names=people),
             *reason_lines(found, limit, width=width),
             *way_back_lines(found, limit),
         ]
         warnings = distinct(data.warnings, fit.warnings, found.warnings)
         show(framed(fit, origin, warnings, tables), output)
+
+
+def _people(source: Input, chosen: str) -> Mapping[str, Person]:
+    """Who the raters are, from the server that the answers of the store came from."""
+    from bbq_plugin.store import Store
+    from bbq_plugin.store.project_sync import servers
+
+    if source.store is None:
+        raise UsageError("--show-names asks the Label Studio of a store; name it with --store")
+    if source.key is not None or chosen == "html":
+        other = "--pseudonymise" if source.key is not None else "--format html"
+        raise UsageError(f"--show-names and {other} do not go together; leave out one of them")
+    with Store(source.store, writable=False) as store:
+        urls = {url for url, _ in servers(store)}
+    known = os.environ.get("LABEL_STUDIO_URL") or (urls.pop() if len(urls) == 1 else None)
+    ask = fitting.people_of(known)
+    with working("Asking for names"):
+        return ask()
+
+
+def _named(row: dict[str, Any], people: Mapping[str, Person]) -> dict[str, Any]:
+    """A row with the name and the address beside the rater."""
+    person = people.get(row["rater"])
+    about = {"name": person.name if person else "", "email": person.email if person else ""}
+    return {"rater": row["rater"], **about, **row}
 
 
 def _decide(source: Input, decided: tuple[str, ...], because: str | None, by: str | None) -> None:

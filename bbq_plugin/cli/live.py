@@ -21,6 +21,7 @@ from bbq_plugin.cli.options import (
     check_judged,
     configured_by,
     naming_options,
+    people_of,
     place_options,
     warn_of_readers,
     webhook_secret_option,
@@ -139,6 +140,12 @@ _KEYS = [
 )
 @place_options
 @click.option(
+    "--show-names",
+    is_flag=True,
+    help="Show the names and e-mail addresses of raters on the page; they are asked of the server "
+    "and kept nowhere.",
+)
+@click.option(
     "--reconcile",
     "reconcile_s",
     type=Duration(),
@@ -156,6 +163,7 @@ def serve(
     allow_host: tuple[str, ...],
     url: str | None,
     token_file: Path | None,
+    show_names: bool,  # noqa: FBT001
     reconcile_s: float | None,
     naming: dict[str, Any],
 ) -> None:
@@ -198,13 +206,15 @@ def serve(
         )
         studies = load_studies(configured.file)
         known_url, known_options = _known_server(engine)
+        known_url = url or os.environ.get("LABEL_STUDIO_URL") or known_url
         service = Service(
             engine,
             rules,
             options=options or known_options,
             limits=Limits(chosen.model.level, chosen.raters.false_rate, chosen.raters.least),
-            base_url=_address(url or os.environ.get("LABEL_STUDIO_URL") or known_url),
+            base_url=_address(known_url),
             named=study_names(studies, chosen.study),
+            people=people_of(known_url, token_file, configured.file) if show_names else None,
             log=Log(sys.stderr),
         )
         feedback = chosen.feedback

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bbq_plugin.cli.inputs import Input
     from bbq_plugin.config import Key, Settings
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.data.records import LeadWord
+    from bbq_plugin.data.records import LeadWord, Person
     from bbq_plugin.live.tool_connection import Address
     from bbq_plugin.model import Fit
     from bbq_plugin.protocols import Project
@@ -540,6 +540,16 @@ def server_address(
     tell(*(text for text in found.warnings if text not in warned), what="Warning")
     warned.update(found.warnings)
     return found
+
+
+def people_of(
+    url: str | None, token_file: Path | None = None, config: Path | None = None
+) -> Callable[[], Mapping[str, Person]]:
+    """What asks the server who the raters are; refused here if address or token is not known."""
+    from bbq_plugin.plugins import tool
+
+    found = server_address(url, token_file, config, set())
+    return partial(tool().people, found.url.rstrip("/"), found.token, 30.0)
 
 
 def warn_of_readers(*files: Path | None) -> None:

@@ -63,8 +63,8 @@ _KINDS = {
     "kept": "b",
 }  # fmt: skip
 
-# Tags with a column of their own.
-_OWN_TAGS = frozenset({GOLD, SHOWN_ORDER})
+#: Tags with a column of their own.
+OWN_TAGS = frozenset({GOLD, SHOWN_ORDER})
 
 _USUAL: dict[str, Any] = {"weight": 1.0, "time_s": nan, "at": nan, "version": nan}
 
@@ -132,7 +132,7 @@ class TagColumns:
     def append(self, row: int, tags: Mapping[str, str]) -> None:
         """Take the tags of answer number ``row``."""
         for name, value in tags.items():
-            if name not in self._dropped and name not in _OWN_TAGS:
+            if name not in self._dropped and name not in OWN_TAGS:
                 codes, column = self._padded(name, row)
                 column.append(codes[value])
                 self._check(name, row)

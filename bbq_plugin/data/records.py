@@ -192,6 +192,18 @@ class LeadWord:
         return replace(self, rater=rater, reason="of a reason that the store has", by="a lead")
 
 
+class Person(NamedTuple):
+    """Who a rater is, for a lead who asks; kept nowhere."""
+
+    name: str
+    email: str
+
+    @property
+    def text(self) -> str:
+        """Both in a line."""
+        return f"{self.name} <{self.email}>" if self.name and self.email else self.name + self.email
+
+
 class TaskRef(NamedTuple):
     """A task: the name that its answers are stored under, and the numbers that its server uses."""
 

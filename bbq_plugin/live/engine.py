@@ -496,6 +496,23 @@ class Engine:
             self._catch_up()
             return self._snapshot().comparisons()
 
+    def answer_times(self) -> Floats:
+        """When the answers that count were given, in seconds since 1970; NaN: it is not known."""
+        with self._mutex:
+            self._catch_up()
+            return self._counts.counted(self._table.snapshot().alive())["at"].copy()
+
+    def data_until(self, at: float) -> Comparisons:
+        """The answers that had been given by a moment, of those of now."""
+        with self._mutex:
+            self._catch_up()
+            found = self._snapshot()
+        alive = found.table.alive()
+        given = alive["at"] <= at
+        then = {name: column[given] for name, column in alive.items()}
+        names = found.names
+        return comparisons_of(then, names.items.names, names.raters.names)
+
     def left_out(self) -> Unusable:
         """What is to be said of answers of an older store that no fit can use."""
         with self._mutex:
@@ -740,7 +757,8 @@ class AnswerSnapshot:
         # Names are only ever added, so those of now hold those of then.
         items, raters, alive = self.names.items.names, self.names.raters.names, self.table.alive()
         tags = self.tags.of(alive["id"])
-        return comparisons_of(alive, items, raters, self.entries, self.left_out, tags)
+        values = self.tags.values() if tags else {}
+        return comparisons_of(alive, items, raters, self.entries, self.left_out, tags, values)
 
 
 class LiveFit(Fit):

@@ -32,6 +32,9 @@ _PROBLEMS: dict[str, tuple[Colour, str]] = {
     "feedback": ("amber", "Feedback fails"),
     "plan": ("amber", "The feedback plan fails"),
     "outlook": ("amber", "When to stop cannot be computed"),
+    "history": ("amber", "The history cannot be computed"),
+    "slices": ("amber", "Slices cannot be computed"),
+    "names": ("amber", "The names of raters are not known"),
 }
 
 

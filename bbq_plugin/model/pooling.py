@@ -250,9 +250,10 @@ def _as_fit(fit: Fit, data: Comparisons, freedom: float, mean: Floats, covarianc
     rater = {name: r for r, name in enumerate(fit.raters)}
     recoded = recoded_items(data, fit.items)
     quality = fit.quality[[rater[name] for name in data.raters]] if fit.rated else fit.quality
-    found = replace(
-        fit, data=recoded, theta=mean, quality=quality, population=None, axis=None, division=None,
-        warnings=(),
+    # Field by field: a fit that follows answers makes some of them when they are asked for.
+    found = Fit(
+        recoded, fit.model, fit.solver, fit.priors, mean, quality, fit.trace, fit.error,
+        fit.converged, (), cluster=fit.cluster, ties=fit.ties,
     )  # fmt: skip
     known = fit.robust
     found.__dict__["laplace"] = Laplace(mean, covariance)

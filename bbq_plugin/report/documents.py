@@ -344,14 +344,19 @@ def push_dict(
 # -- CSV
 
 
-def rows_csv(rows: Iterable[Row]) -> str:
+def rows_csv(rows: Iterable[Row | Mapping[str, object]]) -> str:
     """Write rows under the contract's column names; what is not known is an empty cell."""
     return _csv(dict(row) for row in rows)
 
 
 def boards_csv(analysis: Analysis) -> str:
     """Write the leaderboard; of a divided panel with a column camp, the panel's rows first."""
-    return _csv(_board_rows(analysis, several=analysis.division.divided))
+    return _csv(board_rows(analysis))
+
+
+def board_rows(analysis: Analysis) -> Iterator[dict[str, object]]:
+    """The rows of the leaderboard; of a divided panel those of the camps follow."""
+    return _board_rows(analysis, several=analysis.division.divided)
 
 
 def grouped_csv(groups: Mapping[str, Analysis]) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.division import PanelDivision
     from bbq_plugin.analysis.forecast import Milestone, OpenPairs
     from bbq_plugin.analysis.leaderboard import ItemRow
+    from bbq_plugin.analysis.raters import RaterReport
     from bbq_plugin.analysis.slices import SlicedStudy
     from bbq_plugin.analysis.stopping import HeadToHead, Stopping
     from bbq_plugin.data.dataset import Comparisons
@@ -295,6 +296,8 @@ class StopSection:
     monitoring: Sentence
     pairs: tuple[HeadToHead, ...]
     camp: int | None
+    #: The same in three sentences.
+    brief: tuple[Sentence, ...] = ()
     pairs_shown: int = 12
 
 
@@ -303,8 +306,61 @@ def stop_section(stop: Stopping) -> StopSection:
     ahead = stop.forecast
     asked = [(_question(row), row) for row in ahead.milestones]
     return StopSection(
-        asked, ahead.no_milestones, ahead.open_pairs, monitoring(stop), stop.pairs, stop.camp
-    )
+        asked, ahead.no_milestones, ahead.open_pairs, monitoring(stop), stop.pairs, stop.camp,
+        _brief(stop),
+    )  # fmt: skip
+
+
+def _brief(stop: Stopping) -> tuple[Sentence, ...]:
+    """Whether the best item is known, what is open, and what the test says that may be repeated."""
+    ahead, level = stop.forecast, level_text(stop.level)
+    best = next((row for row in ahead.milestones if row.question == "best"), None)
+    if best is None:
+        known = f"There is no forecast: {ahead.no_milestones or 'too little is known'}."
+    elif best.known:
+        known = (
+            f"P(best) of the first item {p_equals(best.probability)} has reached {level}: for the "
+            "question which item is best you can stop."
+        )
+    elif isinf(best.chosen):
+        known = (
+            f"The best item is not known at {level}, and is out of reach: the first items are "
+            "practically equal."
+        )
+    else:
+        known = (
+            f"The best item is not known yet (P {p_equals(best.probability)}): about "
+            f"{needed(best.chosen)} more comparisons, with pairs chosen by bbq, decide it at "
+            f"{level} with a chance of 50%, {needed(best.chosen_80)} with 80%."
+        )
+    told: list[Sentence] = [(known,)]
+    if ahead.open_pairs is not None:
+        n, of = ahead.open_pairs.n_open, counted(ahead.open_pairs.n_pairs, "pair")
+        are = "is" if n == 1 else "are"
+        undecided = f"By the model, {n:,} of {of} {are} not decided yet."
+        told.append((undecided if n else f"By the model, all of {of} are decided.",))
+    pairs = f"{stop.settled:,} of {counted(stop.compared, 'pair')}"
+    test = f"By the stricter test that may be read after every vote, {pairs} are significant, and "
+    if stop.best is None:
+        return (*told, (f"{test}there is no best item yet.",))
+    return (*told, (test, name(stop.best), " is the best item."))
+
+
+def rater_sentences(raters: RaterReport) -> list[Sentence]:
+    """How many raters are excluded or watched, and whether that changes anything."""
+    out = sum(row.verdict == "exclude" for row in raters)
+    watched = sum(row.verdict == "watch" for row in raters)
+    of = counted(len(raters), "rater")
+    if not out and not watched:
+        return [(f"None of {of} is to be excluded or watched.",)]
+    are = "is" if out == 1 else "are"
+    counts = f"Of {of}, {out:,} {are} to be excluded and {watched:,} to be watched."
+    told: list[Sentence] = [(counts,)]
+    effect = raters.without_excluded
+    if effect is not None:
+        matters = "changes the result" if effect.matters else "does not change the result"
+        told.append((f"To leave out the answers of the excluded {matters}: {plain(effect.text)}.",))
+    return told
 
 
 def stopping_lines(stop: Stopping) -> list[str]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy
     from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.feedback_actions import Action
+    from bbq_plugin.data.records import Person
 
 _Row = TypeVar("_Row")
 _Column = tuple[str, "Callable[[_Row], Text]"]
@@ -145,9 +146,11 @@ def raters_table(
     reasons: bool = True,
     width: int = _WIDE,
     where: str = ALL_ROWS,
+    names: Mapping[str, Person] = {},
 ) -> Table:
     """Build the rater report, excluded raters first; ``kinds`` is the true type of each rater.
 
+    ``names`` are those of people, if they are to be shown.
     ``where`` says where the rows beyond ``limit`` are.
     Reasons have a column on a wide terminal; `reason_lines` has them for a narrow one.
     """
@@ -157,6 +160,8 @@ def raters_table(
         ("n", lambda row: _right(f"{row.n:,.0f}")),
         ("quality", lambda row: _right(number(row.quality, 2), "bold")),
     ]
+    if names:
+        columns.insert(1, ("name", lambda row: Text(_name_of(row.rater, names))))
     if width >= _ROOMY:
         columns.append(
             ("interval", lambda row: _right(span(row.quality_lower, row.quality_upper, 2)))
@@ -178,6 +183,11 @@ def raters_table(
     if reasons and width >= _WIDE and any(row.reasons for row in rows[:limit]):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
     return _table("Raters, excluded and watched first", columns, rows, limit, where)
+
+
+def _name_of(rater: str, names: Mapping[str, Person]) -> str:
+    found = names.get(rater)
+    return plain(found.text) if found else "–"
 
 
 def reason_lines(

@@ -71,11 +71,12 @@ def read_store(
     with reading(name) as db:
         names, own = Codebook(db), chosen_study(db, study, name)
         columns, misweighed = usable(load(db, own))
-        found = StoredTags(lambda: nullcontext(db), tags).of(columns["id"])
+        stored = StoredTags(lambda: nullcontext(db), tags)
+        found = stored.of(columns["id"])
         plain = comparisons_of(
             columns, names.items.names, names.raters.names,
             entries(db, "WHERE study = ? ORDER BY id", (own,)),
-            left_out_of(db, misweighed), found,
+            left_out_of(db, misweighed), found, stored.values(),
         )  # fmt: skip
         if not (where or rename or dropped):
             return plain
@@ -153,6 +154,20 @@ def records_of_rater(path: str, rater: str, study: int = MAIN) -> list[Compariso
         return list(map(comparison, found))
 
 
+def tag_values(path: str, study: int, least: int) -> dict[str, tuple[dict[str, int], int]]:
+    """By tag, its values that at least so many comparisons have, and how many have any value."""
+    found: dict[str, tuple[dict[str, int], int]] = {}
+    with reading(path) as db:
+        for tag, value, n, n_tag in db.execute(
+            "SELECT * FROM (SELECT j.key, j.value, count(*) AS n, "
+            "sum(count(*)) OVER (PARTITION BY j.key) FROM comparison c, json_each(c.tags) j "
+            "WHERE c.study = ? AND c.tags IS NOT NULL GROUP BY j.key, j.value) WHERE n >= ?",
+            (study, least),
+        ):
+            found.setdefault(tag, ({}, n_tag))[0][value] = n
+    return found
+
+
 def comparisons_under(
     transaction: Transaction, keys: Iterable[str], study: int = MAIN
 ) -> dict[int, Comparison]:
@@ -200,6 +215,7 @@ def comparisons_of(
     ledger: Iterable[SourceEntry] = (),
     left_out: Unusable = Unusable(),  # noqa: B008 (a constant)
     tags: Mapping[str, NDArray[np.int32]] = MappingProxyType({}),
+    tag_values: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Comparisons:
     """The answers as `bbq.read` would have given them."""
     rated = columns["rater"] >= 0
@@ -230,6 +246,7 @@ def comparisons_of(
         )
     return Comparisons(
         **wins_of(columns, keep, items, raters, tags),
+        tag_values=MappingProxyType(dict(tag_values)),
         skip_reasons=MappingProxyType(reasons),
         sources=tuple(sources),
         warnings=tuple(warnings),

@@ -61,6 +61,11 @@ class StoredTags:
             found[name][there] = codes[at[there]]
         return found
 
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """By name, what the codes mean."""
+        with self._lock:
+            return self._columns.values()
+
     def _follow(self, db: sqlite3.Connection) -> None:
         ends = db.execute(_ENDS, (_LOOKED_AT, _LOOKED_AT))
         if not any(self._wanted(name) for (tags,) in ends for name in _decode(tags)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
 from bbq_adapters.label_studio.comparison_control import Question, described, questions_of_kept
-from bbq_adapters.label_studio.exports import task_of_api
+from bbq_adapters.label_studio.exports import identifier, task_of_api, without_address
 from bbq_adapters.label_studio.incremental_pull import ANSWERS, PAGE_SIZE, TaskReader
 from bbq_adapters.label_studio.ml_backend import is_own_version
 from bbq_adapters.label_studio.push_plan import (
@@ -22,7 +22,9 @@ from bbq_adapters.label_studio.push_plan import (
     planned,
 )
 from bbq_adapters.label_studio.reading_options import checked
+from bbq_adapters.label_studio.task_content import task_content
 from bbq_adapters.label_studio.webhook_events import EVENT_PATHS
+from bbq_plugin.data.records import Person
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.text import counted
 
@@ -30,7 +32,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, JournalEntry, WriteState
-    from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskPage
+    from bbq_plugin.protocols import (
+        FeedbackGoals,
+        Journal,
+        ProjectMemory,
+        TaskContent,
+        TaskPage,
+    )
 
     Values = dict[str, Any]
 
@@ -343,6 +351,24 @@ class LabelStudio:
             client.close()
             raise
 
+    def people(self, url: str, token: str, timeout_s: float | None = None) -> dict[str, Person]:
+        """Names and addresses of all accounts, by their number, and by the hash of an address."""
+        client = Client(url, token, timeout_s=timeout_s or TIMEOUT_S)
+        try:
+            found = client.call("asking for the names of raters", lambda sdk: sdk.users.list())
+        finally:
+            client.close()
+        people: dict[str, Person] = {}
+        for user in map(plain, found):
+            own, email = identifier(user.get("id")), str(user.get("email") or "")
+            parts = (user.get("first_name"), user.get("last_name"))
+            person = Person(" ".join(str(part).strip() for part in parts if part), email)
+            if own is not None and any(person):
+                people[own] = person
+            if "@" in email:
+                people[str(without_address(email))] = person
+        return people
+
     import_tasks = staticmethod(import_tasks)
 
 
@@ -407,6 +433,23 @@ class LabelStudioProject:
         for page in self._reader.pages(known, everything=everything):
             self._questions = questions_of_kept(page.state.get("plan"))
             yield page
+
+    def contents(self, tasks: Sequence[int], known: ProjectMemory) -> dict[int, TaskContent]:
+        """What these tasks show, and what raters wrote; one request, and nothing is kept."""
+        self._refresh()
+        questions = self._reader.questions(known)
+        chosen = query([], selectedItems={"all": False, "included": list(tasks)})
+        found, _ = self._reader.listed(
+            "looking at tasks", chosen, f"id,data,{ANSWERS}", len(tasks), whole=True
+        )
+        about = {
+            "server": self.client.url,
+            "project": self.project,
+            "config": str(self._info["label_config"] or ""),
+            "parsed": self._info["parsed_label_config"],
+            "question": questions[0] if questions else None,
+        }
+        return {int(task["id"]): task_content(task, **about) for task in found}
 
     # -- feedback
 

@@ -62,17 +62,23 @@ def annotation_number(key: str) -> int:
     return -1 if found is None else found
 
 
+def answer_place(key: str, task: str | int) -> tuple[int, int] | None:
+    """The numbers of project and task of an annotation; `task` as in `answer_url`."""
+    answer = _ANSWER.fullmatch(key)
+    own = task if isinstance(task, int) else task_named(task).number
+    return None if answer is None or own is None else (int(answer[1]), own)
+
+
 def answer_url(server: str, key: str, task: str | int) -> str | None:
     """The page of an annotation on a server; `task` is the task's number, or its name in a store.
 
     None for an answer that is not from a server.
     """
-    answer = _ANSWER.fullmatch(key)
-    own = task if isinstance(task, int) else task_named(task).number
-    if answer is None or own is None:
+    place = answer_place(key, task)
+    if place is None:
         return None
-    query = urlencode({"task": own, "annotation": answer[2]})
-    return f"{server}/projects/{answer[1]}/data?{query}"
+    query = urlencode({"task": place[1], "annotation": key.rpartition(":")[2]})
+    return f"{server}/projects/{place[0]}/data?{query}"
 
 
 def task_url(server: str, project: int, task: int) -> str:

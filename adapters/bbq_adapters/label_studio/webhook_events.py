@@ -35,6 +35,7 @@ from bbq_adapters.label_studio.exports import (
 from bbq_adapters.label_studio.ml_backend import MOST_QUESTIONS, MLBackend
 from bbq_adapters.label_studio.store_keys import (
     answer_key,
+    answer_place,
     answer_url,
     number,
     task_named,
@@ -121,6 +122,7 @@ class LabelStudioEvents:
         return event.action, _encode(event)
 
     answer_url = staticmethod(answer_url)
+    answer_place = staticmethod(answer_place)
     task_url = staticmethod(task_url)
     settle = staticmethod(settled)
     task = staticmethod(task_named)

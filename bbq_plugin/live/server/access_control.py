@@ -27,8 +27,9 @@ COOKIE = "bbq_page"
 _MOST_ADDRESSES = 1000
 _PASSED_ON = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")
 
+# data: is for the page's own script, which draws tables and charts as PNG.
 _POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = (

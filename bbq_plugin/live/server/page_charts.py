@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import ceil, floor, isnan, log10
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ class Bars:
     bars: list[Bar]
     low: float
     high: float
+    #: Of the axis, in per cent of the width.
+    ticks: list[Tick]
 
 
 def bars(board: Leaderboard) -> Bars:
@@ -51,7 +54,8 @@ def bars(board: Leaderboard) -> Bars:
         return round(2 + 96 * (value - low) / span, 2)
 
     found = [Bar(place(r.rating_lower), place(r.rating_upper), place(r.rating)) for r in board]
-    return Bars(found, low, high)
+    marks = [Tick(place(t), f"{t:,.0f}") for t in ticks(low, high, 4)]
+    return Bars(found, low, high, marks)
 
 
 @dataclass(frozen=True)
@@ -189,15 +193,16 @@ class Lines:
 def history(
     points: Sequence[HistoryPoint], best: Sequence[str], *, narrow: bool = False
 ) -> Lines | None:
-    """The ratings of the best items against the number of comparisons."""
+    """The ratings of the best items over time, or against the number of comparisons."""
     if len(points) < 2:
         return None
+    timed = by_time(points)
     width, height = (360, 260) if narrow else (940, 330)
     left, right, top, bottom = 46, (96 if narrow else 168), 10, height - 34
     names = [name for name in best if any(name in m.items for m in points)][:LINES]
     low, high = _range(points, names)
-    counts = [m.n_comparisons for m in points]
-    first, last = min(counts), max(counts)
+    places = [_place(m, timed=timed) for m in points]
+    first, last = min(places), max(places)
 
     def x(n: float) -> float:
         return round(left + (width - left - right) * (n - first) / max(1, last - first), 1)
@@ -207,7 +212,7 @@ def history(
         return round(bottom - (bottom - top) * share, 1)
 
     placed = {
-        name: [(m.n_comparisons, m.items[name]) for m in points if name in m.items]
+        name: [(_place(m, timed=timed), m.items[name]) for m in points if name in m.items]
         for name in names
     }
     ends = [y(here[-1][1].rating) for here in placed.values()]
@@ -221,9 +226,37 @@ def history(
         lines.append(Stroke(name, line, band, ends[place], labels[place]))
     return Lines(
         width, height, left, width - right, bottom, lines,
-        [Tick(x(n), f"{n:,.0f}") for n in ticks(first, last, 3 if narrow else 5)],
+        [Tick(x(n), label) for n, label in _x_ticks(first, last, 3 if narrow else 5, timed=timed)],
         [Tick(y(r), f"{r:,.0f}") for r in ticks(low, high, 5)],
     )  # fmt: skip
+
+
+#: A history of a shorter time is drawn against the number of comparisons.
+LEAST_TIME_S = 3600.0
+# Steps of a time axis, in seconds: hours, days, weeks, and so on.
+_STEPS_S = tuple(3600.0 * h for h in (1, 2, 3, 6, 12, 24, 48, 168, 336, 672, 2016, 8736))
+
+
+def by_time(points: Sequence[HistoryPoint]) -> bool:
+    """Whether the axis of a history is time."""
+    moments = [point.at for point in points]
+    return len(moments) > 1 and max(moments) - min(moments) >= LEAST_TIME_S
+
+
+def _place(point: HistoryPoint, *, timed: bool) -> float:
+    return point.at if timed else float(point.n_comparisons)
+
+
+def _x_ticks(first: float, last: float, most: int, *, timed: bool) -> list[tuple[float, str]]:
+    if not timed:
+        return [(n, f"{n:,.0f}") for n in ticks(first, last, most)]
+    step = next((s for s in _STEPS_S if (last - first) / s <= most), _STEPS_S[-1])
+    form = "%d %b %H:%M" if step < 86_400 else "%d %b" if step < 2_000_000 else "%b %Y"
+    begin = ceil(first / step)
+    return [
+        (n * step, datetime.fromtimestamp(n * step, UTC).strftime(form))
+        for n in range(begin, floor(last / step) + 1)
+    ]
 
 
 def _range(points: Sequence[HistoryPoint], names: Sequence[str]) -> tuple[float, float]:

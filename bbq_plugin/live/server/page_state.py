@@ -7,25 +7,35 @@ import threading
 import time
 import weakref
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.stopping import significant_pairs
 from bbq_plugin.live.camp_changes import CampChange, camp_change
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.live.log import Problems
+from bbq_plugin.live.server.study_past import PastPoints, past_points
+from bbq_plugin.live.server.study_slices import Slices
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
 from bbq_plugin.report.summary import StopSection, stop_section
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from bbq_plugin.analysis.inter_rater import InterRater
+    from bbq_plugin.data.feedback_actions import PlanWorth
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.live.engine import Engine
 
+T = TypeVar("T")
+
 #: Items whose pairs the page shows one by one.
 MATRIX = 16
+#: Pairs that are named as worth comparing next.
+PAIRS = 12
+#: Answers of which the page says what they would buy.
+MORE_ANSWERS = 200
 _CHANGES = 20
 # This share of the time at most: senders and pages need the rest.
 _SHARE = 0.2
@@ -41,6 +51,10 @@ class Outlook:
     section: StopSection
     #: Pairs of the best items that are significant under continuous monitoring.
     apart: frozenset[tuple[str, str]]
+    #: What more answers would buy; None of too many items.
+    worth: PlanWorth | None
+    #: Agreement as the field knows it; None over parts.
+    inter_rater: InterRater | None
 
 
 def outlook(analysis: Analysis) -> Outlook:
@@ -50,22 +64,31 @@ def outlook(analysis: Analysis) -> Outlook:
     section = stop_section(analysis.stopping)
     shown = [row.item for row in analysis.leaderboard[:MATRIX]]
     apart = significant_pairs(analysis.fit, shown, analysis.limits.level)
-    return Outlook(analysis.at, analysis.fit.data.n_comparisons, section, apart)
+    worth = analysis.next_worth(MORE_ANSWERS, PAIRS) if len(analysis.leaderboard) > 1 else None
+    return Outlook(
+        analysis.at, analysis.fit.data.n_comparisons, section, apart, worth, analysis.inter_rater
+    )
 
 
-class Outlooks:
-    """Makes an outlook of the newest analysis, in the background, when a page asks for it."""
+class FollowUp(Generic[T]):
+    """Makes something of the newest analysis, in the background, when a page asks for it."""
 
     def __init__(
-        self, newest: Callable[[], Analysis | None], on_news: Callable[[], None], problems: Problems
+        self,
+        what: str,
+        make: Callable[[Analysis], T],
+        newest: Callable[[], Analysis | None],
+        on_news: Callable[[], None],
+        problems: Problems,
     ) -> None:
-        self._newest, self._on_news, self._problems = newest, on_news, problems
-        self._last: Outlook | None = None
+        self._what, self._work, self._newest = what, make, newest
+        self._on_news, self._problems = on_news, problems
+        self._last: T | None = None
         # The analysis it is of, which may go: it holds all answers.
         self._of: weakref.ref[Analysis] | None = None
-        self.job = Job("outlook", self._make, self._failed)
+        self.job = Job(what, self._make, self._failed)
 
-    def last(self) -> Outlook | None:
+    def last(self) -> T | None:
         """The last one there is; a newer one will follow, if there is something new."""
         if not self._is_of(self._newest()):
             self.job.wake()
@@ -80,12 +103,12 @@ class Outlooks:
             return Next()
         # Of one that fails as well: it is not tried again.
         self._of = weakref.ref(analysis)
-        self._last = outlook(analysis)
-        self._problems.over("outlook")
+        self._last = self._work(analysis)
+        self._problems.over(self._what)
         return self._rest()
 
     def _failed(self, error: Exception) -> Next:
-        self._problems.report("outlook", error)
+        self._problems.report(self._what, error)
         return self._rest()
 
     def _rest(self) -> Next:
@@ -93,12 +116,19 @@ class Outlooks:
         return Next(self.job.spent_s * (1 / _SHARE - 1))
 
 
+class Outlooks(FollowUp[Outlook]):
+    """Makes an outlook of the newest analysis."""
+
+    def __init__(
+        self, newest: Callable[[], Analysis | None], on_news: Callable[[], None], problems: Problems
+    ) -> None:
+        super().__init__("outlook", outlook, newest, on_news, problems)
+
+
 # While answers come, the leaderboard is put on record no more often than this.
 HISTORY_S = 5.0
 # An analysis that takes longer is made behind the pages, which show the last one meanwhile.
 _QUICK_S = 0.25
-#: Pairs that are named as worth comparing next.
-PAIRS = 12
 
 
 class PageNews:
@@ -171,6 +201,12 @@ class View:
         self._completing = Job("analysis", self._complete_newest, self._not_completed)
         self._newest: Analysis | None = None
         self.outlooks = Outlooks(lambda: self.analysis, self.touch, self._problems)
+        self.past = FollowUp(
+            "history", lambda _: self._made_past(), lambda: self.analysis, self.touch,
+            self._problems,
+        )  # fmt: skip
+        self.slices = Slices(engine, lambda: self.analysis, self.touch, self._problems)
+        self._past: PastPoints | None = None
         #: When the number of camps changed since the start, the last first.
         self.camp_changes: deque[tuple[float, CampChange]] = deque(maxlen=_CHANGES)
         self._history: list[HistoryPoint] | None = None
@@ -178,14 +214,18 @@ class View:
 
     def start(self) -> None:
         """Begin to work in the background."""
-        self._completing.start()
-        self.outlooks.job.start()
+        for job in self._jobs:
+            job.start()
 
     def stop(self, deadline_s: float) -> None:
         """End, and put the last leaderboard on record."""
-        self._completing.stop(deadline_s)
-        self.outlooks.job.stop(deadline_s)
+        for job in self._jobs:
+            job.stop(deadline_s)
         self.record()
+
+    @property
+    def _jobs(self) -> tuple[Job, ...]:
+        return self._completing, self.outlooks.job, self.past.job, self.slices.job
 
     def publish(self, *, now: bool = False) -> None:
         """Take over the engine's fit, and tell every open page once all of it is computed.
@@ -245,12 +285,28 @@ class View:
         self._history, self._recorded_at = None, analysis.at
 
     def history(self) -> list[HistoryPoint]:
-        """The leaderboard over time."""
+        """The leaderboard over time: as it was recorded, and before that by when answers came."""
+        past, recorded = self.past.last(), self._recorded()
+        if past is None or past.newest is None:
+            return recorded
+        # A study that ended before it was looked at does not go on until today.
+        end = past.newest
+        return [*past.points, *(replace(one, at=min(one.at, end)) for one in recorded)]
+
+    def _recorded(self) -> list[HistoryPoint]:
         found = self._history
         if found is None:
             engine = self.engine
             found = self._history = engine.store.history(HISTORY_POINTS, engine.study)
         return found
+
+    def _made_past(self) -> PastPoints:
+        """The history before the first leaderboard that was recorded; made again if it grows."""
+        recorded, analysis = self._recorded(), self.analysis
+        if not recorded or analysis is None:
+            return PastPoints([])
+        self._past = past_points(self.engine, analysis.fit, recorded[0].at, self._past)
+        return self._past
 
 
 def complete(analysis: Analysis) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import ceil, exp, isnan
 from typing import TYPE_CHECKING, Any, cast
@@ -17,20 +17,28 @@ from bbq_plugin.data.records import LeadWord
 from bbq_plugin.live.server import page_charts
 from bbq_plugin.live.server.access_control import COOKIE, LoginTries, headers_of
 from bbq_plugin.live.server.metrics import METRICS_TYPE, metrics_text
+from bbq_plugin.live.server.page_downloads import TABLES, TYPES, file_name, table_file
 from bbq_plugin.live.server.page_state import MATRIX, PAIRS
 from bbq_plugin.live.server.webhook import BODY_S
 from bbq_plugin.report.documents import report_json
-from bbq_plugin.report.summary import answer, camp_sentence, camp_title, clusters_text
+from bbq_plugin.report.summary import (
+    answer,
+    camp_sentence,
+    camp_title,
+    clusters_text,
+    rater_sentences,
+    slice_lines,
+)
 from bbq_plugin.report.templating import environment
 from bbq_plugin.store.event_inbox import n_waiting, refused_events
 from bbq_plugin.store.project_sync import task_by_answer
 from bbq_plugin.store.sources import status_of
 from bbq_plugin.store.store_reader import records_of_rater
 from bbq_plugin.store.studies import MAIN
-from bbq_plugin.text import level_text
+from bbq_plugin.text import counted, level_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from starlette.requests import Request
 
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison
     from bbq_plugin.live.server.access_control import AccessRules
     from bbq_plugin.live.server.page_feedback import Feedback
-    from bbq_plugin.live.server.page_state import View
+    from bbq_plugin.live.server.page_state import Outlook, View
     from bbq_plugin.live.server.serve_session import Service
     from bbq_plugin.live.server.webhook import Webhook
     from bbq_plugin.model import Fit
@@ -83,6 +91,9 @@ class RaterAnswer:
     time_s: float | None
     #: Where it is in the labelling tool, if that is known.
     link: str | None = None
+    key: str = ""
+    #: The numbers of its project and task.
+    place: tuple[int, int] | None = None
 
     @property
     def chosen(self) -> str | None:
@@ -99,11 +110,12 @@ def answers_of(
     most: int,
     study: int = MAIN,
     link: Callable[[str, str | int], str | None] | None = None,
+    place: Callable[[str, str | int], tuple[int, int] | None] = lambda *_: None,
 ) -> tuple[list[RaterAnswer], int]:
     """Some of a rater's answers, the least expected first, and how many there are.
 
     In a divided panel they are held against the ranking of the rater's camp. `link` makes an
-    address of the key of an answer and its task.
+    address of the key of an answer and its task, `place` the numbers of its project and task.
     """
     ranking = fit.theta
     if fit.division is not None and rater in fit.raters:
@@ -114,14 +126,15 @@ def answers_of(
         key=lambda pair: (pair[0], pair[1].key),
     )
     shown = [(chance, said, said.slate or said.key) for chance, said in found[first : first + most]]
-    tasks = task_by_answer(path, [key for _, _, key in shown]) if link else {}
+    tasks = task_by_answer(path, [key for _, _, key in shown])
     links = {key: link(key, task) for key, task in tasks.items()} if link else {}
     answers = [
         RaterAnswer(
-            said.left, said.right, said.outcome, chance, said.at, said.time_s, links.get(key)
+            said.left, said.right, said.outcome, chance, said.at, said.time_s, links.get(key), key,
+            place(key, tasks[key]) if key in tasks else None,
         )
         for chance, said, key in shown
-    ]
+    ]  # fmt: skip
     return answers, len(found)
 
 
@@ -137,8 +150,6 @@ def _chance(theta: Mapping[str, float], said: Comparison) -> float:
     return float((p_left * (1 - p_left)) ** 0.5)
 
 
-#: Answers of which the page says what they would buy.
-MORE_ANSWERS = 200
 ROWS = 50
 ANSWERS = 25
 NOTES = 20
@@ -188,6 +199,8 @@ class Pages:
             Route("/rater", self.rater, methods=["GET"]),
             Route("/rater/word", self.word, methods=["POST"]),
             Route("/pairs", self.pairs, methods=["GET"]),
+            Route("/slices", self.slices, methods=["GET"]),
+            Route("/download/{table}.{kind}", self.download, methods=["GET"]),
             Route("/feedback", self.plan, methods=["GET"]),
             Route("/feedback/dry-run", self.dry_run, methods=["POST"]),
             Route("/feedback/apply", self.apply, methods=["POST"]),
@@ -212,6 +225,7 @@ class Pages:
             study_query={"study": chosen.name} if len(studies) > 1 else {},
             can_write=self._can_write(request),
             has_login=self.rules.page_token is not None,
+            who=self.service.names or (lambda _: None),
             version=bbq_plugin.__version__,
             # One analysis for all of a page: there may be a newer one meanwhile.
             **{"analysis": self._analysis(request), "study": chosen, **shown},
@@ -263,6 +277,7 @@ class Pages:
         best = [row.item for row in board[: page_charts.LINES]]
         points = view.history()
         outlook = view.outlooks.last()
+        told = answer(board, analysis.n_groups, analysis.better, analysis.division)
         return self._page(
             request,
             "board.html.j2",
@@ -270,7 +285,7 @@ class Pages:
             board=board,
             rows=list(zip(board, drawn.bars, strict=True))[paging.first : paging.last],
             paging=paging,
-            answer=answer(board, analysis.n_groups, analysis.better, analysis.division),
+            answer=told,
             camps=[camp_title(analysis.division, one) for one in analysis.camp_boards],
             cells=page_charts.camp_cells(board, analysis.camp_boards)[paging.first : paging.last],
             axis=page_charts.axis_chart(analysis.division),
@@ -280,18 +295,48 @@ class Pages:
             drawn=drawn,
             lines=page_charts.history(points, best),
             narrow_lines=page_charts.history(points, best, narrow=True),
-            n_points=len(points),
+            by_time=page_charts.by_time(points),
             outlook=outlook,
             stop=None if outlook is None else outlook.section,
             error=level_text(1 - board.level),
+            raters_said=rater_sentences(analysis.raters) if analysis.fit.rated else [],
+            judged=[row for row in analysis.raters if row.verdict != "keep"],
+            steps=self._steps(analysis, outlook, settled=told.settled),
         )
+
+    def _steps(
+        self, analysis: Analysis, outlook: Outlook | None, *, settled: bool
+    ) -> list[tuple[str, str, str]]:
+        """What to do next: a sentence, where to do it, and what that page is called."""
+        steps: list[tuple[str, str, str]] = []
+        health = self.service.health()
+        if health.colour != "green":
+            steps.append(("Not everything works; see the line above.", "/log", "Log"))
+        if analysis.division.divided:
+            text = "The panel is divided: decide whose answer counts."
+            steps.append((text, "#camps", "Camps"))
+        effect = analysis.raters.without_excluded if analysis.fit.rated else None
+        if effect is not None and effect.matters:
+            text = "The excluded raters change the result: look at them, and decide."
+            steps.append((text, "/raters?verdict=exclude", "Raters"))
+        plan = None if self.feedback is None else self.feedback.state()
+        if plan is not None and plan.actions:
+            n = len(plan.actions)
+            text = f"{counted(n, 'change')} {'is' if n == 1 else 'are'} planned for the project."
+            steps.append((text, "/feedback", "Feedback"))
+        if settled:
+            text = "The best item is known: you can stop, or go on for the other ranks."
+            steps.append((text, "#stop", "When to stop"))
+        elif outlook is not None and outlook.worth is not None:
+            steps.append((f"Go on asking: {outlook.worth.text}.", "/pairs#next", "Next pairs"))
+        return steps
 
     def raters(self, request: Request) -> Response:
         """All raters: a chart, and a table in parts."""
         analysis = self._analysis(request)
         if analysis is None:
             return self._page(request, "raters.html.j2", analysis=None, raters=None)
-        report = analysis.raters
+        report, outlook = analysis.raters, self._view(request).outlooks.last()
         sort = request.query_params.get("sort", "verdict")
         sort = sort if sort in SORTS else "verdict"
         down = request.query_params.get("down") == "1"
@@ -300,7 +345,7 @@ class Pages:
         rows = [
             row
             for row in report
-            if wanted.lower() in row.rater.lower() and verdict in ("", row.verdict)
+            if verdict in ("", row.verdict) and wanted.lower() in self._called(row.rater)
         ]
         rows.sort(key=SORTS[sort], reverse=down)
         paging = self._paging(request, len(rows), ROWS, "sort", "down", "q", "verdict")
@@ -317,11 +362,16 @@ class Pages:
             verdict=verdict if verdict in _SEVERITY else "",
             n_verdicts={v: sum(r.verdict == v for r in report) for v in _SEVERITY},
             divided=analysis.division.divided,
-            inter_rater=analysis.inter_rater,
+            inter_rater=outlook and outlook.inter_rater,
             dots=page_charts.scatter(report),
             narrow_dots=page_charts.scatter(report, narrow=True),
             level=level_text(analysis.limits.level),
         )
+
+    def _called(self, rater: str) -> str:
+        """What a search finds a rater by."""
+        found = self.service.names(rater) if self.service.names else None
+        return f"{rater} {found.text}".lower() if found else rater.lower()
 
     def rater(self, request: Request) -> Response:
         """One rater over all studies: the verdicts, and the answers in one of them."""
@@ -334,12 +384,20 @@ class Pages:
         analysis = view.analysis
         if analysis is None or row is None:
             return self._page(request, "rater.html.j2", 404, row=None, name=name)
-        others = () if analysis.inter_rater is None else analysis.inter_rater.raters
-        given = self._paging(request, 10**9, ANSWERS, "name")
+        outlook = view.outlooks.last()
+        found = None if outlook is None else outlook.inter_rater
+        others = () if found is None else found.raters
+        given = self._paging(request, 10**9, ANSWERS, "name", "content")
         said, n = answers_of(
             view.engine.store.path, name, analysis.fit, study=chosen.id,
             first=given.first, most=ANSWERS, link=self._link(),
+            place=self.webhook.reader.answer_place,
         )  # fmt: skip
+        places = {one.place for one in said if one.place is not None}
+        # Only who asks for it, and may: what raters were shown is not the page's own.
+        may_see = self.rules.page_token is None or self._can_write(request)
+        asked = bool(request.query_params.get("content")) and may_see
+        contents, missing = self.service.contents(places) if asked else ({}, [])
         return self._page(
             request,
             "rater.html.j2",
@@ -351,8 +409,14 @@ class Pages:
             shared=next((one for one in others if one.rater == name), None),
             journal=view.engine.store.lead_journal(name),
             said=said,
+            has_content=bool(places) and bool(self.service.projects),
+            may_see=may_see,
+            asked=asked,
+            still=asked,
+            contents=contents,
+            missing=missing,
             camp=camp_sentence(analysis.division, name) if analysis.division.divided else None,
-            paging=self._paging(request, n, ANSWERS, "name"),
+            paging=self._paging(request, n, ANSWERS, "name", "content"),
             level=level_text(analysis.limits.level),
         )
 
@@ -389,13 +453,72 @@ class Pages:
             board=board,
             cells=cells,
             pairs=analysis.pairs(PAIRS) if len(board) > 1 else None,
-            worth=analysis.next_worth(MORE_ANSWERS, PAIRS) if len(board) > 1 else None,
+            worth=None if outlook is None else outlook.worth,
             n_open=n_open,
             n_pairs=len(board) * (len(board) - 1) // 2,
             counted=bool(upper),
             monitoring=None if outlook is None else outlook.section.monitoring,
             level=level_text(board.level),
         )
+
+    def slices(self, request: Request) -> Response:
+        """The leaderboard for each value of a tag, side by side."""
+        analysis, view = self._analysis(request), self._view(request)
+        if analysis is None:
+            return self._page(request, "slices.html.j2", analysis=None, tags=None)
+        tags = view.slices.tags()
+        wanted = request.query_params.get("tag", "")
+        tag = wanted if tags and wanted in tags else (tags or ("",))[0]
+        found = view.slices.last(tag) if tag else None
+        rows = found.study.by_item() if found else []
+        paging = self._paging(request, len(rows), ROWS, "tag")
+        return self._page(
+            request,
+            "slices.html.j2",
+            analysis=analysis,
+            tags=tags,
+            tag=tag,
+            found=found,
+            rows=rows[paging.first : paging.last],
+            lines=slice_lines(found.study) if found else [],
+            paging=paging,
+            level=level_text(analysis.limits.level),
+        )
+
+    def download(self, request: Request) -> Response:
+        """A table of the page as a file."""
+        table, kind = request.path_params["table"], request.path_params["kind"]
+        analysis, view = self._analysis(request), self._view(request)
+        rows = None if kind not in TYPES else self._rows(table, request, analysis, view)
+        if rows is None:
+            return _said(404, "there is no such table", {})
+        study = self._studies(request)[0].name
+        name = file_name(table, kind, study)
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        text = table_file(table, kind, rows, analysis, study)
+        return Response(text, headers=headers, media_type=TYPES[kind])
+
+    def _rows(
+        self, table: str, request: Request, analysis: Analysis | None, view: View
+    ) -> Iterable[Mapping[str, Any]] | None:
+        """The rows of a table; None of one that is not there."""
+        if table == "sources":
+            return [asdict(entry) for entry in self.service.engine.store.ledger()]
+        if table == "plan":
+            actions = self.feedback.state().actions if self.feedback else ()
+            return [{"kind": a.kind, "target": a.target, "reason": a.reason} for a in actions]
+        if analysis is None:
+            return [] if table in TABLES else None
+        if table == "answers":
+            said, _ = answers_of(
+                view.engine.store.path, request.query_params.get("name", ""), analysis.fit,
+                study=view.engine.study, first=0, most=10**9, link=self._link(),
+            )  # fmt: skip
+            return [asdict(one) for one in said]
+        if table == "slices":
+            found = view.slices.last(request.query_params.get("tag", ""))
+            return [dict(cell) for cell in found.study.cells] if found else []
+        return TABLES[table](analysis, view) if table in TABLES else None
 
     def log(self, request: Request) -> Response:
         """What came in, and what was left out."""

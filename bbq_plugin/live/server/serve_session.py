@@ -29,6 +29,7 @@ from bbq_plugin.live.server.event_worker import Worker
 from bbq_plugin.live.server.page_feedback import Feedback
 from bbq_plugin.live.server.page_state import PageNews, View, outlook
 from bbq_plugin.live.server.pages import Pages
+from bbq_plugin.live.server.rater_names import RaterNames
 from bbq_plugin.live.server.webhook import Webhook
 from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import plan_of, standing
@@ -36,13 +37,14 @@ from bbq_plugin.store.sources import HEALTH
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from starlette.requests import Request
 
     from bbq_plugin.data.feedback_actions import Policy, Relabel
+    from bbq_plugin.data.records import Person
     from bbq_plugin.live.automatic_push import Opened
-    from bbq_plugin.protocols import Project
+    from bbq_plugin.protocols import Project, TaskContent
     from bbq_plugin.store.project_sync import Memory
     from bbq_plugin.store.studies import Named
 
@@ -72,8 +74,10 @@ class Service:
         limits: Limits = Limits(),  # noqa: B008 (a frozen value)
         base_url: str | None = None,
         named: Named = lambda *_: None,
+        people: Callable[[], Mapping[str, Person]] | None = None,
         log: Callable[..., None] = silent,
     ) -> None:
+        """`people` asks the tool who the raters are; None: pages do not name them."""
         self.engine = engine
         self.engines = StudyEngines(engine)
         self.rules = rules
@@ -85,6 +89,7 @@ class Service:
         self.problems = Problems(log, engine.store.clock)
         self.problems.on_change = self._health_changed
         self.news = PageNews()
+        self.names = people and RaterNames(people, self.news.touch, self.problems)
         #: By the number of the study, the engine's first.
         self.views: dict[int, View] = {}
         self._started = False
@@ -176,6 +181,8 @@ class Service:
         for view in self.views.values():
             view.start()
         self.worker.start()
+        if self.names is not None:
+            self.names.job.start(due=True)
         for project in self.projects:
             project.start()
         self._health_changed()
@@ -184,6 +191,8 @@ class Service:
         """Bring to disk what has come, and end."""
         for project in self.projects:
             project.stop()
+        if self.names is not None:
+            self.names.job.stop(_STOP_S)
         self.inbox.close()
         self.worker.job.stop()
         for view in self.views.values():
@@ -210,6 +219,29 @@ class Service:
         if analysis is None:
             return None
         return datetime.fromtimestamp(analysis.at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+    def contents(
+        self, places: Collection[tuple[int, int]]
+    ) -> tuple[dict[tuple[int, int], TaskContent], list[str]]:
+        """What tasks show, by project and task, asked for now; and why some of it is missing."""
+        found: dict[tuple[int, int], TaskContent] = {}
+        missing = []
+        for number in sorted({project for project, _ in places}):
+            project = next((one for one in self.projects if one.number == number), None)
+            if project is None:
+                missing.append(
+                    f"project {number} is not connected; start bbq serve with --project {number} "
+                    "and a token"
+                )
+                continue
+            tasks = sorted({task for own, task in places if own == number})
+            try:
+                contents = project.contents(tasks)
+            except BBQError as error:
+                missing.append(plain(str(error)))
+            else:
+                found |= {(number, task): content for task, content in contents.items()}
+        return found, missing
 
     def reading_plan(self, project: str) -> Mapping[str, Any] | None:
         """How the answers of a project were read before."""
@@ -243,6 +275,8 @@ class ServedProject(OpenProject):
             service.problems,
             relabel,
         )
+        # A connection of its own, so that no reader waits for a pull; what fails is said at once.
+        self._viewed = OpenProject(open_, Problems())
         self._reconcile_s = reconcile_s
         self._pulling = Job("reconcile", self._pull, self._not_pulled)
         self._rounds: Rounds | None = None
@@ -272,6 +306,15 @@ class ServedProject(OpenProject):
         """Say that there are new verdicts."""
         if self._rounds is not None:
             self._rounds.soon()
+
+    def contents(self, tasks: Sequence[int]) -> Mapping[int, TaskContent]:
+        """What tasks show, asked for now and kept nowhere."""
+        return self._viewed.use(lambda project, memory: project.contents(tasks, memory), "content")
+
+    def close(self) -> None:
+        """Let the project go."""
+        self._viewed.close()
+        super().close()
 
     def pull_soon(self) -> None:
         """Say that the project has more than its events have brought."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from selenium.webdriver.common.by import By
+
 from bbq_plugin.store import Store, read_store, read_store_by
+from tests.browsing import complaints, text_of
 from tests.live.label_studio.faults import Answer, Proxy
 from tests.live.label_studio.study import PAIRWISE, Bbq, chose, pair
-from tests.live.server.serving import SECRET, serving
+from tests.live.server.serving import SECRET, run, serving
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from selenium import webdriver
 
     from tests.live.label_studio.server import Server, User
 
@@ -136,3 +141,95 @@ def test_the_health_line_through_outage_changed_labels_and_deletion(
         # What it said stays.
         assert 'bbq_answers{study="overall"} 11' in here.ask("/metrics").text
     assert SECRET not in here.log
+
+
+REASONED = (
+    '<View><Text name="ask" value="$prompt"/><Image name="img" value="$picture"/>'
+    '<Pairwise name="pw" toName="a,b"/>'
+    '<Text name="a" value="$answer1"/><Text name="b" value="$answer2"/>'
+    '<TextArea name="why" toName="ask"/></View>'
+)
+HARM = "<script>window.pwned = 1</script>"
+PAGE_TOKEN = "a-token-of-the-page-0123456789"  # noqa: S105
+
+
+def reasoned(server: Server, people: list[User], n: int = 6) -> int:
+    """A project with prompts, pictures and reasons; the second rater prefers what all others do
+    not, and says why."""
+    project = server.project(REASONED, "Chat answers", maximum_annotations=4)
+    tasks = server.tasks(
+        project,
+        [
+            {
+                "prompt": f"Question {k}? {HARM}", "picture": f"/data/upload/1/p{k}.png",
+                "answer1": f"A long answer {k}", "answer2": f"Short {k} {HARM}",
+                "model1": "model-a", "model2": ("model-b", "model-c")[k % 2],
+            }
+            for k in range(n)
+        ],
+    )  # fmt: skip
+    for task in tasks:
+        for place, user in enumerate(people[:4]):
+            said = chose("right" if place == 1 else "left")
+            if place == 1:
+                value = {"text": [f"I like it short {HARM}"]}
+                said += [{"id": "w", "type": "textarea", "from_name": "why", "to_name": "ask",
+                          "value": value}]  # fmt: skip
+            server.annotate(task, said, user)
+    return project
+
+
+def test_a_lead_sees_who_answered_what_and_why_and_nothing_of_it_is_kept(
+    label_studio: Server, people: list[User], browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    project, odd = reasoned(label_studio, people), people[1]
+    label_studio.patch(f"/api/users/{odd.id}/", {"first_name": "Bo", "last_name": "Ek"})
+    place = {"LABEL_STUDIO_URL": label_studio.url, "LABEL_STUDIO_API_KEY": label_studio.token}
+    store = tmp_path / "state.db"
+    words = ("--project", str(project), "--reconcile", "1h")
+    with serving(store, *words, **place) as here:
+        here.wait_for(24)
+        # Names are shown to a lead who asks for them, and to no other.
+        assert odd.email not in here.ask(f"/rater?name={odd.id}").text
+    token = {"BBQ_PAGE_TOKEN": PAGE_TOKEN}
+    with serving(store, *words, "--show-names", **place, **token) as here:
+        here.wait_until(lambda: "Bo Ek" in here.ask("/raters").text, "the names")
+        assert f"{odd.id}</bdi>" in here.ask(f"/raters?q={odd.email}").text
+        assert odd.email in here.ask("/raters?q=bo+ek").text
+        # What was asked is for who has logged in, and says so.
+        address = f"{here.url}/rater?name={odd.id}"
+        assert "Question 1?" not in here.ask(f"/rater?name={odd.id}&content=1").text
+        browser.get(f"{here.url}/login")
+        browser.find_element(By.ID, "token").send_keys(PAGE_TOKEN)
+        browser.find_element(By.CSS_SELECTOR, "main button").click()
+        wait_until(lambda: "may write" in text_of(browser, "foot"), "the login")
+        browser.get(address)
+        assert "Question" not in text_of(browser, "said")
+        browser.find_element(By.PARTIAL_LINK_TEXT, "Show what was asked").click()
+        wait_until(lambda: "Question 1?" in text_of(browser, "said"), "what was asked")
+        said = text_of(browser, "said")
+        for text in ("A long answer 1", "Short 1", "I like it short", "model-b, chosen", HARM):
+            assert text in said
+        assert browser.execute_script("return typeof window.pwned") == "undefined"
+        assert browser.execute_script("return document.images.length") == 0
+        picture = browser.find_element(By.PARTIAL_LINK_TEXT, "/data/upload/1/p1.png")
+        assert picture.get_attribute("href") == f"{label_studio.url}/data/upload/1/p1.png"
+        assert complaints(browser)[0] == []
+        browser.delete_all_cookies()
+        raters = here.ask("/download/raters.csv").text
+    # Neither in the store nor in the log nor in a file that was asked for without names.
+    kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    for text in (odd.email, "Bo Ek", "A long answer 1", "I like it short"):
+        assert text.encode() not in kept
+        assert text not in here.log + raters
+    run_in = {**place, "COLUMNS": "200"}
+    shown = run("raters", "--store", str(store), "--show-names", **run_in)
+    assert f"Bo Ek <{odd.email}>" in shown.stdout, shown.stderr
+    rows = json.loads(run("raters", "--store", str(store), "--format", "json", **run_in).stdout)
+    assert "email" not in rows["raters"][0]
+    wanted = ("raters", "--store", str(store), "--show-names", "--format", "json")
+    named = {row["rater"]: row for row in json.loads(run(*wanted, **run_in).stdout)["raters"]}
+    assert (named[str(odd.id)]["name"], named[str(odd.id)]["email"]) == ("Bo Ek", odd.email)
+    refused = run(*wanted, "--pseudonymise", **run_in)
+    assert refused.returncode == 2
+    assert "do not go together" in refused.stderr

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+import struct
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from selenium import webdriver
@@ -12,7 +17,10 @@ from selenium.webdriver.common.by import By
 import bbq_plugin as bbq
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.server.page_downloads import TABLES
 from bbq_plugin.simulation import simulate
+from bbq_plugin.store import Store
+from bbq_plugin.store.store_reader import records_of
 from tests.browsing import DESK, PHONE, complaints, look, text_of
 from tests.live.server.payloads import event
 from tests.live.server.serving import Serving, serving
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+LANGUAGES = ("de", HOSTILE[0])
 TOKEN = "a-token-of-the-page-0123456789"  # noqa: S105
 
 
@@ -34,7 +43,7 @@ def filled(store: Path, items: tuple[str, ...], raters: tuple[str, ...], n: int)
     answers = [
         Comparison(
             f"ls:1:{k}", rater[str(c.rater)], item[c.left], item[c.right], c.outcome,
-            at=1.79e9 + k, time_s=2.5, version=1.79e9 + k,
+            at=1.79e9 + k, time_s=2.5, version=1.79e9 + k, tags={"language": LANGUAGES[k % 2]},
         )
         for k, c in enumerate(study.comparisons(), 1)
     ]  # fmt: skip
@@ -64,7 +73,7 @@ def show(browser: webdriver.Chrome, url: str, width: int = DESK, scheme: str = "
     browser.get(url)
 
 
-PAGES = ("/", "/raters", "/rater", "/pairs", "/feedback", "/log", "/login")
+PAGES = ("/", "/raters", "/rater", "/pairs", "/slices", "/feedback", "/log", "/login")
 
 
 def address(server: Serving, page: str) -> str:
@@ -229,3 +238,133 @@ def test_the_pairs_page_says_what_more_answers_would_buy(tmp_path: Path) -> None
         page = server.ask("/pairs").text
     assert "200 answers by typical raters: P(best) of the leader" in page
     assert "86–100%" in page
+
+
+# -- what a lead looks at
+
+
+WEEK_S = 7 * 24 * 3600.0
+BEGAN = 1.7e9
+
+
+def weeks_of(store: Path, n: int = 600) -> None:
+    """A study that ran for four weeks and came into the store at once, years later."""
+    study = simulate(items=5, raters=12, comparisons=n, guessers=0.2, seed=3)
+    answers = [
+        Comparison(
+            f"ls:1:{k}", str(c.rater), c.left, c.right, c.outcome,
+            at=BEGAN + 4 * WEEK_S * k / n,
+            tags={"language": ("de", "en", "fr")[k % 3], "prompt": f"p{k % 40}"},
+        )
+        for k, c in enumerate(study.comparisons(), 1)
+    ]  # fmt: skip
+    with Engine(store) as engine:
+        engine.add(answers)
+
+
+@pytest.fixture(scope="module")
+def weeks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    store = tmp_path_factory.mktemp("weeks") / "state.db"
+    weeks_of(store)
+    with serving(store) as found:
+        found.wait_until(lambda: "As of 600" in found.ask("/").text, "when to stop")
+        yield found
+
+
+def test_a_study_that_ran_for_weeks_shows_its_weeks(weeks: Serving) -> None:
+    weeks.wait_until(lambda: "time (UTC)" in weeks.ask("/").text, "the history of the answers")
+    rows = weeks.ask("/download/history.json").json()["rows"]
+    moments = sorted({datetime.fromisoformat(row["at"]).timestamp() for row in rows})
+    assert len(moments) > 10
+    assert moments[0] < BEGAN + WEEK_S
+    # It ends with the last answer, and not with the day on which it was looked at.
+    assert moments[-1] == pytest.approx(BEGAN + 4 * WEEK_S, abs=1)
+    counts = [row["n_comparisons"] for row in rows]
+    assert counts == sorted(counts)
+    assert counts[-1] == 600
+    # What was known by the middle is what the answers until then say.
+    with Engine(weeks.store.with_name("half.db")) as half:
+        half.add(c for c in records(weeks.store) if c.at is not None and c.at <= moments[14])
+        board = {row.item: row.rating for row in bbq.leaderboard(half.fit)}
+    then = {r["item"]: r["rating"] for r in rows if r["n_comparisons"] == half_of(rows, 14)}
+    assert max(abs(board[name] - then[name]) for name in board) < 60
+
+
+def half_of(rows: list[dict[str, Any]], place: int) -> int:
+    return int(sorted({row["n_comparisons"] for row in rows})[place])
+
+
+def records(store: Path) -> list[Comparison]:
+    with Store(store, writable=False) as opened:
+        return list(records_of(opened))
+
+
+def test_the_first_screen_says_what_the_raters_change_and_what_to_do_next(weeks: Serving) -> None:
+    page = weeks.ask("/").text
+    first = page[: page.index('id="board"')]
+    assert re.search(r"Of 12 raters, \d are to be excluded and \d to be watched\.", first), first
+    assert "What to do next" in first
+    assert "#stop" in first or "200 answers by typical raters" in first
+    # The axis of the leaderboard, and the tables of the stopping rule folded away.
+    assert 'class="scale"' in page
+    stop = page[page.index('id="stop"') : page.index('id="history"')]
+    assert stop.index("<details") < stop.index("<table")
+    assert stop.count("<p>") >= 3
+
+
+def test_agreement_is_by_prompt_where_answers_name_theirs(weeks: Serving) -> None:
+    rows = weeks.ask("/download/agreement.json").json()["rows"]
+    assert rows
+    assert all(re.fullmatch(r"p\d+", row["value"]) for row in rows)
+    assert "two items and prompt" in weeks.ask("/raters").text
+
+
+def test_slices_by_tag_are_made_behind_the_page(weeks: Serving) -> None:
+    weeks.wait_until(lambda: "3 slices by language" in weeks.ask("/slices").text, "the slices")
+    page = weeks.ask("/slices?tag=language").text
+    assert page.count("answers, 12 raters") == 3
+    rows = weeks.ask("/download/slices.json?tag=language").json()["rows"]
+    assert {row["slice"] for row in rows} == {"de", "en", "fr"}
+    assert len(rows) == 15
+
+
+@pytest.mark.parametrize("table", [*TABLES, "sources", "plan", "answers", "slices"])
+def test_each_table_is_a_file(table: str, weeks: Serving) -> None:
+    query = "?name=rater-01&tag=language"
+    text = weeks.ask(f"/download/{table}.csv{query}")
+    assert text.status == 200
+    assert text.headers["content-disposition"].startswith('attachment; filename="bbq-main-')
+    document = weeks.ask(f"/download/{table}.json{query}").json()
+    assert document["schema"] == "bbq.table/1"
+    rows = list(csv.DictReader(io.StringIO(text.text)))
+    assert len(rows) == len(document["rows"])
+    assert rows or table in ("axis", "plan", "slices", "sources")
+    assert weeks.ask(f"/download/{table}.xml").status == 404
+    assert weeks.ask("/download/nothing.csv").status == 404
+
+
+def test_a_file_runs_no_formula(hostile: Serving) -> None:
+    for table in ("leaderboard", "raters", "pairwise"):
+        for row in csv.reader(io.StringIO(hostile.ask(f"/download/{table}.csv").text)):
+            assert not any(cell.startswith(("=", "+", "@")) for cell in row)
+
+
+@pytest.mark.parametrize(("page", "section"), [("/", "board"), ("/raters", "scatter")])
+def test_tables_and_charts_are_drawn_as_png(
+    page: str, section: str, browser: webdriver.Chrome, weeks: Serving, tmp_path: Path
+) -> None:
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    show(browser, weeks.url + page, scheme="dark")
+    browser.find_element(By.CSS_SELECTOR, f"[data-png={section}]").click()
+    (file,) = wait_until(lambda: list(tmp_path.glob("*.png")), "the picture")
+    head = file.read_bytes()
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", head[16:24])
+    assert width > 1500
+    assert height > 400
+    # Not an empty sheet.
+    assert len(head) > 20_000
+    log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    assert [entry for entry in log if entry["level"] != "DEBUG"] == []

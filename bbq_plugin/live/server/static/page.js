@@ -63,6 +63,50 @@
     }
   };
 
+  // A table or chart as a PNG: its markup with our own style, light, in an image drawn here.
+  const styles = () => [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])
+    .filter((rule) => !(rule.media && rule.media.mediaText.includes("dark")))
+    .map((rule) => rule.cssText).join("\n");
+
+  const draw = async (part, name) => {
+    const { width, height } = part.getBoundingClientRect();
+    const copy = part.cloneNode(true);
+    copy.querySelectorAll(".get, .pages, .filter").forEach((one) => one.remove());
+    copy.querySelectorAll(".scroll").forEach((one) => one.removeAttribute("tabindex"));
+    const root = document.createElementNS("http://www.w3.org/1999/xhtml", "div");
+    const style = document.createElement("style");
+    style.textContent = `${styles()} .png { font: 16px/1.55 Inter, "Helvetica Neue", Helvetica, Arial, "Liberation Sans", sans-serif; background: #fff; color: var(--ink); } .png > * { margin: 0 !important; border: 0 !important; }`;
+    root.className = "png";
+    root.append(style, copy);
+    const markup = new XMLSerializer().serializeToString(root);
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.ceil(width)}" height="${Math.ceil(height)}"><foreignObject width="100%" height="100%">${markup}</foreignObject></svg>`;
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * Math.ceil(width);
+    canvas.height = 2 * Math.ceil(height);
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = "#fff";
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.scale(2, 2);
+    pen.drawImage(image, 0, 0);
+    const link = document.createElement("a");
+    link.href = canvas.toDataURL("image/png");
+    link.download = `bbq-${name}.png`;
+    link.click();
+  };
+
+  document.body.classList.add("js");
+  document.addEventListener("click", (event) => {
+    const asked = event.target.closest("[data-png]");
+    if (asked) draw(document.getElementById(asked.dataset.png), asked.dataset.file);
+  });
+
+  if (document.body.hasAttribute("data-still")) {
+    say("still");
+    return;
+  }
   remember(document);
   document.addEventListener("visibilitychange", renew);
   const source = new EventSource("/live");
