@@ -100,12 +100,9 @@ class PanelDivision(Rows[CampRow]):
 
 def panel_division(fit: Fit) -> PanelDivision:
     """Describe the camps of a fit."""
-    if fit.in_parts:
-        best = fit.items[int(fit.theta.argmax())]
-        row = CampRow(1, 1.0, fit.data.n_raters, best, 1.0, inverted=False)
-        return PanelDivision([row], np.ones((1, 1)), _axis(fit), (), {})
-    member = fit.membership.argmax(axis=1)
-    n = np.bincount(member, minlength=len(fit.camps))
+    # Over parts who is where is known where the parts are: here are numbers alone.
+    member = np.empty(0, np.int64) if fit.in_parts else fit.membership.argmax(axis=1)
+    n = fit.member_counts
     # A ranking of one item has no correlation, nor has one in which all are equal.
     correlations: Floats = np.ones((1, 1))
     if fit.division is not None:
@@ -118,16 +115,18 @@ def panel_division(fit: Fit) -> PanelDivision:
         )
         for c, camp in enumerate(fit.camps)
     ]  # fmt: skip
-    belongs = zip(member.tolist(), fit.membership.max(axis=1).tolist(), strict=True)
-    members = [Member(camp + 1, p) for camp, p in belongs]
-    named = dict(zip(fit.raters, members, strict=True))
+    named: dict[str, Member] = {}
+    if not fit.in_parts:
+        belongs = zip(member.tolist(), fit.membership.max(axis=1).tolist(), strict=True)
+        members = [Member(camp + 1, p) for camp, p in belongs]
+        named = dict(zip(fit.raters, members, strict=True))
     return PanelDivision(rows, correlations, _axis(fit), _tastes(fit), named)
 
 
 def _tastes(fit: Fit) -> tuple[CampTaste, ...]:
     if fit.division is None:
         return ()
-    share, theta = fit.membership.mean(axis=0), fit.camp_theta
+    share, theta = fit.camp_sizes, fit.camp_theta
     theta = theta - theta.mean(axis=1, keepdims=True)
     found = []
     for c, mine in enumerate(theta):
@@ -144,7 +143,7 @@ def inverted_camps(fit: Fit) -> dict[int, int]:
     if fit.division is None:
         return {}
     correlations = np.corrcoef(fit.camp_theta)
-    share = fit.membership.mean(axis=0)
+    share = fit.camp_sizes
     found = {}
     for c in range(len(share)):
         other = int(np.argmin(correlations[c]))

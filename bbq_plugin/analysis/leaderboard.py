@@ -14,6 +14,7 @@ from typing import (
     Generic,
     Literal,
     TypeVar,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -28,6 +29,7 @@ from bbq_plugin.data.frames import arrow_table, as_frame
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Fit
+from bbq_plugin.model.fit import PartedResult
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 from bbq_plugin.model.robust import Way
 from bbq_plugin.model.win_share import WinShares, large_win_shares, win_shares
@@ -256,10 +258,8 @@ def leaderboard(
         )
     best_rank, worst_rank = ranked.rank_interval(level)
     p_best = ranked.p_best()
-    t = fit.data.pooled if place is None else fit.data.triples
-    weight = t.weight if place is None else t.weight * fit.membership[t.rater(), place]
-    wins = np.bincount(t.winner, weight, t.n_items)
-    played = wins + np.bincount(t.loser, weight, t.n_items)
+    wins, lost = counts_of(fit, place)
+    played = wins + lost
     order = np.argsort(-by, kind="stable")
     tiers = ranked.tiers(order, level)
     rating, lower, upper = (to_rating(x, scale) for x in (relative, low, high))
@@ -290,6 +290,22 @@ def leaderboard(
         rows, order, ranked, level, scale, *clusters, camp=camp,
         ordered_by="rating" if ranked is known else "win_share",
     )  # fmt: skip
+
+
+def counts_of(fit: Fit, place: int | None) -> tuple[Floats, Floats]:
+    """How often each item won and lost; among the members of one camp, as probably as they are."""
+    if place is not None and fit.in_parts:
+        found = cast("PartedResult", fit).by_parts(_counts_of_part, place)
+        return np.sum(found, axis=0)[0], np.sum(found, axis=0)[1]
+    t = fit.data.pooled if place is None else fit.data.triples
+    weight = t.weight if place is None else t.weight * fit.membership[t.rater(), place]
+    wins, lost = (np.bincount(side, weight, t.n_items) for side in (t.winner, t.loser))
+    return np.asarray(wins), np.asarray(lost)
+
+
+def _counts_of_part(fit: Fit, first: int, place: int) -> tuple[Floats, Floats]:
+    del first
+    return counts_of(fit, place)
 
 
 def checked_camp(fit: Fit, camp: int) -> int:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any, cast
 
 import numpy as np
 
 from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model.objectives import Height, Joint, Marginal
-from bbq_plugin.model.parts import Part, Parts
+from bbq_plugin.model.objectives import Height, Joint, Marginal, Summed
+from bbq_plugin.model.parts import Blocks, Part, Parts
 from bbq_plugin.model.population import (
     CENTRE,
     RATE,
@@ -38,7 +39,7 @@ AGAINST = -3.0  # standard deviations of a coin's agreement; raters below it may
 LEAST_GAIN = 6.0  # of the criterion, for one more camp
 LEAST_RATERS = 3  # that a camp has to have
 MOST_CAMPS = 6
-MOST_CELLS = 20_000_000  # raters x items whose scores are held
+MOST_CELLS = 20_000_000  # raters x items whose scores are held; of more raters, in blocks
 MOST_PARAMETERS = 1024  # camps x items of one dense system
 MOST_TRIPLES = 150_000, 0  # by which the number of camps is found; the fit is of all
 TRIES = 6  # steps from each start before the best goes on
@@ -46,6 +47,7 @@ STEPS = 200
 ROUNDS = 5  # of camps and population in turn
 HALVINGS = 12
 LONGEST = 2.0  # nats
+CLOSE = 1e-4  # nats; shorter steps may raise the log-posterior by less than its rounding
 NEGLIGIBLE = 1e-12  # of a share, which must not become 0 for good
 
 
@@ -148,15 +150,21 @@ def divisible(triples: Triples | Parts) -> bool:
     """Whether there are raters enough to look for camps, and not too many items."""
     n, k = triples.n_raters, triples.n_items
     few = n < 2 * LEAST_RATERS or k < 3
-    # The scores of all raters are held at once, unless they are in parts.
-    held = 0 if isinstance(triples, Parts) else n * k
-    return not few and held <= MOST_CELLS and k <= MOST_PARAMETERS // 2
+    return not few and k <= MOST_PARAMETERS // 2
+
+
+def in_blocks(triples: Triples | Parts) -> Triples | Parts:
+    """In parts if there are more raters than those whose scores are held at once."""
+    if isinstance(triples, Parts) or triples.n_raters * triples.n_items <= MOST_CELLS:
+        return triples
+    return Blocks(triples, MOST_CELLS // 4 // triples.n_items)
 
 
 def screen(triples: Triples | Parts) -> Axis | None:
     """Whether the raters differ in more than quality, at the plain Bradley-Terry ranking."""
     if not divisible(triples):
         return None
+    triples = in_blocks(triples)
     pooled = triples.without_raters()
     plain = Joint(pooled, Priors(), fixed=True)
     theta, quality = plain.start()
@@ -214,19 +222,19 @@ class Division:
 
     theta: Floats
     share: Floats
-    membership: Floats  # raters x camps
+    membership: Floats  # raters x camps; empty where the raters are in parts
     quality: Floats  # raters
     likelihood: float
     value: float
     gradient: Floats  # camps x items
     curvature: Floats  # minus the Hessian, of all camps stacked
     complete: Floats  # the same if memberships were known
-    pushes: Floats  # camps x triples, times the membership
-
-    @property
-    def size(self) -> Floats:
-        """The part of the panel that each camp is."""
-        return np.asarray(self.membership.mean(axis=0))
+    size: Floats  # the part of the panel that each camp is
+    n_raters: int
+    #: By the shares' logits: the gradient, minus the Hessian, and that by them and theta.
+    pull: Floats
+    of_share: Floats
+    by_share: Floats
 
     def covariance(self, population: Population | None) -> Floats:
         """Of the mean of theta over all raters, their division into camps being uncertain too."""
@@ -235,7 +243,7 @@ class Division:
         if population is not None:
             whole = whole + population.slope @ population.covariance @ population.slope.T
         mean = np.kron(self.size, np.eye(k))
-        share = (np.diag(self.size) - np.outer(self.size, self.size)) / self.membership.shape[0]
+        share = (np.diag(self.size) - np.outer(self.size, self.size)) / self.n_raters
         return np.asarray(mean @ whole @ mean.T + self.theta.T @ share @ self.theta)
 
 
@@ -250,9 +258,8 @@ class Mixture:
         self.triples, self.priors = triples, priors
         self.camps = [Marginal(triples, priors) for _ in range(n_camps)]
         self.copies = np.ones(triples.n_raters) if copies is None else copies
-        self._rater = triples.rater()
         self._pooling = 1.0 / float(polygamma(1, priors.a))
-        self._halves = float(triples.weight @ self.copies[self._rater]) * log(0.5)
+        self._halves = float(triples.weight @ self.copies[triples.rater()]) * log(0.5)
 
     def _prior(self, theta: Floats) -> tuple[float, Floats, Floats, Floats]:
         """Value, gradient, and curvature within a camp's item and between two camps'."""
@@ -270,44 +277,35 @@ class Mixture:
         points = [camp.at(row, np.empty(0)) for camp, row in zip(self.camps, theta, strict=True)]
         told = np.column_stack([camp.summary[:, 3] for camp in self.camps])
         share, membership, likelihood = _shares(told, share, self.copies)
-        likelihood += self._halves
+        sums = _camp_sums(self.camps, points, membership, self.copies)
+        quality = np.sum(membership * np.column_stack([p.quality for p in points]), axis=1)
+        size, n = np.asarray(membership.mean(axis=0)), float(self.copies.sum())
+        found = self._division(theta, share, likelihood + self._halves, sums, size, n)
+        return replace(found, membership=membership, quality=quality, n_raters=len(membership))
+
+    def _division(
+        self, theta: Floats, share: Floats, likelihood: float, sums: tuple[Floats, ...],
+        size: Floats, n_raters: float,
+    ) -> Division:  # fmt: skip
+        """From sums over raters; each counted once in ``size``, and ``n_raters`` times in all."""
+        members, both, pushed, known, lost, mixed = sums
         prior, gradient, within, between = self._prior(theta)
         n, k = theta.shape
-        counted = membership * self.copies[:, None]
-        mine = counted[self._rater].T
-        complete, lost = np.zeros((n, k, n, k)), np.zeros((n, k, n, k))
-        pushes = np.array([camp.pushes for camp in self.camps])
-        scores = [_scores(self.triples, push) for push in pushes]
-        for c, (point, camp) in enumerate(zip(points, self.camps, strict=True)):
-            lone = Height(
-                point.theta, point.quality, 0.0, point.gradient, np.zeros(k),
-                point.curve * mine[c], point.rows * np.sqrt(mine[c]),
-            )  # fmt: skip
-            complete[c, :, c] = camp.passes.curvature(lone)
-            gradient[c] += counted[:, c] @ scores[c]
-            # Louis' formula: what is not known of memberships is taken off.
-            lost[c, :, c] -= (scores[c] * counted[:, c, None]).T @ scores[c]
-            for d in range(n):
-                both = counted[:, c] * membership[:, d]
-                lost[c, :, d] += (scores[c] * both[:, None]).T @ scores[d]
-        of_item = np.arange(k)
+        blocks, of_item = np.zeros((n, k, n, k)), np.arange(k)
         for c in range(n):
+            blocks[c, :, c] = known[c]
             for d in range(n):
-                complete[c, of_item, d, of_item] += within if c == d else between
-        known = complete.reshape(n * k, n * k)
+                blocks[c, of_item, d, of_item] += within if c == d else between
+        complete: Floats = blocks.reshape(n * k, n * k)
         # The shares move with theta: their own part of the Hessian is eliminated.
-        mixed = np.zeros((n, k, n))
-        for c in range(n):
-            mixed[c] = -(scores[c] * counted[:, c, None]).T @ membership
-            mixed[c, :, c] += counted[:, c] @ scores[c]
-        of_share = (self.copies.sum() + n) * (np.diag(share) - np.outer(share, share))
-        of_share -= np.diag(counted.sum(axis=0)) - counted.T @ membership
+        of_share = (n_raters + n) * (np.diag(share) - np.outer(share, share))
+        of_share -= np.diag(members) - both
         by_share = mixed.reshape(n * k, n)
         seen = lost.reshape(n * k, n * k) - by_share @ np.linalg.pinv(of_share) @ by_share.T
-        quality = np.sum(membership * np.column_stack([p.quality for p in points]), axis=1)
         return Division(
-            theta, share, membership, quality, likelihood, likelihood + prior, gradient,
-            known + seen, known, pushes * mine,
+            theta, share, np.empty((0, n)), np.empty(0), likelihood, likelihood + prior,
+            gradient + pushed, complete + seen, complete, size, int(n_raters),
+            members + 1.0 - (n_raters + n) * share, of_share, by_share,
         )  # fmt: skip
 
     def step(self, now: Division) -> tuple[Floats, bool]:
@@ -328,19 +326,29 @@ class Mixture:
         trace = [now.value]
         for _ in range(most):
             step, newton = self.step(now)
-            size = float(np.max(np.abs(step)))
+            size = self._length(now, step)
             if newton and size <= tol:
                 return now, trace
             step = step * min(1.0, LONGEST / max(size, 1e-300))
             for halving in range(HALVINGS):
-                trial = self.at(now.theta + step * 0.5**halving, now.share)
+                trial = self._moved(now, step * 0.5**halving)
                 if trial.value > now.value:
                     break
             else:
+                if newton and size < CLOSE and _is_nearer(trial := self._moved(now, step), now):
+                    now = trial
+                    continue
                 return now, trace
             now = trial
             trace.append(now.value)
         return now, trace
+
+    def _length(self, now: Division, step: Floats) -> float:
+        del now
+        return float(np.max(np.abs(step)))
+
+    def _moved(self, now: Division, step: Floats) -> Division:
+        return self.at(now.theta + step, now.share)
 
     def axis(self, now: Division, camp: int) -> Axis:
         """Along which the members of one camp differ most."""
@@ -349,6 +357,149 @@ class Mixture:
         at = slice(camp * k, (camp + 1) * k)
         seen = now.complete[at, at]
         return axis_of(scores, seen, now.theta[camp], weight, _votes(self.triples))
+
+
+def _is_nearer(trial: Division, now: Division) -> bool:
+    """Whether a step leads to the top that is too short for the log-posterior to show it."""
+    lost = now.value - trial.value
+    return lost <= 1e-13 * abs(now.value) and bool(
+        np.max(np.abs(trial.gradient)) < 0.5 * np.max(np.abs(now.gradient))
+    )
+
+
+def _camp_sums(
+    camps: list[Marginal], points: list[Height], membership: Floats, copies: Floats
+) -> tuple[Floats, ...]:
+    """Sums over raters: memberships, their products, and what theta's derivatives are made of."""
+    triples = camps[0].passes.triples
+    n, k = len(camps), triples.n_items
+    counted = membership * copies[:, None]
+    mine = counted[triples.rater()].T
+    scores = [_scores(triples, camp.pushes) for camp in camps]
+    pushed, known = np.zeros((n, k)), np.zeros((n, k, k))
+    lost, mixed = np.zeros((n, k, n, k)), np.zeros((n, k, n))
+    for c, (point, camp) in enumerate(zip(points, camps, strict=True)):
+        lone = Height(
+            point.theta, point.quality, 0.0, point.gradient, np.zeros(k),
+            point.curve * mine[c], point.rows * np.sqrt(mine[c]),
+        )  # fmt: skip
+        known[c] = camp.passes.curvature(lone)
+        pushed[c] = counted[:, c] @ scores[c]
+        # Louis' formula: what is not known of memberships is taken off.
+        lost[c, :, c] -= (scores[c] * counted[:, c, None]).T @ scores[c]
+        for d in range(n):
+            both = counted[:, c] * membership[:, d]
+            lost[c, :, d] += (scores[c] * both[:, None]).T @ scores[d]
+        mixed[c] = -(scores[c] * counted[:, c, None]).T @ membership
+        mixed[c, :, c] += pushed[c]
+    return counted.sum(axis=0), counted.T @ membership, pushed, known, lost, mixed
+
+
+def _belongs(
+    part: Part, priors: Priors, theta: Floats, share: Floats
+) -> tuple[list[Marginal], list[Height], Floats, float]:
+    """The camps as the raters of a part see them: P(camp) of each, and their log-likelihood."""
+    camps = [Marginal(part.triples, priors) for _ in theta]
+    points = [camp.at(row, np.empty(0)) for camp, row in zip(camps, theta, strict=True)]
+    told = np.column_stack([camp.summary[:, 3] for camp in camps])
+    top = told.max(axis=1, keepdims=True)
+    joint = np.maximum(np.exp(told - top) * share, 1e-300)
+    total = joint.sum(axis=1, keepdims=True)
+    likelihood = float(np.sum(np.log(total) + top) + part.triples.weight.sum() * log(0.5))
+    return camps, points, joint / total, likelihood
+
+
+def _part_division(
+    part: Part, priors: Priors, theta: Floats, share: Floats
+) -> tuple[float | Floats, ...]:
+    if part.empty:
+        return ()
+    camps, points, membership, likelihood = _belongs(part, priors, theta, share)
+    return likelihood, *_camp_sums(camps, points, membership, np.ones(len(membership)))
+
+
+def members_of(part: Part, priors: Priors, theta: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Of each rater of a part: P(camp), and quality."""
+    _, points, membership, _ = _belongs(part, priors, theta, share)
+    quality = np.sum(membership * np.column_stack([p.quality for p in points]), axis=1)
+    return membership, quality
+
+
+class PartedMixture(Mixture):
+    """The same over parts. Shares are climbed with theta, so that a step is one pass."""
+
+    def __init__(self, parts: Parts, priors: Priors, n_camps: int) -> None:
+        from scipy.special import polygamma  # noqa: PLC0415 (loads slowly)
+
+        del n_camps  # theta has them
+        self.parts, self.priors = parts, priors
+        self._pooling = 1.0 / float(polygamma(1, priors.a))
+
+    def at(self, theta: Floats, share: Floats) -> Division:
+        """One pass over all parts, at these shares."""
+        found = self.parts.summed(_part_division, self.priors, theta, share)
+        likelihood, sums, n = cast("float", found[0]), cast("Any", found[1:]), self.parts.n_raters
+        likelihood += float(np.sum(np.log(share)))
+        return self._division(theta, share, likelihood, sums, sums[0] / n, n)
+
+    def step(self, now: Division) -> tuple[Floats, bool]:
+        """Newton's step of theta, shares at their best along it; or that of EM."""
+        # A part of the shares' Hessian is 0, along all logits together: rounding may be below.
+        hill = np.linalg.eigvalsh(now.of_share)[0] > -1e-9 * now.n_raters
+        back = now.by_share @ (np.linalg.pinv(now.of_share) @ now.pull)
+        pulled = replace(now, gradient=now.gradient + back.reshape(now.theta.shape))
+        step, newton = super().step(pulled if hill else now)
+        return step, newton and bool(hill)
+
+    def _logits(self, now: Division, step: Floats) -> Floats:
+        """How the shares move with theta."""
+        return np.asarray(np.linalg.pinv(now.of_share) @ (now.pull + now.by_share.T @ step.ravel()))
+
+    def _length(self, now: Division, step: Floats) -> float:
+        return max(super()._length(now, step), float(np.max(np.abs(self._logits(now, step)))))
+
+    def _moved(self, now: Division, step: Floats) -> Division:
+        full, newton = self.step(now)
+        if newton:
+            at = float(np.vdot(step, full) / max(float(np.vdot(full, full)), 1e-300))
+            logits = at * self._logits(now, full)
+        else:
+            # EM's shares.
+            total = now.pull + (now.n_raters + len(now.share)) * now.share
+            logits = np.log(total / now.share) - np.log(now.n_raters + len(now.share))
+        share = now.share * np.exp(logits - logits.max())
+        return self.at(now.theta + step, share / share.sum())
+
+
+def _camp_pass(
+    part: Part, priors: Priors, camps: Floats, share: Floats, camp: int, theta: Floats
+) -> tuple[float | Floats, ...]:
+    """As `part_pass`, and the sums of `part_em`, each rater counted as a member of one camp."""
+    membership = _belongs(part, priors, camps, share)[2]
+    flat = replace(priors, a=1.0, b=0.0, estimated=False)
+    objective = Marginal(part.triples, flat, copies=membership[:, camp])
+    point = objective.at(theta, np.empty(0))
+    passes = objective.passes
+    sums = point.value, point.gradient, passes.curvature(point), passes.total_weight
+    return *sums, *objective.em_sums
+
+
+class CampDensity(Summed):
+    """The log-density of the ranking of one camp's members, who are in parts."""
+
+    def __init__(self, parts: Parts, priors: Priors, division: Division, camp: int) -> None:
+        super().__init__(parts, priors, "marginal")
+        self._division, self._camp = division, camp
+
+    def _summed(self, theta: Floats) -> tuple[Any, ...]:
+        camps = self._division.theta, self._division.share, self._camp
+        return self.parts.summed(_camp_pass, self.priors, *camps, theta)
+
+    def _sums(self, theta: Floats) -> tuple[Any, ...]:
+        return self._summed(theta)[:4]
+
+    def _em_sums(self, theta: Floats) -> tuple[Any, ...]:
+        return self._summed(theta)[4:]
 
 
 def _shares(told: Floats, share: Floats, copies: Floats) -> tuple[Floats, Floats, float]:
@@ -517,35 +668,44 @@ def divided(
                 f"with 3 to {MOST_PARAMETERS // 2} items; use camps=1 or camps='auto'"
             )
         return replace(found, axis=axis)
-    if isinstance(triples, Parts):
-        # Who belongs where is found in memory; over parts the axis alone is told.
-        return replace(found, axis=axis)
     if priors.flat_items:
         priors = replace(priors, a=Priors().a, b=Priors().b)
     part = few_raters(triples, MOST_TRIPLES)
+    if in_blocks(part) is not part:
+        # So many items, and raters with hardly an answer: who stands where cannot be held.
+        return replace(found, axis=axis)
     camps = search(part, priors, found.theta, axis if part is triples else screen(part), wanted)
     found = replace(found, axis=axis)
     if camps.n == 1:
         return found
     found = replace(found, priors=camps.priors, population=camps.population)
-    return settled(triples, items, found, camps.division.theta, camps.division.share, tol)
+    near = camps.division
+    return settled(in_blocks(triples), items, found, near.theta, near.share, tol)
 
 
 def settled(
-    triples: Triples, items: tuple[str, ...], found: Optimum, theta: Floats, share: Floats,
+    triples: Triples | Parts, items: tuple[str, ...], found: Optimum, theta: Floats, share: Floats,
     tol: float,
 ) -> Optimum:  # fmt: skip
     """The top for all raters, from a division nearby; the largest camp comes first."""
     priors, n = found.priors, theta.shape[0]
     if not isinstance(priors, Priors):
         raise UsageError("camps are defined for model='bbq' alone; use camps=1")
-    mixture = Mixture(triples, priors, n)
+    mixture = (
+        PartedMixture(triples, priors, n)
+        if isinstance(triples, Parts)
+        else Mixture(triples, priors, n)
+    )
     now, trace = mixture.climb(mixture.at(theta, share), tol)
     size = now.size
     best = [items[i] for i in now.theta.argmax(axis=1)]
     order = sorted(range(n), key=lambda c: (-round(float(size[c]), 9), best[c]))
     now = mixture.at(now.theta[order], now.share[order])
     error = float(np.max(np.abs(mixture.step(now)[0])))
+    if isinstance(triples, Blocks):
+        told = triples.each(members_of, priors, now.theta, now.share)
+        membership, quality = (np.concatenate(column) for column in zip(*told, strict=True))
+        now = replace(now, membership=membership, quality=quality)
     population = found.population
     if population is not None:
         k = len(items)

@@ -13,7 +13,7 @@ import numpy as np
 from bbq_plugin.data.clusters import checked_cluster
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.repeats import Treatment, checked_repeats
-from bbq_plugin.data.triples import Floats, Triples, run_chunks
+from bbq_plugin.data.triples import Codes, Floats, Triples, run_chunks
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.model.bbq import BBQModel
 from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed
@@ -300,12 +300,15 @@ class Fit:
         """The part of the panel that each camp is."""
         return np.ones(1) if self.division is None else self.division.size
 
+    @property
+    def member_counts(self) -> Codes:
+        """How many raters most probably belong to each camp."""
+        return np.bincount(self.membership.argmax(axis=1), minlength=len(self.camp_theta))
+
     @cached_property
     def camps(self) -> tuple[Camp, ...]:
         """One or more, the largest first."""
-        share = [1.0]
-        if self.division is not None:
-            share = self.division.membership.mean(axis=0).tolist()
+        share = self.camp_sizes.tolist()
         return tuple(
             Camp(
                 part, theta,

@@ -451,12 +451,16 @@ class Summed:
     def at(self, theta: Floats, quality: Floats) -> Height:
         """One pass over all parts."""
         del quality  # each part finds its own
-        value, gradient, curve, self._weight = self.parts.summed(
-            part_pass, self.form, self.priors, theta
-        )
+        value, gradient, curve, self._weight = self._sums(theta)
         prior, skill = self._prior(theta)
         gradient = gradient + self.shape - skill
         return Height(theta, np.empty(0), value + prior, gradient, skill, curve, np.empty((0, 0)))
+
+    def _sums(self, theta: Floats) -> tuple[Any, ...]:
+        return self.parts.summed(part_pass, self.form, self.priors, theta)
+
+    def _em_sums(self, theta: Floats) -> tuple[Any, ...]:
+        return self.parts.summed(part_em, self.form, self.priors, theta)
 
     def _prior(self, theta: Floats) -> tuple[float, Floats]:
         if self.priors.flat_items:
@@ -467,7 +471,7 @@ class Summed:
 
     def em_step(self, theta: Floats, quality: Floats) -> tuple[Floats, Floats]:
         """The closed-form step, then the level that suits the prior."""
-        wins, draw = self.parts.summed(part_em, self.form, self.priors, theta)
+        wins, draw = self._em_sums(theta)
         skill = self._prior(theta)[1]
         with np.errstate(divide="ignore"):
             up = np.log(wins + self.shape) - np.log(draw + skill)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,10 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Some raters with all their wins; ``first`` is the place of the first among all raters."""
+    """Some raters with all their wins; ``first`` is the place of the first among all raters.
+
+    An ``empty`` part has no raters, and its triples one who does not count.
+    """
 
     triples: Triples
     first: int
+    empty: bool = False
 
 
 class Parts(ABC):
@@ -52,6 +56,35 @@ class Parts(ABC):
         start = np.array([0, winner.size])
         codes = winner.astype(np.int32), loser.astype(np.int32)
         return Triples(start, *codes, np.asarray(table[winner, loser]), self.n_items)
+
+
+class Blocks(Parts):
+    """The raters of one machine in blocks, where a pass cannot hold what it needs of all."""
+
+    def __init__(self, triples: Triples, n_raters: int) -> None:
+        """``n_raters``: of a block."""
+        self.triples, self._step = triples, max(1, n_raters)
+        self.n_items, self.n_raters, self.size = triples.n_items, triples.n_raters, triples.size
+
+    def each(self, work: Callable[..., T], *args: Any) -> list[T]:
+        """``work(part, *args)`` of every block."""
+        firsts = range(0, self.n_raters, self._step)
+        return [work(self._block(first), *args) for first in firsts]
+
+    def summed(self, work: Callable[..., T], *args: Any) -> T:
+        """The sum over all blocks."""
+        return cast("T", added_up(self.each(work, *args)))
+
+    def without_raters(self) -> Triples:
+        """The same wins as if one rater had made them all."""
+        return self.triples.without_raters()
+
+    def _block(self, first: int) -> Part:
+        t = self.triples
+        start = t.start[first : first + self._step + 1]
+        at = slice(int(start[0]), int(start[-1]))
+        codes = t.winner[at], t.loser[at]
+        return Part(Triples(start - start[0], *codes, t.weight[at], t.n_items), first)
 
 
 def _by_pair(part: Part) -> tuple[Any]:

@@ -21,8 +21,9 @@ from bbq_plugin.data.clusters import RATER
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import is_subject
 from bbq_plugin.data.repeats import Repeats
-from bbq_plugin.data.triples import Floats, Triples
+from bbq_plugin.data.triples import Codes, Floats, Triples
 from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
+from bbq_plugin.model.camps import Division, members_of
 from bbq_plugin.model.fit import Camp, Fit, fit, optimum_at
 from bbq_plugin.model.parts import Part, Parts
 from bbq_plugin.model.priors import Priors
@@ -40,7 +41,6 @@ from bbq_plugin.model.ties import TiesUsed, rates_under, same_counts, tie_counts
 from bbq_plugin.model.win_share import PanelSums
 from bbq_plugin.scale.engines import LocalEngine
 from bbq_plugin.scale.prepared_set import PreparedSet, open_dataset, read_table
-from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from bbq_plugin.model.population import Population
@@ -104,7 +104,8 @@ _KEPT = _Kept()
 
 def on_part(ref: PartRef, decided: bool, work: Callable[..., T], args: tuple[Any, ...]) -> T:  # noqa: FBT001 (Dask passes by position)
     """Read a part and work on it."""
-    return work(Part(_KEPT.triples(ref, decided=decided), ref.first), *args)
+    empty = not ref.opened().n_raters_of(ref.part)
+    return work(Part(_KEPT.triples(ref, decided=decided), ref.first, empty), *args)
 
 
 class PassJournal:
@@ -254,6 +255,8 @@ class FitHead:
     #: (a, b) of the tie rates; None where no answer is a tie.
     tie_shape: tuple[float, float] | None
     cluster: tuple[str, ...]
+    #: The camps; None: one.
+    division: Division | None
 
     def fit_of(self, ref: PartRef) -> Fit:
         """The fit as the raters of one part see it."""
@@ -270,17 +273,22 @@ class FitHead:
         if self.tie_shape is not None:
             rates = rates_under(self.tie_shape, *tie_counts(data))
         found.__dict__.update(laplace=self.laplace, tie_rate=rates)
-        return replace_quality(found)
+        return self._with_raters(found)
 
-
-def replace_quality(found: Fit) -> Fit:
-    """The same with the quality of each rater at its theta."""
-    quality, _ = optimum_at(found, found.theta)
-    complete = replace(found, quality=quality)
-    for name in ("laplace", "tie_rate", "wins"):
-        if name in found.__dict__:
-            complete.__dict__[name] = found.__dict__[name]
-    return complete
+    def _with_raters(self, found: Fit) -> Fit:
+        """The same with the quality of each rater at its theta, and the camps of each."""
+        own, division = found, self.division
+        if division is None:
+            quality, _ = optimum_at(own, own.theta)
+        else:
+            part = Part(own.triples, 0)
+            belongs, quality = members_of(part, self.priors, division.theta, division.share)
+            division = replace(division, membership=belongs, quality=quality)
+        complete = replace(own, quality=quality, division=division)
+        for name in ("laplace", "tie_rate", "wins"):
+            if name in own.__dict__:
+                complete.__dict__[name] = own.__dict__[name]
+        return complete
 
 
 def _tie_counts(ref: PartRef) -> tuple[Floats, Floats, Floats]:
@@ -304,22 +312,37 @@ def _on_fit(ref: PartRef, head: FitHead, work: Callable[..., T], args: tuple[Any
     return work(head.fit_of(ref), ref.first, *args)
 
 
-class _Everybody(Mapping[str, float]):
-    """All raters belong to the only camp; their names are read when they are asked for."""
+def _membership(found: Fit, first: int) -> Floats:
+    del first
+    return found.membership[: found.data.n_raters]
 
-    def __init__(self, data: PartedComparisons) -> None:
-        self._data = data
+
+def _member_counts(found: Fit, first: int) -> Codes:
+    del first
+    if not found.data.n_raters:
+        return np.zeros(len(found.camp_theta), np.int64)
+    return found.member_counts
+
+
+class _Belongs(Mapping[str, float]):
+    """Who belongs to a camp; names and probabilities are read when they are asked for."""
+
+    def __init__(self, found: PartedFit, camp: int) -> None:
+        self._fit, self._camp = found, camp
+
+    @cached_property
+    def _by_name(self) -> dict[str, float]:
+        told = self._fit.membership[:, self._camp].tolist()
+        return dict(zip(self._fit.data.raters, told, strict=True))
 
     def __getitem__(self, name: str) -> float:
-        if name not in self._data.raters:
-            raise KeyError(name)
-        return 1.0
+        return self._by_name[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._data.raters)
+        return iter(self._fit.data.raters)
 
     def __len__(self) -> int:
-        return self._data.n_raters
+        return self._fit.data.n_raters
 
 
 class PartedFit(Fit):
@@ -370,9 +393,24 @@ class PartedFit(Fit):
         return read_table(folder, f"{last}/{name}")
 
     @cached_property
+    def membership(self) -> Floats:
+        """P(rater belongs to a camp), raters x camps, computed where the parts are."""
+        if self.division is None:
+            return np.ones((self.data.n_raters, 1))
+        return np.concatenate(self.by_parts(_membership))
+
+    @cached_property
+    def member_counts(self) -> Codes:
+        """How many raters most probably belong to each camp."""
+        if self.division is None:
+            return np.array([self.data.n_raters])
+        return np.asarray(np.sum(self.by_parts(_member_counts), axis=0))
+
+    @cached_property
     def camps(self) -> tuple[Camp, ...]:
-        """One: all raters."""
-        return (Camp(1.0, self.theta, _Everybody(self.data)),)
+        """One or more, the largest first."""
+        told = zip(self.camp_sizes.tolist(), self.camp_theta, strict=True)
+        return tuple(Camp(share, theta, _Belongs(self, c)) for c, (share, theta) in enumerate(told))
 
     @cached_property
     def head(self) -> FitHead:
@@ -384,7 +422,7 @@ class PartedFit(Fit):
             shape = tie_population(*same_counts(tied, n, times))
         return FitHead(
             self.given_priors(), self.theta, self.population, self.laplace, self.ties, shape,
-            self.cluster,
+            self.cluster, self.division,
         )  # fmt: skip
 
     @cached_property
@@ -434,7 +472,7 @@ def _in_memory(what: str) -> UnsupportedError:
 
 def fitted(data: PreparedSet, engine: MapEngine, **chosen: Any) -> PartedFit:
     """Fit the parts of a set; ``chosen`` as in `bbq.fit`."""
-    for name, allowed in (("model", ("bbq",)), ("solver", ("auto",)), ("camps", ("auto", 1))):
+    for name, allowed in (("model", ("bbq",)), ("solver", ("auto",))):
         if chosen.get(name, allowed[0]) not in allowed:
             raise UsageError(
                 f"{name}={chosen[name]!r} is not fitted over parts (they take {name}="
@@ -456,11 +494,5 @@ def fitted(data: PreparedSet, engine: MapEngine, **chosen: Any) -> PartedFit:
     tags = [name for name in data.keep if is_subject(name)]
     if tags and cluster in ("auto", ("auto",)):
         note = f"intervals allow for clusters by rater alone, not by {', '.join(tags)}"
-        found.__dict__["warnings"] = (*found.warnings, note)
-    if found.axis is not None and found.axis.fires:
-        note = (
-            f"the raters differ in more than quality ({counted(found.data.n_raters, 'rater')}); "
-            "over parts they are fitted as one camp: look for camps in memory (--engine memory)"
-        )
         found.__dict__["warnings"] = (*found.warnings, note)
     return found

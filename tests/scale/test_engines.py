@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 import bbq_plugin as bbq
+from bbq_plugin.analysis.analysis import Analysis
 from bbq_plugin.cli import main
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.model.parts import added, added_up
@@ -106,6 +107,100 @@ def test_a_fit_over_parts_is_the_fit_in_memory(prepared: PreparedSet, chosen: An
     found = bbq.fit(prepared, tol=TIGHT, **chosen)
     assert_same(found, bbq.fit(prepared.read(), tol=TIGHT, **chosen))
     assert (found.axis is None) == (chosen.get("camps") == 1)
+
+
+def divided_votes(ties: float = 0.1) -> pa.Table:
+    """A third of the raters prefers other items; some guess."""
+    rng = np.random.default_rng(8)
+    raters, items, n = 120, 7, 9_000
+    theta = rng.normal(0, 1.5, (2, items))
+    camp, quality = np.arange(raters) % 3 == 0, rng.beta(8, 2, raters)
+    quality[rng.random(raters) < 0.1] = 0.05
+    r, a = rng.integers(0, raters, n), rng.integers(0, items, n)
+    b = (a + rng.integers(1, items, n)) % items
+    gap = theta[camp[r].astype(int), a] - theta[camp[r].astype(int), b]
+    p = 0.5 + quality[r] * (1 / (1 + np.exp(-gap)) - 0.5)
+    won = np.where(rng.random(n) < p, "left", "right")
+    won = np.where(rng.random(n) < ties * (1 + r % 3) / 2, "tie", won)
+    columns = {"rater": [f"r{x}" for x in r], "a": [f"i{x}" for x in a], "b": [f"i{x}" for x in b]}
+    return pa.table({**columns, "won": won.tolist()})
+
+
+@pytest.fixture(scope="module")
+def divided(tmp_path_factory: pytest.TempPathFactory) -> PreparedSet:
+    folder = tmp_path_factory.mktemp("divided")
+    pq.write_table(divided_votes(), folder / "votes.parquet")
+    return prepare_lake(
+        [str(folder / "votes.parquet")], ROLES, Preparation(folder / "v.bbq", parts=4)
+    )
+
+
+@pytest.fixture(scope="module")
+def divided_fits(divided: PreparedSet) -> tuple[bbq.Fit, bbq.Fit]:
+    """Over parts, and in memory."""
+    return bbq.fit(divided, tol=TIGHT), bbq.fit(divided.read(), tol=TIGHT)
+
+
+def test_camps_over_parts_are_those_in_memory(divided_fits: tuple[bbq.Fit, bbq.Fit]) -> None:
+    found, memory = divided_fits
+    assert len(found.camps) == len(memory.camps) == 2
+    assert found.ties == memory.ties == "model"
+    assert_same(found, memory)
+    i, j = by_item(found), by_item(memory)
+    for mine, other in zip(found.camps, memory.camps, strict=True):
+        assert mine.share == pytest.approx(other.share, abs=1e-8)
+        assert largest(mine.theta[i], other.theta[j]) < 1e-8
+        assert largest(
+            [mine.raters[name] for name in found.raters],
+            [other.raters[name] for name in found.raters],
+        ) < 1e-8  # fmt: skip
+    pairs = zip(Analysis(found).camp_boards, Analysis(memory).camp_boards, strict=True)
+    for board, same in pairs:
+        by_name = {row.item: row for row in same}
+        for row in board:
+            for field in ("rating", "win_share", "win_share_lower", "n", "wins"):
+                assert row[field] == pytest.approx(by_name[row.item][field], abs=1e-6), field
+
+
+def test_raters_of_camps_are_judged_over_parts_as_in_memory(
+    divided_fits: tuple[bbq.Fit, bbq.Fit],
+) -> None:
+    found, memory = divided_fits
+    here = {row.rater: row for row in bbq.rater_report(found)}
+    there = {row.rater: row for row in bbq.rater_report(memory)}
+    assert here.keys() == there.keys()
+    for name, row in here.items():
+        assert row.p_bad == pytest.approx(there[name].p_bad, abs=1e-6)
+        assert row.camp == there[name].camp
+    excluded = [
+        {n for n, row in rows.items() if row.verdict == "exclude"} for rows in (here, there)
+    ]
+    assert excluded[0]
+    assert len(excluded[0] ^ excluded[1]) <= 2
+
+
+def test_a_number_of_camps_may_be_given_over_parts(divided: PreparedSet) -> None:
+    chosen: dict[str, Any] = {"camps": 2, "priors": "paper", "ties": "half"}
+    found, memory = (
+        bbq.fit(divided, tol=TIGHT, **chosen),
+        bbq.fit(divided.read(), tol=TIGHT, **chosen),
+    )
+    i, j = by_item(found), by_item(memory)
+    assert largest(found.camp_theta[:, i], memory.camp_theta[:, j]) < 1e-8
+
+
+def test_raters_in_blocks_have_the_camps_of_all_at_once(
+    divided: PreparedSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = divided.read()
+    monkeypatch.setattr("bbq_plugin.model.camps.MOST_TRIPLES", (2000, 0))
+    memory = bbq.fit(data, tol=TIGHT)
+    assert len(memory.camps) == 2
+    monkeypatch.setattr("bbq_plugin.model.camps.MOST_CELLS", 700)
+    found = bbq.fit(data, tol=TIGHT)
+    assert largest(found.camp_theta, memory.camp_theta) < 1e-8
+    assert largest(found.membership, memory.membership) < 1e-8
+    assert largest(found.quality, memory.quality) < 1e-8
 
 
 def test_dask_gives_the_same_bits_as_one_process(prepared: PreparedSet, dask: DaskEngine) -> None:
@@ -195,7 +290,7 @@ def test_a_scheduler_that_is_gone_is_named(prepared: PreparedSet) -> None:
 
 
 def test_what_is_not_computed_over_parts_is_refused(prepared: PreparedSet) -> None:
-    refused: list[dict[str, Any]] = [{"model": "bayes-bt"}, {"camps": 2}, {"solver": "em"}]
+    refused: list[dict[str, Any]] = [{"model": "bayes-bt"}, {"solver": "em"}]
     for chosen in refused:
         with pytest.raises(UsageError, match="memory"):
             bbq.fit(prepared, **chosen)

@@ -78,7 +78,9 @@ class Evidence:
 class WholePanel:
     """What is known of all raters, where a fit has some of them: a part."""
 
-    covariance: Floats  # of the consensus
+    #: Of the consensus of each camp: the top, and its covariance.
+    theta: tuple[Floats, ...]
+    covariance: tuple[Floats, ...]
     kinds: LikelyPopulations | None = None
 
 
@@ -153,6 +155,7 @@ def consensus_of(fit: Fit, whole: WholePanel | None = None) -> tuple[Consensus, 
         priors = SignedPriors(a=a, b=b) if a > 1 and b > 0 else SignedPriors()
     quality, several = np.clip(fit.quality, -0.95, 0.95), len(fit.camp_theta) > 1
     at_top = not several and priors is fit.priors and fit.model == "bbq"
+    tops = fit.camp_theta if whole is None else whole.theta
     return tuple(
         Consensus(
             fit.triples,
@@ -161,9 +164,9 @@ def consensus_of(fit: Fit, whole: WholePanel | None = None) -> tuple[Consensus, 
             quality,
             copies=belongs if several else None,
             at_top=at_top,
-            covariance=None if whole is None else whole.covariance,
+            covariance=None if whole is None else whole.covariance[c],
         )
-        for theta, belongs in zip(fit.camp_theta, fit.membership.T, strict=True)
+        for c, (theta, belongs) in enumerate(zip(tops, fit.membership.T, strict=True))
     )
 
 

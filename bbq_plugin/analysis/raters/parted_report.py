@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,9 @@ from bbq_plugin.analysis.raters.report import RaterReport, RaterRow, judged, wor
 from bbq_plugin.analysis.raters.verdicts import Rules
 from bbq_plugin.data.triples import Codes, Floats
 from bbq_plugin.model import Fit, Priors
+from bbq_plugin.model.camps import CampDensity
 from bbq_plugin.model.fit import PartedResult
+from bbq_plugin.model.leave_out import TOLERANCE
 from bbq_plugin.model.objectives import theta_density
 from bbq_plugin.model.rater_types import (
     LikelyPopulations,
@@ -26,6 +29,7 @@ from bbq_plugin.model.rater_types import (
     likely_populations,
     sampled_raters,
 )
+from bbq_plugin.model.solvers import solve_newton
 
 #: Rows that are read back; the files have all.
 MOST_LISTED = 10_000
@@ -53,13 +57,10 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         text = "over the parts of a set raters are judged under estimated priors (priors='auto')"
         return RaterReport([], (text,), rules=rules)
     parted = cast("PartedResult", fit)
-    density = theta_density(fit.triples, fit.priors, fixed=False)
-    point = density.at(fit.theta, np.empty(0))
-    covariance = np.asarray(np.linalg.inv(density.passes.curvature(point)), np.float64)
-    whole = WholePanel(covariance)
+    whole = _consensus(fit, fit.priors)
     rows = parted.by_parts(_sampled, whole, sampled_raters(fit.data.n_raters))
     known: LikelyPopulations = likely_populations(np.concatenate(rows))
-    whole = WholePanel(covariance, known)
+    whole = replace(whole, kinds=known)
     found = parted.by_parts(_written, whole, level, rules, before, parted.results)
     counts: Counter[str] = Counter()
     warnings: dict[str, int] = {}
@@ -82,6 +83,21 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         p_coins=p_coins, counts=dict(counts),
         read_all=lambda: [row for name in files for row in rows_of(parted.read_result(name))],
     )  # fmt: skip
+
+
+def _consensus(fit: Fit, priors: Priors) -> WholePanel:
+    """The ranking of all raters, or of the members of each camp, that a rater is judged by."""
+    parts: Any = fit.triples
+    if fit.division is None:
+        density: Any = theta_density(parts, priors, fixed=False)
+        points = [density.at(fit.theta, np.empty(0))]
+    else:
+        points = []
+        for camp, theta in enumerate(fit.division.theta):
+            density = CampDensity(parts, priors, fit.division, camp)
+            points.append(solve_newton(density, theta, np.empty(0), TOLERANCE).point)
+    found = [np.linalg.inv(density.passes.curvature(point)) for point in points]
+    return WholePanel(tuple(point.theta for point in points), tuple(found))
 
 
 def _sampled(fit: Fit, first: int, whole: WholePanel, chosen: Codes) -> Floats:
