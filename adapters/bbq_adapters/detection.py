@@ -130,6 +130,8 @@ class _Found:
 
 #: Said instead of a column: there is none.
 NONE = "none"
+# Two columns of a pair by name with a common vocabulary that comes again.
+_SURE_ITEMS = 6.0
 # What a reading needs to be proposed at all.
 _ENOUGH = 4.0
 _MOST_READINGS = 4
@@ -229,6 +231,13 @@ class _Items:
     doubts: list[str] = field(default_factory=list)
     #: The columns that tell the sides, for words such as repo_a.
     sides: tuple[str, str] = ("", "")
+
+    def roles(self) -> list[Role]:
+        """Its columns as items, as surely as their names and values say."""
+        sure: Confidence = "likely" if self.score >= _SURE_ITEMS / 2 else "possible"
+        if self.score >= _SURE_ITEMS and not self.doubts:
+            sure = "certain"
+        return [Role("item", column, self.why, sure) for column in self.columns]
 
 
 def _names_like(table: ProfiledTable) -> list[ColumnProfile]:
@@ -345,7 +354,8 @@ def _named_winner(items: _Items, table: ProfiledTable) -> str | None:
     left, right = (set(table[name].counts) for name in items.columns)
     if len(left | right) < 3:
         return None
-    for one in table:
+    # Who tossed or served first is named in the same way.
+    for one in sorted(table, key=lambda column: bool(set(column.words) & _TRAP)):
         if one.name in items.columns or one.is_constant or not set(one.counts) & left & right:
             continue
         rows = [(v, *p) for v, p in zip(one.values, items.rows, strict=True) if v and all(p)]
@@ -657,12 +667,13 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
         found.options["values"] = meaning
     found.doubts += doubts
     found.explicit = not doubts and bool(set(one.words) & _CHOICE) and not found.doubts
+    if set(one.words) & _CHOICE and not doubts:
+        found.roles[-1] = replace(found.roles[-1], sure="certain")
     return found
 
 
 def _choice_reading(items: _Items, one: ColumnProfile, why: str, score: float) -> _Found:
-    roles = [Role("item", column, items.why) for column in items.columns]
-    roles.append(Role("outcome", one.name, why))
+    roles = [*items.roles(), Role("outcome", one.name, why)]
     return _Found(
         "two items and who won",
         {**items.options, "winner": one.name},
@@ -693,6 +704,10 @@ def _by_codes(items: _Items, one: ColumnProfile) -> _Found | None:
     reading = _choice_reading(items, one, why, score)
     if not (named or found.sided):
         reading.unsaid = True
+    sure: Confidence = "possible" if reading.unsaid or found.others else "likely"
+    if found.explicit and named and not found.doubts:
+        sure = "certain"
+    reading.roles[-1] = replace(reading.roles[-1], sure=sure)
     reading.doubts += found.doubts
     usual = found.explicit and all(value == said for value, said in found.values.items())
     if not usual:
@@ -737,8 +752,9 @@ def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         if found is None:
             continue
         names = tuple(one.name for one in group)
-        roles = [Role("item", column, items.why) for column in items.columns]
-        roles += [Role("outcome", name, "the choices of one rater") for name in names]
+        roles = [
+            *items.roles(), *(Role("outcome", name, "the choices of one rater") for name in names)
+        ]  # fmt: skip
         options = {**items.options, "raters": names, "values": found.values}
         yield _Found(
             "two items and a column of choices for each rater",
@@ -764,10 +780,11 @@ def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:
             if common == 0 and a.n > 10:
                 score -= 3
             word = {*a.words} & {"winner", "won", "chosen", "preferred"}
+            sure: Confidence = "certain" if word and common > 0 else "likely"
             reading = _Found(
                 "winner and loser", {"winner": a.name, "loser": b.name}, score,
-                [Role("winner", a.name, why), Role("loser", b.name, why)],
-                used={a.name, b.name}, items=(a.name, b.name), explicit=bool(word) and common > 0,
+                [Role("winner", a.name, why, sure), Role("loser", b.name, why, sure)],
+                used={a.name, b.name}, items=(a.name, b.name), explicit=sure == "certain",
             )  # fmt: skip
             found.append(reading)
     found.sort(key=lambda reading: -reading.score)
@@ -793,7 +810,10 @@ def _bare_pair(table: ProfiledTable) -> Iterator[_Found]:
     yield _Found(
         "winner and loser without a header",
         {"winner": a.name, "loser": b.name}, 4.5 + 2 * _overlap(a, b),
-        [Role("winner", a.name, "by custom before the loser"), Role("loser", b.name, "after it")],
+        [
+            Role("winner", a.name, "by custom before the loser", "possible"),
+            Role("loser", b.name, "after it", "possible"),
+        ],
         [f"nothing in the file says that {a.name} holds the winner"],
         others=[({"winner": b.name, "loser": a.name}, f"{b.name} holds the winner")],
         used={a.name, b.name}, items=(a.name, b.name),
@@ -902,8 +922,9 @@ def _numbers_reading(
             None,
         )
         options = {**items.options, "wins": pair} | ({"ties": ties} if ties else {})
-        roles = [Role("item", name, items.why) for name in names]
-        roles += [Role("outcome", name, "how often the item won") for name in pair]
+        roles = [
+            *items.roles(), *(Role("outcome", name, "how often the item won") for name in pair)
+        ]  # fmt: skip
         return _Found(
             "two items and how often each won", options, score + 0.5, roles,
             [*items.doubts, "a row stands for as many answers as it has wins"],
@@ -926,8 +947,7 @@ def _scores_reading(items: _Items, pair: tuple[str, ...], *, is_rank: bool) -> _
     better = {"lower": "better"} if is_rank else {"higher": "better"}
     other = {"higher": "better"} if is_rank else {"lower": "better"}
     what = "a rank, 1 is the best" if is_rank else "a score, a higher one is better"
-    roles = [Role("item", name, items.why) for name in items.columns]
-    roles += [Role("outcome", name, what) for name in pair]
+    roles = [*items.roles(), *(Role("outcome", name, what) for name in pair)]
     return _Found(
         f"two items with {'ranks' if is_rank else 'scores'}",
         {**items.options, "ranks": pair, **better}, 4.0 + items.score / 2, roles,
@@ -1318,7 +1338,7 @@ def _add_details(found: _Found, table: ProfiledTable) -> None:
             and not {"weight", "wins"} & found.options.keys() and not one.is_constant
         ):  # fmt: skip
             found.options["weight"] = one.name
-            found.roles.append(Role("weight", one.name, "whole numbers, by its name"))
+            found.roles.append(Role("weight", one.name, "whole numbers, by its name", "possible"))
             found.doubts.append(
                 f"{one.name} is taken for the number of answers that a row stands for"
             )
@@ -1380,8 +1400,9 @@ def _add_rater(found: _Found, free: list[ColumnProfile], *, unnamed: bool) -> No
         return
     one = best[1]
     found.options["rater"] = one.name
+    sure: Confidence = "certain" if why and "session" not in one.words else "possible"
     found.roles.append(
-        Role("rater", one.name, f"{why}{one.n_distinct:,} values over {one.n:,} rows")
+        Role("rater", one.name, f"{why}{one.n_distinct:,} values over {one.n:,} rows", sure)
     )
     if "session" in one.words:
         found.doubts.append(f"{one.name} names sessions, not people")
@@ -1429,7 +1450,7 @@ def _add_times(found: _Found, free: list[ColumnProfile]) -> None:
             moments = [seconds_since_1970(value) for value in sample]
             if None not in moments and (not one.numeric or one.low > 1e8):
                 found.options["at"] = one.name
-                found.roles.append(Role("time", one.name, "moments"))
+                found.roles.append(Role("time", one.name, "moments", "certain"))
         took = words & _TOOK or {"response", "time"} <= words or {"reaction", "time"} <= words
         if (
             took
@@ -1451,7 +1472,7 @@ def _add_times(found: _Found, free: list[ColumnProfile]) -> None:
                 found.options["time"] = one.name
                 if unit == "ms":
                     found.options["time_unit"] = "ms"
-                found.roles.append(Role("duration", one.name, f"in {unit}"))
+                found.roles.append(Role("duration", one.name, f"in {unit}", "certain"))
 
 
 # -- the readings
@@ -1472,7 +1493,9 @@ def _readings(found: list[_Found], given: Mapping[str, Any]) -> tuple[Reading, .
         seen.append(options)
         certain = one.explicit and not one.doubts and not out and not changed
         clear: Confidence = "certain" if certain else "possible" if out else "likely"
-        roles, doubts = tuple(one.roles), tuple(one.doubts)
+        # What is read without asking is sure in all its parts.
+        roles = tuple(replace(role, sure="certain") if certain else role for role in one.roles)
+        doubts = tuple(one.doubts)
         out.append(Reading("table", options, clear, one.shape, roles, doubts, difference))
 
     for one in found:

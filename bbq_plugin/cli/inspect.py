@@ -237,9 +237,9 @@ def _reading_lines(document: dict[str, Any]) -> Iterator[RenderableType]:
         return
     sure = {"certain": "certain", "likely": "likely, not certain", "possible": "possible"}
     yield Text(plain(f"Read as: {reading['shape']} ({sure[reading['confidence']]})"), style="bold")
-    roles = [(one["role"], one["column"], one["why"]) for one in reading["roles"]]
+    roles = [(one["role"], one["column"], one["sure"], one["why"]) for one in reading["roles"]]
     if roles:
-        yield plain_table(("role", "column", "why"), roles, indented=True)
+        yield plain_table(("role", "column", "sure", "why"), roles, indented=True)
     if document["comparisons"]:
         yield Text("First comparisons:")
         yield from (Text(plain(f"  {line}")) for line in document["comparisons"])

@@ -41,6 +41,8 @@ class Role:
     role: str
     column: str
     why: str
+    #: How sure that is, whatever is thought of the other columns.
+    sure: Confidence = "likely"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,14 @@ def test_inspect_speaks_json(tmp_path: Path) -> None:
     assert found["reading"]["confidence"] == "likely"
     roles = {one["column"]: one["role"] for one in found["reading"]["roles"]}
     assert roles == {"repo_a": "item", "repo_b": "item", "choice": "outcome", "juror": "rater"}
+    sure = {one["column"]: one["sure"] for one in found["reading"]["roles"]}
+    # Nothing in the file says what 0 means.
+    assert sure == {
+        "repo_a": "certain",
+        "repo_b": "certain",
+        "choice": "possible",
+        "juror": "certain",
+    }
     assert found["counts"]["n_ties"] == 14
     assert len(found["comparisons"]) == 5
     assert len(found["commands"]) == len(found["others"]) + 1
