@@ -25,6 +25,7 @@ from bbq_plugin.model.robust import t_factor, t_quantile
 Intervals = Literal["auto", "robust", "laplace", "posterior", "bootstrap", "paper"]
 FEW_RATERS = 8
 MOST_DRAWN, GAP_DRAWS = 100, 4000  # for the largest of all differences
+MANY_DRAWS = 1000  # of more items than a covariance has
 MANY_ITEMS = 1024  # beyond, the matrix of all pairs is worked off in blocks of columns
 
 
@@ -39,6 +40,8 @@ class Uncertainty:
     warnings: tuple[str, ...] = ()
     #: Of the covariance; it holds the factor of Student's 95% interval already.
     freedom: float = inf
+    #: Of theta relative to the mean item, where there are too many items for a covariance.
+    variances: Floats | None = None
 
     @property
     def n_items(self) -> int:
@@ -49,6 +52,8 @@ class Uncertainty:
         """The standard deviation of each theta relative to the mean of all items."""
         if self.covariance is not None:
             return relative_sd(self.covariance)
+        if self.variances is not None:
+            return np.asarray(np.sqrt(self.variances))
         return np.asarray((self.draws - self.draws.mean(axis=1, keepdims=True)).std(axis=0))
 
     def relative_interval(self, level: float) -> tuple[Floats, Floats]:
@@ -82,6 +87,8 @@ class Uncertainty:
             if self.n_items <= MANY_ITEMS:
                 return None
             middle, spread = self.draws.mean(axis=0), self.draws.var(axis=0)
+            if self.mean is not None and self.variances is not None:
+                middle, spread = self.mean, self.variances
             gap = middle[:, None] - middle[None, columns]
             return np.asarray(gap / np.sqrt(spread[:, None] + spread[None, columns] + 1e-300))
         spread = np.diag(self.covariance)
@@ -192,9 +199,9 @@ def uncertainty(
 ) -> Uncertainty:  # fmt: skip
     """The uncertainty of a fit.
 
-    ``auto`` is ``robust``; for very many items ``posterior``, or ``bootstrap`` if weights are
-    fractions. ``robust`` is ``laplace`` where answers form no clusters, and says so. ``camp`` (from
-    0): of that camp's theta, which has these two alone.
+    ``auto`` is ``robust``, which of very many items has variances alone. It is ``laplace`` where
+    answers form no clusters, and says so. ``camp`` (from 0): of that camp's theta, which has these
+    two alone.
     """
     if intervals not in get_args(Intervals):
         raise UsageError(
@@ -202,15 +209,13 @@ def uncertainty(
         )
     if intervals == "auto":
         intervals = "robust"
-        if len(fit.items) > LARGEST_COVARIANCE:
-            from bbq_plugin.model.sampling import whole_weights  # noqa: PLC0415 (for few fits)
-
-            intervals = "posterior" if whole_weights(fit.triples) else "bootstrap"
     rng = np.random.default_rng(seed)
     if camp is not None and intervals not in ("robust", "laplace"):
         raise UnsupportedError(
             f"intervals={intervals!r}: those of one camp are robust or laplace; use one of these"
         )
+    if intervals == "robust" and len(fit.items) > LARGEST_COVARIANCE:
+        return _of_many(fit, min(draws, MANY_DRAWS), rng)
     if intervals in ("robust", "laplace"):
         remarks: tuple[str, ...] = ()
         if camp is not None:
@@ -238,6 +243,17 @@ def uncertainty(
     theta = np.log(np.maximum(rng.standard_gamma(shape, (draws, shape.size)) / rate, 1e-300))
     narrow = "the paper's intervals are too narrow (77% instead of 95%): do not decide by them"
     return Uncertainty("paper", theta, warnings=(narrow,))
+
+
+def _of_many(fit: Fit, draws: int, rng: np.random.Generator) -> Uncertainty:
+    """Of so many items that there are variances alone."""
+    known = fit.robust
+    variances = cast("Floats", known.variances)
+    drawn = fit.theta + np.sqrt(variances) * rng.standard_normal((draws, variances.size))
+    return Uncertainty(
+        "robust" if known.ways else "laplace", drawn, fit.theta, None, known.remarks, known.freedom,
+        variances,
+    )  # fmt: skip
 
 
 def camp_covariance(fit: Fit, stacked: Floats, camp: int) -> Floats:

@@ -14,7 +14,7 @@ from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.objectives import Joint, Marginal, Summed, joint_density, theta_density
 from bbq_plugin.model.parts import Parts
-from bbq_plugin.model.population import MOST_DENSE, estimate_priors
+from bbq_plugin.model.population import GREAT_DOUBT, MOST_DENSE, estimate_priors
 from bbq_plugin.model.priors import AnyPriors, Priors
 from bbq_plugin.model.robust import Moments, integrated_quality, known_quality
 from bbq_plugin.model.solvers import (
@@ -81,6 +81,13 @@ class BBQModel:
             guess = solve_newton(first, theta, quality, 1e-3)
             population = estimate_priors(triples, guess.theta, fixed=not rated)
             chosen, theta, quality = population.priors, population.theta, guess.quality
+            if population.doubt > GREAT_DOUBT:
+                unknown = (
+                    "how far apart the items lie is hardly known, perhaps because pairs were "
+                    "chosen by earlier answers: distances may be too large, and intervals are "
+                    "wider for it"
+                )
+                warnings = (*warnings, unknown)
         if given is None:
             # Those estimated for another fit are taken as they are, with quality integrated out.
             density = theta_density(triples, chosen, fixed=not rated)
@@ -124,7 +131,7 @@ class BBQModel:
         if fit.rated:
             return integrated_quality(fit)
         triples = fit.wins
-        return known_quality(triples, fit.laplace.mean, np.ones(triples.n_raters))
+        return known_quality(triples, fit.top, np.ones(triples.n_raters))
 
     def refit(self, fit: Fit, copies: Floats) -> Floats:
         """theta with each rater counted ``copies`` times; the priors stay as they are."""

@@ -29,6 +29,7 @@ from bbq_plugin.model.population import (
     Population,
     estimate_again,
     few_raters,
+    is_sparse,
     priors_of,
 )
 from bbq_plugin.model.priors import Priors
@@ -566,13 +567,14 @@ class Camps:
 
 def _settled(triples: Triples, now: Division, eta: Floats) -> Camps:
     """The division and the population of its raters, estimated in turn."""
+    hold = is_sparse(triples)
     n, stack = now.theta.shape[0], _stacked(triples, now.theta.shape[0])
     for _ in range(ROUNDS):
         copies = np.maximum(now.membership.T.ravel(), NEGLIGIBLE)
         # Each camp at the level that the prior gives its items.
         level = np.log(np.exp(eta[0]) / RATE) - np.log(np.mean(np.exp(now.theta), axis=1))
         theta = (now.theta + level[:, None]).ravel()
-        population, same = estimate_again(stack, copies, theta, eta)
+        population, same = estimate_again(stack, copies, theta, eta, hold=hold)
         eta, mixture = population.eta, Mixture(triples, population.priors, n)
         now = mixture.climb(mixture.at(now.theta, now.share), 1e-3)[0]
         if same:
@@ -637,6 +639,8 @@ def search(
         more = Camps(division, priors)
         if priors.estimated:
             begin = CENTRE if now.population is None else now.population.eta
+            if is_sparse(triples):
+                begin = np.append(log(priors.a), begin[1:])
             more = _settled(triples, division, begin)
         division = more.division
         counted = np.bincount(division.membership.argmax(axis=1), minlength=more.n)

@@ -32,7 +32,7 @@ from bbq_plugin.model.population import Population
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
 from bbq_plugin.model.robust import Moments, Robust, robust_covariance
 from bbq_plugin.model.signed import SignedModel
-from bbq_plugin.model.solvers import Laplace, Optimum
+from bbq_plugin.model.solvers import Laplace, Optimum, solve_newton
 from bbq_plugin.model.ties import (
     TieModel,
     Ties,
@@ -414,8 +414,8 @@ class Fit:
         if k > LARGEST_COVARIANCE:
             raise UnsupportedError(
                 f"the covariance of {k} items is a {k} x {k} matrix, more than is sensible "
-                f"(the limit is {LARGEST_COVARIANCE}); whole weights can be sampled "
-                "(intervals='posterior'), ties and other fractions resampled ('bootstrap')"
+                f"(the limit is {LARGEST_COVARIANCE}); the default intervals do without it "
+                "(intervals='robust')"
             )
         return MODELS[self.model].laplace(self) if self.held is None else self.known_with.laplace
 
@@ -429,6 +429,15 @@ class Fit:
     def effects(self, level: float = 0.95) -> tuple[Effect, ...]:
         """The effects of the covariates, with intervals; none of a fit without."""
         return effects_of(self, level)
+
+    @cached_property
+    def top(self) -> Floats:
+        """Where the density of theta is highest, quality integrated out."""
+        density = self.theta_density()
+        if density is None or len(self.items) <= LARGEST_COVARIANCE:
+            return self.laplace.mean
+        start = self.quality if self.rated else np.ones(1)
+        return solve_newton(density, self.theta, start, 1e-4).theta
 
     def theta_density(self) -> Objective | None:
         """The log-density of theta with quality integrated out.
@@ -460,8 +469,11 @@ class Fit:
         """Of theta, as all intervals use it: robust to the clusters that ``cluster`` names.
 
         The model's own is that of ``laplace``. It holds the factor for few clusters with which
-        1.96 standard deviations are the 95% interval.
+        1.96 standard deviations are the 95% interval. Of more than 4,096 items there is none;
+        `robust` has the variances.
         """
+        if len(self.items) > LARGEST_COVARIANCE:
+            return self.laplace.covariance  # which says why there is none
         return self.robust.covariance
 
     def sample(

@@ -10,6 +10,13 @@ One pass over the data gives F with its first and second derivatives in theta an
 climbs in both at once, theta eliminated. L changes slowly: near the top it is taken as a parabola
 along each parameter, from two passes each, and renewed until the top stays where it is.
 
+Where items have few answers each, L misjudges how far apart they lie: Laplace's error of each item
+is small, and there are many of them. There log a is set where each answer is best predicted from
+all others, and the rest of eta where M is highest for it. To leave out one answer takes one Newton
+step (Rad and Maleki 2020). By how much the two differ is added to what is not known of log a. They
+differ much where pairs were chosen by earlier answers (equals meet, as in a Swiss tournament): then
+each answer is even, and neither can tell items that are equal from items that met their equals.
+
 ``h`` is a weak prior around the paper's values, for studies too small to tell; a study of a few
 dozen raters already outweighs it. What remains unknown of eta widens the intervals of theta
 (Kass and Steffey 1989): its covariance and d theta / d eta are part of the result.
@@ -56,6 +63,12 @@ LEAST_CURVE = 0.5  # nothing is less known of eta than +-1.4 units
 # Laplace's error grows with the number of items, and along the one direction that comparisons
 # hardly see (better raters, closer items) it would decide: the prior of the Beta grows with it.
 ITEMS_A_PRIOR = 50
+SPARSE = 30  # answers an item; with more, M and what is predicted best agree
+LEAST_SPREAD = np.log(0.3)  # of log a: items 3.5 nats apart
+SPREAD_STEP, SPREAD_ROUNDS = 0.5, 2
+MOST_DOUBT = 0.7  # of log a, that the two ways to find it leave: a scale is off, not upside down
+GREAT_DOUBT = 1.0  # of which a reader is told
+LEAST_LEFT = 0.05  # of the curvature of a pair, without one answer to it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +80,8 @@ class Population:
     covariance: Floats
     slope: Floats  # (items, parameters): d theta / d eta
     theta: Floats
+    #: By how much log a differs between what M says and what predicts answers best.
+    doubt: float = 0.0
 
 
 def priors_of(eta: Floats) -> Priors:
@@ -282,18 +297,22 @@ class Top:
     log_det: LogDet
 
 
-def _climb(evidence: PopulationEvidence, place: Place, log_det: LogDet) -> Top:
+def _climb(
+    evidence: PopulationEvidence, place: Place, log_det: LogDet, *, hold: bool = False
+) -> Top:
     """Newton in (theta, eta) at once, for a given L; every step raises F + L + log h.
 
-    It ends where L is no longer known.
+    It ends where L is no longer known. ``hold``: a stays as it is.
     """
     told, pull = log_det.at(place.eta)
     for _ in range(MOST_STEPS):
         alone, slope, curve = evidence.eliminated(place)
         curve = curve + np.diag(log_det.curve)
         gradient = place.gradient + pull + place.mixed.T @ alone
-        roots, axes = np.linalg.eigh(curve)
-        step = axes @ ((axes.T @ gradient) / np.maximum(np.abs(roots), 0.25))
+        step: Floats = np.zeros(gradient.size)
+        free = slice(1 if hold else 0, None)
+        roots, axes = np.linalg.eigh(curve[free, free])
+        step[free] = axes @ ((axes.T @ gradient[free]) / np.maximum(np.abs(roots), 0.25))
         inside = np.clip(place.eta + step, log_det.eta - LONGEST, log_det.eta + LONGEST)
         step = inside - place.eta
         if float(np.max(np.abs(alone))) > NEAR_BY:
@@ -319,30 +338,114 @@ def _climb(evidence: PopulationEvidence, place: Place, log_det: LogDet) -> Top:
     )
 
 
-def _top(evidence: PopulationEvidence, theta: Floats, eta: Floats, most: int = MOST_ROUNDS) -> Top:
+def _top(
+    evidence: PopulationEvidence, theta: Floats, eta: Floats, most: int = MOST_ROUNDS, *,
+    hold: bool = False,
+) -> Top:  # fmt: skip
     """Climb and renew L in turn, until the top stays where it is, or ``most`` times."""
     start = solve_newton(evidence.density(eta), theta, np.ones(evidence.triples.n_raters), NEAR_BY)
     place = evidence.at(start.theta, eta)
     _, slope, _ = evidence.eliminated(place)
     log_det = evidence.log_det_around(start.theta, eta, slope)
-    top = _climb(evidence, place, log_det)
+    top = _climb(evidence, place, log_det, hold=hold)
     for _ in range(most if theta.size <= MOST_DENSE else min(most, FEW_ROUNDS)):
         place, before = top.place, top.log_det.eta
         if float(np.max(np.abs(place.eta - before))) <= ENOUGH:
             break
         log_det = evidence.log_det_around(place.point.theta, place.eta, top.slope)
-        top = _climb(evidence, place, log_det)
+        top = _climb(evidence, place, log_det, hold=hold)
+    return top
+
+
+def is_sparse(triples: Triples | Parts) -> bool:
+    """Whether there are so few single answers that the items' spread is found by predicting them.
+
+    Of rankings, the pairs of which predict each other, it is not.
+    """
+    if isinstance(triples, Parts) or not triples.size:
+        return False
+    whole = float(triples.weight.min()) >= 1.0
+    return whole and float(triples.weight.sum()) < SPARSE * triples.n_items
+
+
+def predicted(density: Joint | Marginal, point: Height) -> float:
+    """sum log P(answer | all others) at ``point``, the last that was asked for."""
+    t = density.passes.triples
+    alone = density.passes.pair_diagonal(point) + point.prior_curve
+    if t.n_items <= MOST_DENSE:
+        v = np.linalg.inv(density.passes.curvature(point))
+        spread = v[t.winner, t.winner] + v[t.loser, t.loser] - 2 * v[t.winner, t.loser]
+    else:
+        spread = 1.0 / alone[t.winner] + 1.0 / alone[t.loser]
+    gap = point.theta[t.winner] - point.theta[t.loser]
+    q = np.repeat(point.quality, np.diff(t.start))
+    s = 0.5 * np.tanh(0.5 * gap)
+    slope = q * (0.25 - s * s) / (0.5 + q * s)
+    bend = slope * (slope + 2.0 * s)
+    gap = gap - slope * spread / np.maximum(1.0 - bend * spread, LEAST_LEFT)
+    if isinstance(density, Marginal):
+        unknown = np.repeat(density.summary[:, 1], np.diff(t.start))
+        q = np.clip(q - unknown * s / (0.5 + q * s), 0.0, 1.0)
+    told = 0.5 + q * 0.5 * np.tanh(0.5 * gap)
+    return float(t.weight @ np.log(np.maximum(told, 1e-12)))
+
+
+def _best_spread(evidence: PopulationEvidence, place: Place) -> Place:
+    """The place with log a where answers are best predicted, the rest of eta as it is."""
+    near = place.point.theta
+
+    def told(log_a: float) -> float:
+        nonlocal near
+        eta = np.append(log_a, place.eta[1:])
+        density = evidence.density(eta)
+        start = np.ones(evidence.triples.n_raters)
+        point = solve_newton(density, near, start, NEAR).point
+        near = point.theta
+        return predicted(density, point) + log_hyperprior(eta[:1], near.size)[0]
+
+    at = [max(float(place.eta[0]), LEAST_SPREAD)]
+    value = {at[0]: told(at[0])}
+    for way in (-SPREAD_STEP, SPREAD_STEP):
+        while True:
+            best = max(value, key=value.__getitem__)
+            then = max(best + way, LEAST_SPREAD)
+            if then in value:
+                break
+            value[then] = told(then)
+            if value[then] <= value[best]:
+                break
+    best = max(value, key=value.__getitem__)
+    low, high = value.get(best - SPREAD_STEP), value.get(best + SPREAD_STEP)
+    if low is not None and high is not None:
+        # The top of the parabola through the best and its neighbours.
+        best += 0.5 * SPREAD_STEP * (low - high) / (low - 2 * value[best] + high)
+    eta = np.append(best, place.eta[1:])
+    density = evidence.density(eta)
+    found = solve_newton(density, near, np.ones(evidence.triples.n_raters), NEAR)
+    return evidence.at(found.theta, eta)
+
+
+def _with_spread(evidence: PopulationEvidence, top: Top) -> Top:
+    """The same where items have few answers: a by prediction, the rest for it, in turn."""
+    for _ in range(SPREAD_ROUNDS):
+        before = top.place.eta
+        place = _best_spread(evidence, top.place)
+        _, slope, _ = evidence.eliminated(place)
+        log_det = evidence.log_det_around(place.point.theta, place.eta, slope)
+        top = _climb(evidence, place, log_det, hold=True)
+        if float(np.max(np.abs(top.place.eta - before))) <= SPREAD_STEP / 2:
+            break
     return top
 
 
 def estimate_again(
-    triples: Triples, copies: Floats, theta: Floats, eta: Floats
+    triples: Triples, copies: Floats, theta: Floats, eta: Floats, *, hold: bool = False
 ) -> tuple[Population, bool]:
     """The population from an estimate nearby, each rater counted ``copies`` times.
 
-    Also whether it is still the same.
+    Also whether it is still the same. ``hold``: a stays as it is.
     """
-    top = _top(PopulationEvidence(triples, copies=copies), theta, eta, 1)
+    top = _top(PopulationEvidence(triples, copies=copies), theta, eta, 1, hold=hold)
     return _population(top), bool(np.max(np.abs(top.place.eta - eta)) <= ENOUGH)
 
 
@@ -363,11 +466,16 @@ def estimate_priors(triples: Triples | Parts, theta: Floats, *, fixed: bool) -> 
         evidence = PopulationEvidence(more, fixed=fixed)
         place = evidence.at(top.place.point.theta, top.place.eta)
         top = _climb(evidence, place, top.log_det)
-    return _population(top)
+    if not is_sparse(triples):
+        return _population(top)
+    before = float(top.place.eta[0])
+    top = _with_spread(evidence, top)
+    return _population(top, abs(before - float(top.place.eta[0])))
 
 
-def _population(top: Top) -> Population:
+def _population(top: Top, doubt: float = 0.0) -> Population:
     roots, axes = np.linalg.eigh(top.curve)
     covariance = (axes / np.maximum(roots, LEAST_CURVE)) @ axes.T
+    covariance[0, 0] += min(doubt, MOST_DOUBT) ** 2
     eta, theta = top.place.eta, top.place.point.theta + top.alone
-    return Population(priors_of(eta), eta, covariance, top.slope, theta)
+    return Population(priors_of(eta), eta, covariance, top.slope, theta, doubt)

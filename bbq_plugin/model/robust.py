@@ -18,30 +18,41 @@ S = L' (sum g_c g_c') L with V = L L', which is the identity where there are no 
   shrunk) and (G - 1) (K - 1) (one factor for all directions, estimated from all of them).
 
 What is not known of estimated priors is added afterwards, as it is to the model's own.
+
+With so many items that a K x K matrix is too large, there are variances alone: the diagonal of V
+from random directions z, V z by conjugate gradients, z * V z being V_ii on average (Bekas,
+Kokiopoulou and Saad 2007). The factor that all directions share comes from the same solver: with
+random signs u = sum +-g_c, u' V u is the trace of V sum g_c g_c' on average (Hutchinson 1989).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan, gamma, inf, lgamma, pi, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbq_plugin.data.clusters import RATER, Clusters, clusters_of
 from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
+from bbq_plugin.errors import ConvergenceError, UnsupportedError
 from bbq_plugin.model.kernels import scores as kernels
-from bbq_plugin.model.objectives import Marginal
-from bbq_plugin.model.solvers import inverse
+from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Marginal, Objective
+from bbq_plugin.model.solvers import conjugate_gradients, inverse
 
 if TYPE_CHECKING:
     from bbq_plugin.model.fit import Fit
 
+Places = NDArray[np.int32]
 FEW_CLUSTERS = 8
 # With more items one factor for all directions: their differences are noise, and take hours.
 MOST_DIRECTIONS = 1024
 _LEVEL = 0.975
+# Random directions by which variances of very many items are found, and how exactly: an item that
+# was compared with d others is off by some 1 / sqrt(d * DIRECTIONS).
+DIRECTIONS, SOLVED = 32, 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +95,7 @@ def integrated_quality(fit: Fit) -> Moments:
     density = Marginal(t, fit.given_priors())
     push, lift = np.empty((2, len(fit.camp_theta), t.size))
     quality, square = np.empty((2, t.n_raters, len(fit.camp_theta)))
-    tops = fit.laplace.mean[None] if len(fit.camp_theta) == 1 else fit.camp_theta
+    tops = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta
     for c, theta in enumerate(tops):
         s = density.passes.standing(theta)
         mean, both = np.empty((2, t.n_raters))
@@ -120,7 +131,8 @@ class Robust:
     ``stacked`` is that of all camps' theta one after the other, priors taken as known, and
     ``own`` the model's of the same. ``factor`` is (t / 1.96)^2, of ``freedom`` degrees of freedom.
     ``wider`` is how many times as wide as the model's own the interval of a difference became, on
-    average; 1 without clusters.
+    average; 1 without clusters. ``variances`` are those of theta relative to the mean item, where
+    there are too many items for the matrices, which are empty then.
     """
 
     covariance: Floats
@@ -130,6 +142,7 @@ class Robust:
     freedom: float = inf
     wider: float = 1.0
     remarks: tuple[str, ...] = ()
+    variances: Floats | None = None
 
     @property
     def factor(self) -> float:
@@ -139,12 +152,84 @@ class Robust:
 
 def robust_covariance(fit: Fit) -> Robust:
     """The covariance of theta, robust to the clusters that ``fit.cluster`` names."""
-    own, ways = own_covariance(fit), clusters_of(fit.data, fit.cluster)
+    ways = clusters_of(fit.data, fit.cluster)
+    told = tuple(Way(way.name, way.n, kish(_votes(fit, way))) for way in ways)
+    if len(fit.items) > LARGEST_COVARIANCE:
+        return _variances(fit, ways, told)
     if not ways:
         return unclustered(fit)
-    totals = [_votes(fit, way) for way in ways]
-    told = tuple(Way(way.name, way.n, kish(total)) for way, total in zip(ways, totals, strict=True))
-    return sandwich(fit, own, sum_of_products(fit, ways, fit.moments.push), told)
+    return sandwich(fit, own_covariance(fit), sum_of_products(fit, ways, fit.moments.push), told)
+
+
+def _variances(fit: Fit, ways: list[Clusters], told: tuple[Way, ...]) -> Robust:
+    """Of very many items: each one's variance, and one factor for the clusters."""
+    density = fit.theta_density()
+    if density is None:
+        raise UnsupportedError(
+            f"{fit.model} has no intervals of more than {LARGEST_COVARIANCE:,} items; "
+            "fit model='bbq'"
+        )
+    k, rng = len(fit.items), np.random.default_rng(0)
+    top = density.at(fit.top, fit.quality if fit.rated else np.ones(1))
+    diagonal = np.zeros(k)
+    for _ in range(DIRECTIONS):
+        z = rng.choice((-1.0, 1.0), k)
+        diagonal += z * _solved(density, top, z - z.mean()) / DIRECTIONS
+    # No variance is below that of an item whose neighbours are known.
+    least = 1.0 / (density.passes.pair_diagonal(top) + top.prior_curve)
+    own = np.maximum(diagonal, least)
+    factor, freedom = 1.0, inf
+    if ways:
+        # What the model expects: all directions but those that the prior alone tells of.
+        expected = max(k - 1.0 - float(own @ top.prior_curve), 1.0)
+        rank = k - 1
+        factor = max(1.0, _trace(fit, ways, density, top, rng) / expected)
+        freedom = (min(way.effective for way in told) - 1.0) * rank
+        factor *= t_factor(freedom)
+    variances = own * factor
+    if fit.population is not None:
+        slope = fit.population.slope - fit.population.slope.mean(axis=0)
+        variances = variances + np.einsum("ip,pq,iq->i", slope, fit.population.covariance, slope)
+    told_of = (
+        f"of more than {LARGEST_COVARIANCE:,} items there is no covariance: variances come from "
+        f"{DIRECTIONS} random directions, one factor for clusters holds for all items, and ranks "
+        "take two items as independent"
+    )
+    remarks = (told_of, *(remarks_on_few(told) if ways else unclustered_remarks(fit)))
+    none = np.empty((0, 0))
+    return Robust(none, none, none, told, freedom, sqrt(factor), remarks, variances)
+
+
+def _solved(density: Objective, top: Height, column: Floats) -> Floats:
+    """V times a column, relative to the mean item."""
+    alone = replace(top, gradient=column)
+    found = conjugate_gradients(density, alone, flat=False, relative=SOLVED).change
+    if found is None:
+        raise ConvergenceError(
+            "the intervals of these data could not be computed; fit more of them"
+        )
+    return np.asarray(found - found.mean())
+
+
+def _trace(
+    fit: Fit, ways: list[Clusters], density: Objective, top: Height, rng: np.random.Generator
+) -> float:
+    """Of V times the sum of the clusters' score products, as `sum_of_products` has it."""
+    signed = [(1.0, way) for way in ways]
+    if len(ways) > 1:
+        signed.append((-1.0, _intersections(*ways)))
+    total = 0.0
+    for sign, way in signed:
+        start, winner, loser, push = _rows_of(fit, way, fit.moments.push)
+        for _ in range(DIRECTIONS // 4):
+            flips = np.repeat(rng.choice((-1.0, 1.0), way.n), np.diff(start)) * push[0]
+            k = len(fit.items)
+            u = np.asarray(
+                np.bincount(winner, flips, k) - np.bincount(loser, flips, k), dtype=np.float64
+            )
+            part = float(u @ _solved(density, top, u)) / (DIRECTIONS // 4)
+            total += sign * part * way.n / (way.n - 1)
+    return total
 
 
 def unclustered(fit: Fit) -> Robust:
@@ -242,30 +327,38 @@ def sum_of_products(fit: Fit, ways: list[Clusters], push: Floats) -> Floats:
     if len(ways) == 1:
         return _products(fit, ways[0], push)
     first, second = ways
-    both = first.code * second.n + second.code
-    _, code = np.unique(both, return_inverse=True)
-    inside = Clusters("both", code.astype(np.int64).ravel())
     apart: Floats = _products(fit, first, push) + _products(fit, second, push)
-    return apart - _products(fit, inside, push)
+    return apart - _products(fit, _intersections(first, second), push)
+
+
+def _intersections(first: Clusters, second: Clusters) -> Clusters:
+    _, code = np.unique(first.code * second.n + second.code, return_inverse=True)
+    return Clusters("both", code.astype(np.int64).ravel())
 
 
 def _products(fit: Fit, way: Clusters, push: Floats) -> Floats:
     return np.asarray(_score_products(fit, way, push) * (way.n / (way.n - 1)))
 
 
-def _score_products(fit: Fit, way: Clusters, push: Floats) -> Floats:
+def _rows_of(fit: Fit, way: Clusters, push: Floats) -> tuple[Codes, Places, Places, Floats]:
+    """Where each cluster's rows start, their winners and losers, and their scores by camp."""
     t, data = fit.wins, fit.data
-    k, size = t.n_items, len(push) * t.n_items
     if way.name == RATER and RATER not in data.tags:
-        start, winner, loser = t.start, t.winner, t.loser
-    else:
-        order = np.argsort(way.code, kind="stable")
-        if fit.ties == "model" and data.answers is not None and data.answers.half is not None:
-            order = order[data.answers.half[order] == 0]
-        start = np.concatenate(([0], np.cumsum(np.bincount(way.code[order], minlength=way.n))))
-        winner, loser = data.winner[order], data.loser[order]
-        at = triple_of(t, data.rater[order], winner, loser)
-        push = np.ascontiguousarray(push[:, at] * (data.weight[order] / t.weight[at]))
+        return t.start, t.winner, t.loser, push
+    order = np.argsort(way.code, kind="stable")
+    if fit.ties == "model" and data.answers is not None and data.answers.half is not None:
+        order = order[data.answers.half[order] == 0]
+    counts = np.bincount(way.code[order], minlength=way.n)
+    start: Codes = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    winner, loser = data.winner[order], data.loser[order]
+    at = triple_of(t, data.rater[order], winner, loser)
+    push = np.ascontiguousarray(push[:, at] * (data.weight[order] / t.weight[at]))
+    return start, winner, loser, push
+
+
+def _score_products(fit: Fit, way: Clusters, push: Floats) -> Floats:
+    k, size = fit.wins.n_items, len(push) * fit.wins.n_items
+    start, winner, loser, push = _rows_of(fit, way, push)
 
     def work(first: int, last: int) -> Floats:
         out = np.zeros((size, size))

@@ -135,7 +135,7 @@ class SignedModel:
 
     def moments(self, fit: Fit) -> Moments:
         """The scores at the top, quality at its best."""
-        signed, t, theta = self.density(fit), fit.triples, fit.laplace.mean
+        signed, t, theta = self.density(fit), fit.triples, fit.top
         point = signed.at(theta, fit.quality)
         s = signed.passes.standing(theta)
         q = np.repeat(point.quality, np.diff(t.start))

@@ -116,13 +116,15 @@ def test_without_a_prior_only_differences_are_known() -> None:
         assert row.rating_upper - row.rating_lower < 250
 
 
-def test_very_many_items_are_ranked_from_draws() -> None:
+def test_very_many_items_are_ranked_by_their_variances() -> None:
     chain = Comparisons.from_arrays(
         np.zeros(8998, int), np.tile(np.arange(4499), 2), np.tile(np.arange(1, 4500), 2)
     )
     for priors in ("paper", "auto"):
         board = leaderboard(fit(chain, model="bayes-bt", priors=priors), draws=64)
-        assert board.intervals == "posterior"
+        # There is one rater: nothing to cluster by.
+        assert board.intervals == "laplace"
+        assert any("random directions" in warning for warning in board.warnings)
         assert len(board) == 4500
 
 

@@ -227,7 +227,7 @@ def test_many_items_are_fitted_without_a_square_of_them() -> None:
 
 def test_a_covariance_too_large_to_be_sensible_is_refused_with_the_remedy() -> None:
     chain = Comparisons.from_arrays(np.zeros(4999, int), np.arange(4999), np.arange(1, 5000))
-    with pytest.raises(UnsupportedError, match=r"5000 x 5000.*sample"):
+    with pytest.raises(UnsupportedError, match=r"5000 x 5000.*robust"):
         fit(chain).covariance()
 
 

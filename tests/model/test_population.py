@@ -12,7 +12,9 @@ import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit
-from bbq_plugin.model.population import few_raters
+from bbq_plugin.model.objectives import theta_density
+from bbq_plugin.model.population import few_raters, predicted
+from bbq_plugin.model.solvers import solve_newton
 from tests.model.studies import draw_study
 
 
@@ -122,3 +124,59 @@ def test_priors_estimated_for_one_fit_can_be_given_to_another(model: Any) -> Non
     )
     with pytest.raises(UsageError, match="solver='auto'"):
         bbq.fit(data, model=model, priors=wide, solver="em")
+
+
+def tournament(seed: int, *, spread: float, met: str, items: int = 40) -> tuple[Comparisons, Any]:
+    """Ten rounds in which items with as many wins meet, or any two."""
+    rng = np.random.default_rng(seed)
+    theta, wins, rows = rng.normal(0, spread, items), np.zeros(items), []
+    for _ in range(10):
+        order = rng.permutation(items)
+        if met == "equals":
+            order = order[np.argsort(wins[order], kind="stable")]
+        for a, b in order.reshape(-1, 2).tolist():
+            won, lost = (a, b) if rng.random() < 1 / (1 + np.exp(theta[b] - theta[a])) else (b, a)
+            wins[won] += 1
+            rows.append((int(rng.integers(10)), won, lost))
+    codes = np.array(rows).T
+    return Comparisons.from_arrays(*codes, items=[str(i) for i in range(items)]), theta
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_an_answer_is_predicted_from_all_others_as_if_they_were_fitted_without_it(
+    *, fixed: bool
+) -> None:
+    data, _ = tournament(3, spread=1.0, met="any", items=12)
+    priors = Priors(a=2.0)
+    triples = data.triples.without_raters() if fixed else data.triples
+    density = theta_density(triples, priors, fixed=fixed)
+    start = np.full(12, 2.0), np.ones(triples.n_raters)
+    top = solve_newton(density, *start, 1e-8).point
+    exact = []
+    for t in range(triples.size):
+        weight = triples.weight.copy()
+        weight[t] -= 1.0
+        without = theta_density(replace(triples, weight=weight), priors, fixed=fixed)
+        found = solve_newton(without, *start, 1e-8).point
+        gap = found.theta[triples.winner[t]] - found.theta[triples.loser[t]]
+        p = 0.5 + found.quality[triples.rater()[t]] * 0.5 * np.tanh(0.5 * gap)
+        exact.append(triples.weight[t] * np.log(p))
+    density.at(top.theta, start[1])
+    assert predicted(density, top) == pytest.approx(sum(exact), rel=0.01)
+
+
+def test_where_equals_met_the_distances_are_called_unknown_and_intervals_hold_them() -> None:
+    """Every answer is even then, whether items are equal or met their equals."""
+    inside = []
+    for spread in (0.3, 1.5):
+        data, theta = tournament(5, spread=spread, met="equals", items=60)
+        found = fit(data, camps=1)
+        assert any("how far apart the items lie is hardly known" in w for w in found.warnings)
+        c, (i, j) = found.covariance(), np.triu_indices(60, 1)
+        true = theta[[int(name) for name in found.items]]
+        sd = np.sqrt(c[i, i] + c[j, j] - 2 * c[i, j])
+        gap = found.theta[i] - found.theta[j] - true[i] + true[j]
+        inside.append(float(np.mean(np.abs(gap) <= 1.96 * sd)))
+    assert min(inside) > 0.85
+    data, _ = tournament(5, spread=1.0, met="any", items=60)
+    assert not any("hardly known" in warning for warning in fit(data, camps=1).warnings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from scipy.stats import t as student
 
 import bbq_plugin as bbq
 from bbq_plugin.data.clusters import clusters_of
-from bbq_plugin.errors import UsageError
+from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model.crowd import TIE_TO_ZERO
 from bbq_plugin.model.fit import Fit, Model
 from bbq_plugin.model.objectives import Marginal
@@ -250,6 +251,30 @@ def test_of_very_many_items_the_own_theta_counts() -> None:
     assert large.share == pytest.approx(shares.share, abs=1e-6)
     ratio = (large.upper - large.lower) / (shares.upper - shares.lower)
     assert np.all((ratio > 0.9) & (ratio < 1.5))
+
+
+@pytest.mark.parametrize("model", ["bbq", "bayes-bt", "bbq-signed"])
+def test_of_very_many_items_variances_come_from_random_directions(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few of them are compared with what the whole matrix says."""
+    data = panel(items=60, raters=150, each=120, taste=0.6)
+    whole = bbq.leaderboard(bbq.fit(data, model=model))
+    for module in ("model.fit", "model.robust", "analysis.uncertainty", "analysis.leaderboard"):
+        # By its place: `bbq_plugin.model.fit` as a path is the function.
+        monkeypatch.setattr(sys.modules[f"bbq_plugin.{module}"], "LARGEST_COVARIANCE", 50)
+    fit = bbq.fit(data, model=model)
+    board = bbq.leaderboard(fit)
+    assert board.intervals == "robust"
+    assert any("32 random directions" in warning for warning in board.warnings)
+    assert board.wider == pytest.approx(whole.wider, rel=0.1)
+    sd = {row.item: row.theta_sd for row in whole}
+    ratio = np.array([row.theta_sd / sd[row.item] for row in board])
+    # Directions differ in how much raters disagree; here all of them share one factor.
+    assert np.mean(ratio) == pytest.approx(1, abs=0.1)
+    assert np.all((ratio > 0.7) & (ratio < 1.4))
+    with pytest.raises(UnsupportedError, match="60 x 60 matrix"):
+        fit.covariance()
 
 
 def test_tied_slates_of_unknown_raters_have_intervals(tmp_path: Path) -> None:
