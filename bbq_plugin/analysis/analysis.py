@@ -17,6 +17,7 @@ import numpy as np
 from bbq_plugin.analysis.answer_worth import AnswerWorth
 from bbq_plugin.analysis.division import PanelDivision, panel_division
 from bbq_plugin.analysis.forecast import TOP_K
+from bbq_plugin.analysis.fragility import Fragility, fragility
 from bbq_plugin.analysis.inter_rater import InterRater, inter_rater
 from bbq_plugin.analysis.leaderboard import (
     EffectRow,
@@ -186,6 +187,11 @@ class Analysis:
         return self._once(
             "stopping", lambda: stopping(self.fit, board, top_k=to.top_k, seed=to.seed)
         )
+
+    @property
+    def fragility(self) -> Fragility | None:
+        """What the first place hangs on; None of several camps, or of too many answers."""
+        return self._once("fragility", lambda: fragility(self.fit))
 
     # -- raters
 

@@ -295,7 +295,7 @@ def _analysed(
     with working("Judging raters") if not fitted.in_parts else nullcontext():
         _ = result.raters
     with working("Looking ahead"):
-        _ = result.stopping.forecast.milestones
+        _ = result.stopping.forecast.milestones, result.fragility
     return result
 
 
@@ -363,6 +363,7 @@ def _tables(
         camp_title,
         clusters_text,
         effect_lines,
+        fragility_sentence,
         stopping_lines,
     )
     from bbq_plugin.report.terminal_tables import (
@@ -395,6 +396,8 @@ def _tables(
         tables += [effects_table(result), *effect_lines(result)]
     tables += slices
     tables += stopping_lines(result.stopping)
+    if result.fragility is not None:
+        tables.append("".join(fragility_sentence(result.fragility)))
     if result.fit.rated:
         tables.append(raters_table(raters, most_raters, width=width))
         tables += reason_lines(raters, most_raters, width=width)

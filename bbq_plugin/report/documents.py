@@ -103,6 +103,7 @@ def report_dict(
         "axis": _axis(analysis),
         "raters": [dict(row) for row in _listed(analysis.raters, most_raters)],
         "stopping": analysis.stopping.as_dict(),
+        "fragility": analysis.fragility and analysis.fragility.as_dict(),
         "warnings": all_warnings(analysis),
     }
     if len(document["raters"]) < data.n_raters and most_raters is not None:

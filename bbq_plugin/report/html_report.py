@@ -124,7 +124,7 @@ def report_html(
         history=history_section(board, history),
         items_drawn=min(ITEMS_DRAWN, len(board)),
         matrix=None if better is None else _matrix(board, better),
-        stop=stop_section(analysis.stopping),
+        stop=stop_section(analysis.stopping, analysis.fragility),
         files_shown=FILES_SHOWN,
         raters=raters_section(analysis, scatter) if len(raters) else None,
         scatter=_scatter_charts(scatter, raters),

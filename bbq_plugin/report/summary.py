@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Analysis, Leaderboard
     from bbq_plugin.analysis.division import PanelDivision
     from bbq_plugin.analysis.forecast import Milestone, OpenPairs
+    from bbq_plugin.analysis.fragility import Fragility
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.raters import RaterReport
     from bbq_plugin.analysis.slices import SlicedStudy
@@ -298,16 +299,17 @@ class StopSection:
     camp: int | None
     #: The same in three sentences.
     brief: tuple[Sentence, ...] = ()
+    fragile: Sentence | None = None
     pairs_shown: int = 12
 
 
-def stop_section(stop: Stopping) -> StopSection:
+def stop_section(stop: Stopping, fragile: Fragility | None = None) -> StopSection:
     """When to stop, for the report and the live page."""
     ahead = stop.forecast
     asked = [(_question(row), row) for row in ahead.milestones]
     return StopSection(
         asked, ahead.no_milestones, ahead.open_pairs, monitoring(stop), stop.pairs, stop.camp,
-        _brief(stop),
+        _brief(stop), None if fragile is None else fragility_sentence(fragile),
     )  # fmt: skip
 
 
@@ -361,6 +363,28 @@ def rater_sentences(raters: RaterReport) -> list[Sentence]:
         matters = "changes the result" if effect.matters else "does not change the result"
         told.append((f"To leave out the answers of the excluded {matters}: {plain(effect.text)}.",))
     return told
+
+
+def fragility_sentence(found: Fragility) -> Sentence:
+    """What the first place hangs on, in a sentence."""
+    parts: list[str | Name] = []
+    for removal, what in ((found.comparisons, "comparison"), (found.raters, "rater")):
+        if removal is None:
+            continue
+        parts.append("; without " if parts else "Without ")
+        parts.append(f"{removal.n:,} of {counted(removal.of, what)}")
+        if removal.raters:
+            parts.append(" (")
+            for at, rater in enumerate(removal.raters[:NAMED]):
+                parts += [", ", name(rater)] if at else [name(rater)]
+            more = len(removal.raters) - NAMED
+            parts.append(f" and {more} more)" if more > 0 else ")")
+        parts += [" ", name(removal.first), " would be first"]
+    if not parts:
+        half = "No half of the comparisons, or of the raters, was found without which "
+        return (half, name(found.first), " would not be first.")
+    parts.append(" (upper bounds: found step by step and verified by a fit without them).")
+    return tuple(parts)
 
 
 def stopping_lines(stop: Stopping) -> list[str]:

@@ -61,7 +61,7 @@ def outlook(analysis: Analysis) -> Outlook:
     """What an analysis says about when to stop."""
     # The rule needs nothing but counts of votes: taken from all answers each time, they are what
     # a reader who followed vote by vote would have.
-    section = stop_section(analysis.stopping)
+    section = stop_section(analysis.stopping, analysis.fragility)
     shown = [row.item for row in analysis.leaderboard[:MATRIX]]
     apart = significant_pairs(analysis.fit, shown, analysis.limits.level)
     worth = analysis.next_worth(MORE_ANSWERS, PAIRS) if len(analysis.leaderboard) > 1 else None
