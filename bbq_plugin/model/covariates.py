@@ -68,7 +68,7 @@ SETTLED = 0.02  # of a unit of the priors' parameters, and of log tau
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Design:
+class CovariateDesign:
     """The wins with what the covariates say of each: winner less loser, in standard deviations."""
 
     names: tuple[str, ...]
@@ -83,7 +83,7 @@ class Design:
     warnings: tuple[str, ...]
 
 
-def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> Design:
+def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> CovariateDesign:
     """The covariates of these names, on the rows that count."""
     unit, columns, warnings = [], [], []
     for name in names:
@@ -115,7 +115,7 @@ def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> Design:
         np.zeros(first.size),
     )  # fmt: skip
     leans = SIDE in names and SIDE not in data.tags and data.n_raters > 1
-    return Design(
+    return CovariateDesign(
         tuple(names), np.array(unit), triples, np.ascontiguousarray(x[:, first]),
         names.index(SIDE) if leans else None, at, tuple(warnings),
     )  # fmt: skip
@@ -214,7 +214,7 @@ class Leans:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class HillPoint:
     """The objective at one (theta, beta), leans integrated out."""
 
     beta: Floats
@@ -233,7 +233,7 @@ class Place:
 class Hill:
     """The log-density of (theta, beta): sum_r log of the integral over rater r's lean."""
 
-    def __init__(self, design: Design, density: Joint | Marginal, leans: Leans) -> None:
+    def __init__(self, design: CovariateDesign, density: Joint | Marginal, leans: Leans) -> None:
         self.design, self.density, self.leans = design, density, leans
         self._rater = design.triples.rater()
 
@@ -266,7 +266,7 @@ class Hill:
         found = (density.alpha - 1.0) * np.log(q) + (density.beta - 1.0) * np.log1p(-q)
         return np.asarray(found)
 
-    def at(self, theta: Floats, beta: Floats) -> Place:
+    def at(self, theta: Floats, beta: Floats) -> HillPoint:
         """Value, gradient and curvature, from one pass for each node."""
         t, n = self.design.triples, self.leans.node.shape[1]
         points, told, pushes = zip(*self.nodes(theta, beta), strict=True)
@@ -296,9 +296,9 @@ class Hill:
                 theta, quality, value, prior + likely, last.prior_curve, curve, np.array(rows)
             )
         value -= 0.5 * float(beta @ beta) / WIDE**2
-        return Place(beta, point, push, value, share, list(pushes))
+        return HillPoint(beta, point, push, value, share, list(pushes))
 
-    def curvature(self, place: Place) -> Floats:
+    def curvature(self, place: HillPoint) -> Floats:
         """Minus the Hessian by (theta, beta)."""
         design, t, point = self.design, self.design.triples, place.point
         k, c, n = t.n_items, len(design.names), t.n_raters
@@ -321,7 +321,7 @@ class Hill:
         found = np.bincount(t.winner, part, t.n_items) - np.bincount(t.loser, part, t.n_items)
         return np.asarray(found, dtype=np.float64)
 
-    def climb(self, place: Place, tol: float) -> tuple[Place, list[float], float]:
+    def climb(self, place: HillPoint, tol: float) -> tuple[HillPoint, list[float], float]:
         """Newton, each step raising the density; the last place, the values, and what is left."""
         trace, left, k = [place.value], np.inf, place.theta.size
         for _ in range(STEPS):
@@ -349,13 +349,13 @@ class Hill:
             "the fit with covariates did not converge; leave out a covariate that hardly varies"
         )
 
-    def known_leans(self, place: Place) -> tuple[Floats, Floats]:
+    def known_leans(self, place: HillPoint) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each rater's lean, less the common one."""
         mean = np.einsum("rm,rm->r", place.share, self.leans.node)
         square = np.einsum("rm,rm->r", place.share, (self.leans.node - mean[:, None]) ** 2)
         return mean, np.sqrt(square)
 
-    def likeliest(self, place: Place) -> Leans:
+    def likeliest(self, place: HillPoint) -> Leans:
         """Leans with the tau under which the answers are most likely; each rater's are Gaussian.
 
         The posterior of a lean has precision D = h + 1/tau^2 and mean m h / D, of its own m and h.
@@ -389,7 +389,7 @@ def _solved(matrix: Floats, vector: Floats) -> Floats:
 class Held:
     """What a fit holds equal: the effects of the covariates, and the fit without them."""
 
-    design: Design
+    design: CovariateDesign
     beta: Floats
     leans: Leans
     plain: Fit
@@ -438,7 +438,7 @@ def held_equal(plain: Fit, names: Sequence[str], tol: float) -> tuple[Optimum, H
     return found, Held(design, place.beta, leans, plain)
 
 
-def _set_offset(hill: Hill, place: Place) -> None:
+def _set_offset(hill: Hill, place: HillPoint) -> None:
     """The offsets of the triples as they are on average: for all that takes them as they stand."""
     design, t = hill.design, hill.design.triples
     offset = _offset_of(t)
@@ -447,7 +447,7 @@ def _set_offset(hill: Hill, place: Place) -> None:
         offset += design.x[design.leaning] * hill.known_leans(place)[0][t.rater()]
 
 
-def _population_with(hill: Hill, place: Place, last: Population) -> Population:
+def _population_with(hill: Hill, place: HillPoint, last: Population) -> Population:
     """The population of raters with the effects in place: one step of EM over the leans.
 
     A lean that is not known is one standard deviation below or above its mean, half a rater each.
@@ -474,7 +474,7 @@ def _counted(data: Comparisons, plain: Fit) -> Mask:
     return np.ones(data.rater.size, dtype=np.bool_)
 
 
-def _density(design: Design, priors: Priors, fit: Fit) -> Joint | Marginal:
+def _density(design: CovariateDesign, priors: Priors, fit: Fit) -> Joint | Marginal:
     """What the fit climbs: the paper's form under given priors, else that of theta itself."""
     if priors.estimated:
         return theta_density(design.triples, priors, fixed=not fit.rated)
@@ -536,7 +536,9 @@ def known_with(fit: Fit, held: Held) -> Known:
     )  # fmt: skip
 
 
-def _leans_of(hill: Hill, place: Place, covariance: Floats, leaning: int) -> tuple[Floats, Floats]:
+def _leans_of(
+    hill: Hill, place: HillPoint, covariance: Floats, leaning: int
+) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each rater's lean; what is not known of beta counts too."""
     design, t = hill.design, hill.design.triples
     mean, sd = hill.known_leans(place)
@@ -554,7 +556,7 @@ def _leans_of(hill: Hill, place: Place, covariance: Floats, leaning: int) -> tup
     return mean + place.beta[leaning], np.sqrt(spread + sd**2)
 
 
-def _by_priors(hill: Hill, place: Place, eta: Floats) -> Floats:
+def _by_priors(hill: Hill, place: HillPoint, eta: Floats) -> Floats:
     """The mixed derivatives of the density by (theta, beta) and the priors' parameters."""
     design, t = hill.design, hill.design.triples
     k, c, rater = t.n_items, len(design.names), t.rater()
@@ -578,7 +580,7 @@ def _by_priors(hill: Hill, place: Place, eta: Floats) -> Floats:
 
 
 def _clustered(
-    fit: Fit, design: Design, place: Place, own: Floats
+    fit: Fit, design: CovariateDesign, place: HillPoint, own: Floats
 ) -> tuple[Floats, float, tuple[Way, ...]]:
     """The covariance of (theta, beta) robust to clusters, its degrees of freedom, and the ways."""
     data, ways = fit.data, clusters_of(fit.data, fit.cluster)
@@ -613,7 +615,7 @@ def _clustered(
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class CovariateEffect:
     """Of one covariate, in nats: of ``unit`` more of it on the first item, with its interval."""
 
     name: str
@@ -624,7 +626,7 @@ class Effect:
     theta_upper: float
 
 
-def effects_of(fit: Fit, level: float) -> tuple[Effect, ...]:
+def effects_of(fit: Fit, level: float) -> tuple[CovariateEffect, ...]:
     """The effects of all covariates; none of a fit without."""
     if fit.held is None:
         return ()
@@ -634,5 +636,5 @@ def effects_of(fit: Fit, level: float) -> tuple[Effect, ...]:
     for p, name in enumerate(fit.held.design.names):
         mean, sd = float(known.mean[k + p]), float(np.sqrt(known.covariance[k + p, k + p]))
         unit = float(fit.held.design.unit[p])
-        out.append(Effect(name, unit, mean, sd, mean - reach * sd, mean + reach * sd))
+        out.append(CovariateEffect(name, unit, mean, sd, mean - reach * sd, mean + reach * sd))
     return tuple(out)

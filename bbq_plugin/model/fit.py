@@ -17,7 +17,14 @@ from bbq_plugin.data.triples import Codes, Floats, Triples, run_chunks
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.model.bbq import BBQModel
 from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed
-from bbq_plugin.model.covariates import Effect, Held, Known, effects_of, held_equal, known_with
+from bbq_plugin.model.covariates import (
+    CovariateEffect,
+    Held,
+    Known,
+    effects_of,
+    held_equal,
+    known_with,
+)
 from bbq_plugin.model.crowd import CrowdModel
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
@@ -426,7 +433,7 @@ class Fit:
             raise UsageError("this fit has no covariates; name them: fit(data, covariates=…)")
         return known_with(self, self.held)
 
-    def effects(self, level: float = 0.95) -> tuple[Effect, ...]:
+    def effects(self, level: float = 0.95) -> tuple[CovariateEffect, ...]:
         """The effects of the covariates, with intervals; none of a fit without."""
         return effects_of(self, level)
 
