@@ -340,7 +340,7 @@ class FeedbackSettings(Struct, frozen=True, kw_only=True):
     project: Annotated[Number, _help("The number of the labelling project.")] | None = None
     push_every_s: Annotated[SomeSeconds, _help("Plan at most this often.")] = 60.0
     auto_apply: Annotated[
-        tuple[Literal["relabel", "tab", "predict", "pause"], ...],
+        tuple[Literal["relabel", "tab", "predict", "order", "pause"], ...],
         _help("Kinds of feedback to apply without asking; others are only planned."),
     ] = ()
     relabel: Annotated[

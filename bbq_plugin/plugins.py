@@ -26,6 +26,8 @@ from bbq_plugin.errors import (
 from bbq_plugin.text import listed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bbq_plugin.protocols import Adapter, Tool
 
 #: The entry point groups.
@@ -78,6 +80,16 @@ def adapters() -> Mapping[str, Adapter]:
             )
         found[entry.name] = cast("Adapter", _loaded(entry, "adapter"))
     return found
+
+
+def answer_files(folder: Path) -> tuple[str, str] | None:
+    """The adapter of a folder that is a project of its tool, and the pattern of its answers."""
+    for name, adapter in adapters().items():
+        find = getattr(adapter, "answer_files", None)
+        pattern = None if find is None else find(folder)
+        if pattern is not None:
+            return name, str(pattern)
+    return None
 
 
 def tool(name: str = "label-studio") -> Tool:

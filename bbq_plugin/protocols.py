@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from bbq_plugin.data.feedback_actions import (
@@ -22,7 +23,7 @@ from bbq_plugin.data.records import Comparison, Person, Record, Skipped, TaskRef
 class Adapter(Protocol):
     """What turns one kind of file into records.
 
-    Five more attributes are used if they are there. `key_tags(key)` gives what the key of an answer
+    Some more attributes are used if they are there. `key_tags(key)` gives what the key of an answer
     tells, as tags such as its project, for `--by` and `--where`. `option_help` maps the name of
     an option to a line about it. `lines_stand_alone` says that a file of lines means the
     same read in parts, so that one that grows need not be read again from its start; with any
@@ -31,6 +32,10 @@ class Adapter(Protocol):
     tags; it is asked instead of `read` when no tags are wanted, and is worth writing for
     files of millions of rows. `inspect(stream, name, options)` gives an `Inspection` of a file
     that no adapter recognises by its first bytes.
+    Where answers are one part of a project's folder, `answer_files(folder)` gives the pattern of
+    the files that hold them (`answers/*/state.json`), or None for a folder that is no such
+    project; and `beside(path, options)` adds to the options of `read` what the file at this path
+    is read with, such as the project's configuration, where the user has not named it.
     """
 
     name: str
@@ -332,6 +337,8 @@ class Tool(Protocol):
     """What the entry point names."""
 
     name: str
+    #: A project is a folder, and its server needs no address to be read from.
+    by_folder: bool
     #: Environment variables that hold the server's address and the token.
     url_variable: str
     token_variable: str
@@ -340,14 +347,17 @@ class Tool(Protocol):
         self,
         url: str,
         token: str,
-        project: int,
+        project: int | Path,
         *,
         options: Mapping[str, Any],
         page_size: int | None = None,
         timeout_s: float | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> Project:
-        """Reach a project; `options` are those of the tool's adapter."""
+        """Reach a project by its number on the server, or by its folder.
+
+        `options` are those of the tool's adapter.
+        """
 
     def people(self, url: str, token: str, timeout_s: float | None = None) -> Mapping[str, Person]:
         """Who the raters are, by what a store calls them."""

@@ -11,7 +11,8 @@ ORDER = [
     "optimum", "plain_bt", "paper_table", "coverage", "halves", "calibration", "type_one",
     "verdicts", "reliability", "camps", "slices", "covariates", "log_loss", "signed",
     "humaine_speed", "default_cost",
-    "ten_million", "growth", "streaming", "many_items", "command_line", "webhooks", "wild",
+    "ten_million", "growth", "streaming", "many_items", "command_line", "webhooks", "potato",
+    "wild",
 ]  # fmt: skip
 
 HEAD = """\

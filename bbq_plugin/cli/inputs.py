@@ -42,7 +42,9 @@ def _matching(typed: str) -> list[str]:
         return [checked_address(typed)]
     path = Path(typed)
     if path.is_dir():
-        raise FormatError("is a folder", typed, remedy=f"name its files, such as {typed}/*.jsonl")
+        from bbq_plugin.data.files import files_of
+
+        return list(map(str, files_of(path)))
     if typed == STDIN or path.exists():
         return [typed]
     if not has_magic(typed):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import LeadWord, Person
     from bbq_plugin.live.tool_connection import Address
     from bbq_plugin.model import Fit
-    from bbq_plugin.protocols import Project
+    from bbq_plugin.protocols import Project, Tool
     from bbq_plugin.store import Store
     from bbq_plugin.store.project_sync import Memory
 
@@ -427,6 +427,25 @@ address_options = together(
 project_option = click.option(
     "--project", type=click.IntRange(1), required=True, help="The project's number."
 )
+
+
+class ProjectName(click.ParamType[int | Path]):
+    """The number of a project on a server, or the folder of one."""
+
+    name = "number or folder"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | Path:
+        """A number above 0, or a folder that exists."""
+        text = str(value)
+        if text.isascii() and text.isdigit() and int(text):
+            return int(text)
+        if not Path(text).is_dir():
+            self.fail(f"{text!r} is neither the number of a project nor a folder", param, ctx)
+        return Path(text)
+
+
 webhook_secret_option = click.option(
     "--webhook-secret-file",
     type=FILE,
@@ -434,7 +453,12 @@ webhook_secret_option = click.option(
     "Default: BBQ_WEBHOOK_SECRET.",
 )
 _project_options = together(
-    project_option,
+    click.option(
+        "--project",
+        type=ProjectName(),
+        required=True,
+        help="The project's number in Label Studio, or the folder of a Potato project.",
+    ),
     click.option("--store", type=FILE, required=True, help="The store to keep the answers in."),
 )
 _request_options = together(
@@ -473,7 +497,7 @@ def naming_options(command: _Command) -> _Command:
 class Server:
     """Where a project is, and how to get at it."""
 
-    project: int
+    project: int | Path
     store: Path
     url: str | None
     token_file: Path | None
@@ -483,13 +507,33 @@ class Server:
     #: Warnings that were given, each of which is enough.
     warned: set[str] = field(default_factory=set, compare=False)
 
+    @property
+    def tool(self) -> Tool:
+        """The labelling tool: that of the folder, or Label Studio for a number."""
+        from bbq_plugin.plugins import answer_files, tool
+
+        if isinstance(self.project, int):
+            return tool()
+        found = answer_files(self.project)
+        if found is None:
+            raise UsageError(
+                f"{self.project} is no project of a labelling tool that keeps its answers in a "
+                "folder; give the folder with the tool's configuration"
+            )
+        return tool(found[0])
+
+    @property
+    def number(self) -> int:
+        """The project's number in the store; the project in a folder is the first of its tool."""
+        return self.project if isinstance(self.project, int) else 1
+
     def config_file(self) -> Path | None:
         """The configuration, if there is one."""
         return self.config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
 
     def address(self) -> Address:
         """Address and token of the server; refused if either is not known."""
-        return server_address(self.url, self.token_file, self.config, self.warned)
+        return server_address(self.url, self.token_file, self.config, self.warned, self.tool)
 
     @contextmanager
     def open(
@@ -501,15 +545,15 @@ class Server:
     ) -> Iterator[tuple[Project, Memory]]:
         """Reach the project, and what the store knows of it; `notice` hears of retries."""
         from bbq_plugin.live.tool_connection import adapter_options
-        from bbq_plugin.plugins import tool as labelling_tool
         from bbq_plugin.store.project_sync import Memory
 
-        tool = labelling_tool()
-        address = self.address()
+        tool, address = self.tool, self.address()
         url = address.url.rstrip("/")
         given = adapter_options(tool, options or {})
+        # What a folder is called does not change with the address of its server.
+        place = str(self.project.resolve()) if isinstance(self.project, Path) else url
         memory = Memory(
-            store, tool.name, self.project, url, options=given, moved=self.moved, bind=False
+            store, tool.name, self.number, place, options=given, moved=self.moved, bind=False
         )
         project = tool.open(
             url,
@@ -529,14 +573,18 @@ class Server:
 
 
 def server_address(
-    url: str | None, token_file: Path | None, config: Path | None, warned: set[str]
+    url: str | None,
+    token_file: Path | None,
+    config: Path | None,
+    warned: set[str],
+    tool: Tool | None = None,
 ) -> Address:
     """Address and token of the server; warns of a token that other users can read."""
     from bbq_plugin.live.tool_connection import address
-    from bbq_plugin.plugins import tool
+    from bbq_plugin.plugins import tool as labelling_tool
 
     config = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
-    found = address(tool(), url=url, token_file=token_file, config=config)
+    found = address(tool or labelling_tool(), url=url, token_file=token_file, config=config)
     tell(*(text for text in found.warnings if text not in warned), what="Warning")
     warned.update(found.warnings)
     return found

@@ -1,4 +1,4 @@
-"""`bbq pull`, `bbq push`, `bbq connect`: a project on a Label Studio server."""
+"""`bbq pull`, `bbq push`, `bbq connect`: a project of a labelling tool."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pull(
     page_size: int | None,
     output_format: str,
 ) -> None:
-    """Read what is new in a Label Studio project into a store.
+    """Read what is new in a project of Label Studio or Potato into a store.
 
     Only tasks that have changed since the last pull are read, page by page. Answers that were
     edited or deleted are edited or deleted in the store. After an interruption it continues from
@@ -83,7 +83,7 @@ def pull(
     if output_format == "json":
         document = {
             "schema": PULL_SCHEMA,
-            "project": server.project,
+            "project": server.number,
             "found": found,
             "n_tasks": done.n_tasks,
             "n_new": done.n_new,
@@ -111,6 +111,7 @@ def pull(
 @click.command(cls=Command)
 @judging_options
 @configured_server_options
+@naming_options
 @option_of("study")
 @click.option("--apply", "applied", is_flag=True, help="Apply the plan; else it is only shown.")
 @click.option("--undo", "undone", is_flag=True, help="Undo every change that a push has made.")
@@ -151,6 +152,7 @@ def pull(
 def push(
     server: Server,
     configured: Configured,
+    naming: dict[str, Any],
     study: str | None,
     applied: bool,  # noqa: FBT001 (click passes by keyword)
     undone: bool,  # noqa: FBT001
@@ -159,14 +161,15 @@ def push(
     output_format: str,
     **asked: Any,
 ) -> None:
-    """Plan feedback for a Label Studio project; apply it with --apply.
+    """Plan feedback for a project of Label Studio or Potato; apply it with --apply.
 
-    Tasks that depend on excluded raters go back into the queue. The answers of these raters get a
-    tab for review. With uncertainty sampling the most informative tasks are served first. Every
-    write is recorded before it is made, and --undo undoes all of them. Nothing is deleted except
-    what an earlier push has created. Run 'bbq pull' first: the verdicts are about the answers in
-    the store. Model, priors and [raters] are those of bbq.toml, as in 'bbq serve' and 'bbq watch';
-    options that are typed come first.
+    Label Studio: tasks that depend on excluded raters go back into the queue. The answers of these
+    raters get a tab for review. With uncertainty sampling the most informative tasks are served
+    first. Potato: excluded raters get no more tasks, and the most informative tasks come first.
+    Every write is recorded before it is made, and --undo undoes all of them. Nothing is deleted
+    except what an earlier push has created. Run 'bbq pull' first: the verdicts are about the
+    answers in the store. Model, priors and [raters] are those of bbq.toml, as in 'bbq serve' and
+    'bbq watch'; options that are typed come first.
     """
     if applied and undone:
         raise UsageError("--apply and --undo are both given; give one of them")
@@ -178,7 +181,7 @@ def push(
 
     with (
         _opened_store(server.store, writable=applied or undone) as store,
-        server.open(store) as opened,
+        server.open(store, naming) as opened,
     ):
         project, memory = opened
         if undone:
@@ -189,7 +192,7 @@ def push(
                 pushing.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was interrupted last time; --apply first checks whether it was done")
-            own = _study_of(store, server.project, study)
+            own = _study_of(store, server.number, study)
             goals, excluded = _goals(server, chosen, only, store, own, **asked)
             with working("Planning"):
                 plan = pushing.make_plan(project, memory, goals)
@@ -202,11 +205,11 @@ def push(
     from bbq_plugin.report.terminal_tables import MOST_ROWS
 
     if output_format == "json":
-        document = push_dict(server.project, plan, applied=applied, undone=undone, done=done)
+        document = push_dict(server.number, plan, applied=applied, undone=undone, done=done)
         emit(report_json(document), None)
     else:
         limit = None if show_all else MOST_ROWS
-        _show_plan(server.project, plan, done, limit, applied=applied, undone=undone)
+        _show_plan(server.number, plan, done, limit, applied=applied, undone=undone)
 
 
 def _opened_store(path: Path, *, writable: bool) -> Store:

@@ -8,11 +8,11 @@ from typing import Any, Literal, get_args
 
 from bbq_plugin.text import chance, counted, number, plain
 
-ActionKind = Literal["relabel", "release", "tab", "predict", "project", "pause", "cancel"]
+ActionKind = Literal["relabel", "release", "tab", "predict", "project", "order", "pause", "cancel"]
 
 ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
 #: What can be asked for by its name; the others go along with these, or need a word of their own.
-ASKABLE: tuple[ActionKind, ...] = ("relabel", "tab", "predict", "pause")
+ASKABLE: tuple[ActionKind, ...] = ("relabel", "tab", "predict", "order", "pause")
 
 #: begun: on record, perhaps written. undoing: perhaps undone. void: it was never written.
 WriteState = Literal["begun", "done", "undoing", "undone", "void"]

@@ -28,7 +28,7 @@ from bbq_plugin.errors import (
     UnrecognisedError,
     UsageError,
 )
-from bbq_plugin.plugins import adapters, chosen_adapter, coerced
+from bbq_plugin.plugins import adapters, answer_files, chosen_adapter, coerced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -154,9 +154,9 @@ def read(
 ) -> Comparisons:
     """Read one file, or several as one set, into `Comparisons`.
 
-    - `paths`: files, plain or gzip, "-" for standard input, or the address of a PostgreSQL
-      database with `table="votes"`. The adapter is recognised by the content of each file unless
-      it is named.
+    - `paths`: files, plain or gzip, "-" for standard input, the folder of a labelling tool's
+      project, or the address of a PostgreSQL database with `table="votes"`. The adapter is
+      recognised by the content of each file unless it is named.
     - The same key again, in one file or in several, is the same answer: the newest
       `version` counts, or `at`, else what comes later; `n_duplicates` says how many did not.
     - `strict` makes the first skipped row an error. Without it, a file of which more
@@ -267,7 +267,7 @@ def records(
     """Yield the records of one file as its adapter finds them."""
     with opened(path, options) as file:
         chosen, _, said = recognised(file, adapter, str(path), options)
-        yield from chosen.read(file.stream, str(path), **coerced(chosen, said))
+        yield from found_in(file, chosen, str(path), said, tagged=True, path=path)  # type: ignore[misc] # no batches
 
 
 def _parts(
@@ -283,7 +283,7 @@ def _parts(
             with opened(path, options) as file:
                 chosen, why, said = recognised(file, adapter, name, options)
                 log = builder.begin(name, chosen.name, why)
-                _add_all(builder, file, chosen, name, said)
+                _add_all(builder, file, chosen, name, said, path)
                 log.sha256 = file.sha256()
         except (UnknownOutcomeError, IncompleteMappingError) as error:
             raise _with_readings(error, path, adapter, options) from error
@@ -302,12 +302,17 @@ def _parts(
 
 
 def _add_all(
-    builder: DatasetBuilder, file: Opened, adapter: Adapter, name: str, options: Mapping[str, Any]
+    builder: DatasetBuilder,
+    file: Opened,
+    adapter: Adapter,
+    name: str,
+    options: Mapping[str, Any],
+    path: FileName,
 ) -> None:
     for note in file.unpacked.notes:
         builder.add(Note(note))
     tagged = builder.tagged
-    for record in found_in(file, adapter, name, options, tagged=tagged):
+    for record in found_in(file, adapter, name, options, tagged=tagged, path=path):
         try:
             builder.add(record)
         except FormatError:
@@ -436,11 +441,39 @@ def other_kind(head: bytes) -> str | None:
 
 
 def found_in(
-    file: Opened, adapter: Adapter, name: str, options: Mapping[str, Any], *, tagged: bool
+    file: Opened,
+    adapter: Adapter,
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    tagged: bool,
+    path: FileName | None = None,
 ) -> Iterator[Record | Batch]:
-    """What an adapter finds in an open file, in batches unless tags are wanted."""
+    """What an adapter finds in an open file, in batches unless tags are wanted.
+
+    `path` is where the file is, for adapters that read more of its project beside it.
+    """
+    beside = getattr(adapter, "beside", None)
+    if beside is not None and path is not None and str(path) != STANDARD_INPUT:
+        options = beside(Path(path), options)
     reader = adapter.read if tagged else getattr(adapter, "read_batches", adapter.read)
     found: Iterator[Record | Batch] = reader(file.stream, name, **coerced(adapter, options))
+    return found
+
+
+def files_of(path: FileName) -> Sequence[FileName]:
+    """The file itself, or the files with answers in the folder of a labelling tool's project."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    project = answer_files(folder)
+    if project is None:
+        name = str(path)
+        raise FormatError("is a folder", name, remedy=f"name its files, such as {name}/*.jsonl")
+    found = sorted(folder.glob(project[1]))
+    if not found:
+        problem = f"this is a project of {project[0]}, and it has no answers yet ({project[1]})"
+        raise FormatError(problem, str(path), remedy="wait for the first, or check the folder")
     return found
 
 
@@ -450,7 +483,7 @@ def _distinct(paths: FileName | Sequence[FileName]) -> list[FileName]:
     if not given:
         raise UsageError("no file was given; name at least one")
     found: dict[str, FileName] = {}
-    for path in given:
+    for path in (one for typed in given for one in files_of(typed)):
         name = os.fspath(path)
         is_path = name != STANDARD_INPUT and not is_database(name)
         found.setdefault(os.path.realpath(name) if is_path else name, path)

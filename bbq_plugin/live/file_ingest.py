@@ -66,7 +66,7 @@ class OpenFile:
 
     def __init__(self, path: Path, name: str, opening: Mapping[str, Any] | None = None) -> None:
         """`opening`: options about its encoding, and the sheet of a workbook."""
-        self.name, self.opening = name, opening
+        self.path, self.name, self.opening = path, name, opening
         try:
             # Only looked at, not opened: opening a pipe and closing it again cuts its writer off,
             # and opening some devices does something.
@@ -533,8 +533,9 @@ class _Visit:
         opened = file.part(start, digest.size)
         try:
             found = found_in(
-                opened, adapter, file.name, dict(entry.options), tagged=reading.keep_tags
-            )
+                opened, adapter, file.name, dict(entry.options), tagged=reading.keep_tags,
+                path=file.path,
+            )  # fmt: skip
             tally = self.transaction.write(
                 row_keys.named(found), source, log, study=self.ingest.study,
                 wholes=reading.exports == "full",

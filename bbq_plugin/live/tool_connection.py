@@ -56,6 +56,8 @@ def address(
     section = tool.name.replace("-", "_")
     settings = ServerSettings() if config is None else load_server(config, section)
     found = url or environment.get(tool.url_variable) or settings.url
+    if not found and tool.by_folder:
+        return Address("", "")
     if not found:
         raise UsageError(
             f"the address of the server is not known; give --url, {tool.url_variable}, "

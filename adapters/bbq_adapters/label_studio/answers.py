@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters import wording
-from bbq_adapters.label_studio import item_names
+from bbq_adapters import item_names, wording
+from bbq_adapters.item_names import Keys, described, tags_of
 from bbq_adapters.label_studio.comparison_control import (
     NOT_PLACED,
     chosen_labels,
@@ -18,7 +18,6 @@ from bbq_adapters.label_studio.comparison_control import (
     ranked_ids,
     typed,
 )
-from bbq_adapters.label_studio.item_names import Keys, described, tags_of
 from bbq_adapters.label_studio.store_keys import annotation_number, answer_key, pair_key
 from bbq_plugin.data.rankings import break_ranking
 from bbq_plugin.data.records import (

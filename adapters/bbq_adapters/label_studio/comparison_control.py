@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from bbq_adapters import wording
-from bbq_adapters.label_studio import item_names
-from bbq_adapters.label_studio.item_names import Keys, Listed
+from bbq_adapters import item_names, wording
+from bbq_adapters.item_names import Keys, Listed
 from bbq_adapters.row_reader import lookup
 from bbq_plugin.data.readings import Reading, UnclearError
 from bbq_plugin.errors import FormatError, did_you_mean
@@ -22,8 +21,8 @@ from bbq_plugin.errors import FormatError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bbq_adapters.item_names import Source
     from bbq_adapters.label_studio.exports import ExportedTask
-    from bbq_adapters.label_studio.item_names import Source
     from bbq_adapters.label_studio.reading_options import LabelStudioOptions, Meaning
 
 #: The bucket of what was not placed anywhere.

@@ -30,6 +30,7 @@ from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, JournalEntry, WriteState
     from bbq_plugin.protocols import (
@@ -329,6 +330,7 @@ class LabelStudio:
     """Label Studio, through its SDK."""
 
     name = "label-studio"
+    by_folder = False
     url_variable = "LABEL_STUDIO_URL"
     token_variable = "LABEL_STUDIO_API_KEY"  # noqa: S105 (the name of it)
 
@@ -336,7 +338,7 @@ class LabelStudio:
         self,
         url: str,
         token: str,
-        project: int,
+        project: int | Path,
         *,
         options: Mapping[str, Any],
         page_size: int | None = None,
@@ -346,7 +348,7 @@ class LabelStudio:
         """Reach a project."""
         client = Client(url, token, timeout_s=timeout_s or TIMEOUT_S, notice=notice)
         try:
-            return LabelStudioProject(client, project, options, page_size or PAGE_SIZE)
+            return LabelStudioProject(client, int(str(project)), options, page_size or PAGE_SIZE)
         except BaseException:
             client.close()
             raise

@@ -9,8 +9,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from bbq_adapters.item_names import Listed, entries, identity
 from bbq_adapters.label_studio.exports import identifier
-from bbq_adapters.label_studio.item_names import Listed, entries, identity
 from bbq_adapters.label_studio.store_keys import answer_key
 from bbq_adapters.row_reader import lookup
 from bbq_adapters.wording import families

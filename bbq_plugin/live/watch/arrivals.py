@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -72,6 +72,8 @@ class NotWatched:
 
     files: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
+    #: In the folder of a labelling tool's project only files of this pattern are read.
+    only: str | None = None
 
     @classmethod
     def below(
@@ -82,6 +84,7 @@ class NotWatched:
         out: Path | None = None,
         outputs: Iterable[str] = (),
         others: Iterable[Path] = (),
+        only: str | None = None,
     ) -> NotWatched:
         """Find what of the store, the output folder and other files of ours lies in `folder`.
 
@@ -98,7 +101,12 @@ class NotWatched:
             else:
                 folders.append(inside + os.sep)
         names = (_relative(file, folder) for file in files)
-        return cls(frozenset(name for name in names if name is not None), tuple(folders))
+        return cls(frozenset(name for name in names if name is not None), tuple(folders), only)
+
+    def wants(self, relative: str) -> bool:
+        """Say whether the file of this path is one to read, if it is not left out."""
+        path, only = PurePath(relative), self.only
+        return only is None or (len(path.parts) == only.count("/") + 1 and path.match(only))
 
     def __contains__(self, relative: str) -> bool:
         """Say whether the file or folder of this path below the folder is left out."""
@@ -135,6 +143,8 @@ def walk(
                     if entry.is_dir(follow_symlinks=False):
                         if recursive:
                             waiting.append(name)
+                        continue
+                    if not left_out.wants(name):
                         continue
                     # It may have gone away since the folder was listed.
                     with suppress(OSError):
@@ -471,7 +481,7 @@ class Arrivals:
                 self._next_scan_s = now_s
                 continue
             name = path.removeprefix(self._top)
-            if name == path or name in self.left_out:
+            if name == path or name in self.left_out or not self.left_out.wants(name):
                 continue
             state = look(path)
             if state is None:

@@ -19,6 +19,7 @@ from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.result_files import Outputs, limits_of, output_key, remove_results
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
+from bbq_plugin.plugins import answer_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -202,6 +203,7 @@ class Daemon:
                 wakeup=self._wakeup, clock=self._clock, wall_clock=self._wall_clock,
             )  # fmt: skip
         folder = settings.path("folder").absolute()
+        project = answer_files(folder) if folder.is_dir() else None
         notifier, why = (Polling(), None) if self._once else chosen(settings.observer, folder)
         if why is not None:
             self._log("polling", reason=why)
@@ -210,9 +212,13 @@ class Daemon:
             notifier,
             waits=waits_of(settings, once=self._once),
             left_out=NotWatched.below(
-                folder, store=settings.store, out=settings.out, outputs=OUTPUTS
+                folder,
+                store=settings.store,
+                out=settings.out,
+                outputs=OUTPUTS,
+                only=None if project is None else project[1],
             ),
-            recursive=settings.recursive,
+            recursive=settings.recursive or project is not None,
             fall_back=settings.observer == "auto",
             problems=self.problems,
             clock=self._clock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bbq_adapters.row_reader import lookup
 from bbq_adapters.wording import families, names_an_item, side_keys
@@ -13,8 +13,6 @@ from bbq_plugin.errors import FormatError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from bbq_adapters.label_studio.exports import ExportedTask
 
 
 _LONGEST_NAME = 120
@@ -25,6 +23,18 @@ _MISSING = object()
 # How an entry of a list is known to the control that shows it: a Ranker takes the id,
 # Choices take the alias, else the value.
 _IDENTITIES = ("id", "alias", "value")
+
+
+class NamingTask(Protocol):
+    """A task of any tool: its data, and the line of its file."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the task shows, by key."""
+
+    @property
+    def line(self) -> int | None:
+        """Where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ def name_of(value: Any) -> str | None:
         return None
 
 
-def told_keys(paths: tuple[str, ...], sample: Sequence[ExportedTask], file: str) -> Source:
+def told_keys(paths: tuple[str, ...], sample: Sequence[NamingTask], file: str) -> Source:
     """The source that the option `items` names, checked against the data."""
     if len(paths) == 1:
         return told_list(paths[0], sample, file)
@@ -106,7 +116,7 @@ def told_keys(paths: tuple[str, ...], sample: Sequence[ExportedTask], file: str)
     return Keys(paths)
 
 
-def told_list(path: str, sample: Sequence[ExportedTask], file: str) -> Listed:
+def told_list(path: str, sample: Sequence[NamingTask], file: str) -> Listed:
     """A list, or a field of its entries: `images` or `images.model`."""
     if any(isinstance(lookup(task.data, path), list) for task in sample):
         return Listed(path)
@@ -120,14 +130,16 @@ def told_list(path: str, sample: Sequence[ExportedTask], file: str) -> Listed:
     raise _no_such_key(path, sample, file)
 
 
-def _no_such_key(path: str, sample: Sequence[ExportedTask], file: str) -> FormatError:
+def _no_such_key(path: str, sample: Sequence[NamingTask], file: str) -> FormatError:
     keys = sorted({key for task in sample for key in task.data})
     problem = f"no task has the key {path!r} that the option items names; {described(sample)}"
     remedy = did_you_mean(path, keys, "name keys that the tasks have", before="")
     return FormatError(problem, file, sample[0].line, path, remedy)
 
 
-def found_keys(sample: Sequence[ExportedTask], most: int | None, file: str) -> Source:
+def found_keys(
+    sample: Sequence[NamingTask], most: int | None, file: str, adapter: str = "label-studio"
+) -> Source:
     """The keys that name the items, or a refusal that lists the keys.
 
     A group of keys qualifies if they differ only in a side (model1, model2), one of
@@ -165,7 +177,7 @@ def found_keys(sample: Sequence[ExportedTask], most: int | None, file: str) -> S
         )
     readings = [
         Reading(
-            "label-studio", {"items": _paths(source)}, "possible" if i else "likely",
+            adapter, {"items": _paths(source)}, "possible" if i else "likely",
             "items named by keys of the task data",
             difference=f"{', '.join(_paths(source))} name the items",
             doubts=(_values_shown(source, sample),),
@@ -179,7 +191,7 @@ def _paths(source: Source) -> tuple[str, ...]:
     return source.keys if isinstance(source, Keys) else (source.key,)
 
 
-def _values_shown(source: Source, sample: Sequence[ExportedTask]) -> str:
+def _values_shown(source: Source, sample: Sequence[NamingTask]) -> str:
     """Some of the names, for a message."""
     found = dict.fromkeys(name for task in sample for name in source.names(task.data) or ())
     some = ", ".join(repr(name[:40]) for name in list(found)[:4])
@@ -188,7 +200,7 @@ def _values_shown(source: Source, sample: Sequence[ExportedTask]) -> str:
     )
 
 
-def _by_values(sample: Sequence[ExportedTask], keys: list[str], most: int | None) -> list[Source]:
+def _by_values(sample: Sequence[NamingTask], keys: list[str], most: int | None) -> list[Source]:
     """Groups of keys whose few values come again in many tasks, as names do and texts do not."""
     groups = [family for family in families(keys) if most in (None, len(family))]
     if most in (None, 2):
@@ -209,7 +221,7 @@ def _by_values(sample: Sequence[ExportedTask], keys: list[str], most: int | None
     return [source for _, source in found]
 
 
-def _all_short(source: Source, sample: Sequence[ExportedTask]) -> bool:
+def _all_short(source: Source, sample: Sequence[NamingTask]) -> bool:
     """Whether most tasks have names there, and none has anything else."""
     found = [names for task in sample if (names := source.names(task.data))]
     return len(found) * 2 > len(sample) and all(
@@ -219,7 +231,7 @@ def _all_short(source: Source, sample: Sequence[ExportedTask]) -> bool:
     )
 
 
-def _is_plain_list(key: str, most: int | None, sample: Sequence[ExportedTask]) -> bool:
+def _is_plain_list(key: str, most: int | None, sample: Sequence[NamingTask]) -> bool:
     lists = [task.data[key] for task in sample if key in task.data]
     return all(
         isinstance(one, list)
@@ -230,7 +242,7 @@ def _is_plain_list(key: str, most: int | None, sample: Sequence[ExportedTask]) -
     )
 
 
-def described(sample: Sequence[ExportedTask]) -> str:
+def described(sample: Sequence[NamingTask]) -> str:
     """The keys of the tasks with a value each, for a message."""
     seen: dict[str, Any] = {}
     for task in sample:

@@ -1,0 +1,5 @@
+"""Potato: the answers in a project's folder, and what goes back into it."""
+
+from bbq_adapters.potato.user_states import PotatoAdapter
+
+__all__ = ["PotatoAdapter"]

@@ -1,0 +1,246 @@
+"""A Potato project as its configuration has it: questions, tasks and where the answers are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from bbq_adapters.row_reader import rows
+from bbq_plugin.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: What Potato calls an annotator's file.
+STATE_FILE = "user_state.json"
+#: The tasks of best-worst scaling, which Potato itself keeps in memory only.
+TUPLES_FILE = "bws_tuples.jsonl"
+_ENDINGS = (".yaml", ".yml")
+# How far above the answers the configuration may be.
+_LEVELS = 5
+_LONGEST_CONFIG = 1 << 22
+
+QuestionKind = Literal["pairwise", "bws", "ranking"]
+
+
+@dataclass(frozen=True, slots=True)
+class PotatoQuestion:
+    """One comparison that the project asks for: a scheme, or one dimension of a scheme."""
+
+    name: str
+    scheme: str
+    kind: QuestionKind
+    #: Under which name the answer stands: a dimension, or what Potato calls the only one.
+    label: str
+    #: Where the task's data list what is shown.
+    items_key: str = ""
+    #: What a ranking sorts.
+    labels: tuple[str, ...] = ()
+    #: The middle of a scale: below it the first item is better. None: the answer is A, B or tie.
+    middle: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PotatoTask:
+    """One instance: its data, and where they stand."""
+
+    data: dict[str, Any]
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PotatoConfig:
+    """What a configuration says."""
+
+    file: Path
+    title: str
+    answers: Path
+    data_files: tuple[Path, ...]
+    id_key: str
+    questions: tuple[PotatoQuestion, ...]
+    #: The order in which Potato gives tasks out.
+    strategy: str
+    #: Potato makes the tasks itself, of the items in the data.
+    makes_tuples: bool
+    #: Potato mixes tasks of its own among those of the data.
+    has_checks: bool
+
+    @property
+    def folder(self) -> Path:
+        """Where the project is."""
+        return self.file.parent
+
+    @property
+    def pattern(self) -> str:
+        """The files with answers, seen from the project's folder."""
+        return f"{self.answers.relative_to(self.folder).as_posix()}/*/{STATE_FILE}"
+
+    def tasks(self) -> Mapping[str, PotatoTask]:
+        """All tasks by their id; read again when a file has changed."""
+        files = (self.folder / TUPLES_FILE,) if self.makes_tuples else self.data_files
+        return _tasks(files, tuple(map(_stamp, files)), self.id_key)
+
+
+def config_above(path: Path) -> Path:
+    """The configuration of the project that an annotator's file belongs to."""
+    answers = path.resolve().parent.parent
+    for folder in [answers, *answers.parents][:_LEVELS]:
+        found = [one for one in _configs(folder) if config_of(one).answers == answers]
+        if len(found) > 1:
+            names = ", ".join(one.name for one in found)
+            problem = f"several configurations have their answers here: {names}"
+            raise FormatError(problem, str(path), remedy=f"say which: -O config={found[0]}")
+        if found:
+            return found[0]
+    problem = "this is an annotator's file of Potato, and no configuration of a project is above it"
+    raise FormatError(problem, str(path), remedy="name it: -O config=PROJECT/config.yaml")
+
+
+def config_in(folder: Path) -> Path | None:
+    """The only configuration in a folder; None: it is no project of Potato."""
+    found = list(_configs(folder))
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found)
+        problem = f"the folder has several configurations of Potato: {names}"
+        raise FormatError(problem, str(folder), remedy="give the files with answers of one of them")
+    return found[0] if found else None
+
+
+def _configs(folder: Path) -> list[Path]:
+    """The files of a folder that are configurations of Potato."""
+    if not folder.is_dir():
+        return []
+    named = (one for one in sorted(folder.iterdir()) if one.suffix in _ENDINGS and one.is_file())
+    return [one for one in named if b"annotation_schemes" in _bytes(one)]
+
+
+def _bytes(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(_LONGEST_CONFIG)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
+
+
+def config_of(file: Path) -> PotatoConfig:
+    """Read a configuration, again when it has changed."""
+    return _config(file.resolve(), _stamp(file))
+
+
+@lru_cache(16)
+def _config(file: Path, _stamp: tuple[int, int]) -> PotatoConfig:
+    try:
+        import yaml  # noqa: PLC0415 (of the extra)
+    except ImportError as error:
+        raise UnsupportedError(
+            "a project of Potato needs the extra potato; install it: pip install "
+            "'bbq-plugin[potato]'"
+        ) from error
+    try:
+        found = yaml.safe_load(_bytes(file))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
+        raise FormatError("this is no YAML", str(file), line, remedy="mend the file") from error
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+        raise FormatError(problem, str(file), remedy="name the configuration") from error
+    if not isinstance(found, dict) or not isinstance(found.get("annotation_schemes"), list):
+        raise FormatError(
+            "this is no configuration of Potato: it has no list annotation_schemes", str(file)
+        )
+    root = file.parent / str(found.get("task_dir") or ".")
+    names = found.get("data_files") or []
+    properties = found.get("item_properties") or {}
+    return PotatoConfig(
+        file=file,
+        title=str(found.get("annotation_task_name") or file.parent.name),
+        answers=(root / str(found.get("output_annotation_dir") or "annotation_output")).resolve(),
+        data_files=tuple(
+            (root / str(one.get("path") if isinstance(one, dict) else one)).resolve()
+            for one in (names if isinstance(names, list) else [names])
+        ),
+        id_key=str(properties.get("id_key") or "id"),
+        questions=tuple(
+            question
+            for scheme in found["annotation_schemes"]
+            if isinstance(scheme, dict)
+            for question in _questions(scheme)
+        ),
+        strategy=_strategy(found.get("assignment_strategy")),
+        makes_tuples=bool(found.get("bws_config") or found.get("ibws_config")),
+        has_checks=bool(found.get("attention_checks") or found.get("gold_standards")),
+    )
+
+
+def _strategy(value: Any) -> str:
+    return str((value.get("name") if isinstance(value, dict) else value) or "fixed_order")
+
+
+def _questions(scheme: Mapping[str, Any]) -> list[PotatoQuestion]:
+    kind, name = scheme.get("annotation_type"), str(scheme.get("name"))
+    shown = str(scheme.get("items_key") or "text")
+    if kind == "bws":
+        return [PotatoQuestion(name, name, "bws", "best")]
+    if kind == "ranking":
+        labels = scheme.get("labels") or []
+        names = tuple(str(one["name"] if isinstance(one, dict) else one) for one in labels)
+        return [PotatoQuestion(name, name, "ranking", "rank_order", shown, names)]
+    if kind != "pairwise":
+        return []
+    mode = scheme.get("mode") or "binary"
+    if mode == "multi_dimension":
+        found = scheme.get("dimensions") or []
+        dimensions = [str(one["name"] if isinstance(one, dict) else one) for one in found]
+        return [PotatoQuestion(f"{name}.{one}", name, "pairwise", one, shown) for one in dimensions]
+    if mode == "scale":
+        scale = scheme.get("scale") or {}
+        middle = (float(scale.get("min", -3)) + float(scale.get("max", 3))) / 2
+        return [PotatoQuestion(name, name, "pairwise", "scale_value", shown, middle=middle)]
+    return [PotatoQuestion(name, name, "pairwise", "selection", shown)]
+
+
+@lru_cache(4)
+def _tasks(
+    files: Sequence[Path], _stamps: Sequence[tuple[int, int]], id_key: str
+) -> Mapping[str, PotatoTask]:
+    found: dict[str, PotatoTask] = {}
+    for file in files:
+        name = str(file)
+        try:
+            with file.open("rb") as stream:
+                for place, row in rows(stream, name):
+                    own = row.get(id_key, row.get("id") if file.name == TUPLES_FILE else None)
+                    if own is None:
+                        problem = f"a task has no key {id_key!r}, which names it"
+                        raise FormatError(problem, name, place.line)
+                    found[str(own)] = PotatoTask(row, place.line)
+        except OSError as error:
+            remedy = "check data_files of the configuration"
+            if file.name == TUPLES_FILE:
+                remedy = (
+                    "Potato keeps the tuples of best-worst scaling in memory only: start it and "
+                    "write this file once with: python -m bbq_adapters.potato.bws_tuples "
+                    f"http://127.0.0.1:8000 {file}"
+                )
+            problem = f"the tasks cannot be read ({error.strerror})"
+            raise FormatError(problem, name, remedy=remedy) from error
+    return found
+
+
+class UserState(msgspec.Struct):
+    """What is read of an annotator's file."""
+
+    user_id: str
+    instance_id_to_label_to_value: dict[str, list[tuple[dict[str, str], Any]]]
+    instance_id_to_behavioral_data: dict[str, Any] = {}
+    instance_id_to_presentation_order: dict[str, Any] = {}
