@@ -612,6 +612,10 @@ _HEAD = 64 * 1024
 _COLUMNS = re.compile(rb'"(?:model_a|left)"\s*:\s*[{\[]')
 
 
+#: Fields that say how many votes a row stands for, or something else: that is asked.
+_COUNTED = word_set("count counts freq frequency multiplier n_votes num_votes")
+
+
 class ArenaAdapter:
     """Votes on two items: Chatbot Arena, MT-Bench, Arena-Hard, AlpacaEval, evalica, crowd-kit."""
 
@@ -630,8 +634,8 @@ class ArenaAdapter:
         """By its fields: `model_a` and `model_b`, or those of one of the other shapes."""
         found = look(head)
         kind = "JSON" if found.kind == "json" else "a table"
-        if _COLUMNS.search(head):
-            # A document of columns, each with all its values.
+        if _COLUMNS.search(head) or not _COUNTED.isdisjoint(found.fields):
+            # A document of columns, each with all its values; or rows that may be several votes.
             return None
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):

@@ -90,7 +90,6 @@ _TABLES = ("values", "rows")
 WIDEST_WEIGHTS = 1000
 # More votes in one row are a mistake.
 _MOST_VOTES = 1_000_000
-_MOST_NAMES = 100_000
 _BETWEEN = re.compile(r"\s*(?:>+|≻|;|\||,)\s*")
 
 
@@ -314,7 +313,6 @@ class _MappedRows:
         self._answers = _reader(columns, first)
         self._unread: dict[str, list[Any]] = {}
         self._weights: list[float] = []
-        self._names: set[str] = set()
         self._n_split = 0
 
     def records(self, row: Row, place: RowPlace) -> Iterator[Comparison | Skipped]:
@@ -356,8 +354,6 @@ class _MappedRows:
         """The pairs with names of several items split, where that is asked for."""
         sign = self.columns.split
         if sign is None:
-            if len(self._names) < _MOST_NAMES:
-                self._names.update(name for pair in pairs for name in (pair.left, pair.right))
             return pairs
         out: list[Pair] = []
         for pair in pairs:
@@ -426,16 +422,6 @@ class _MappedRows:
             sign = self.columns.split
             yield Note(
                 f"{counted(self._n_split, 'pair')} with combined names were split at {sign!r}"
-            )
-        combined = [
-            name
-            for name in sorted(self._names)
-            if "+" in name and {part.strip() for part in name.split("+")} <= self._names
-        ]
-        if combined:
-            yield Note(
-                f"{counted(len(combined), 'name')} such as {combined[0]!r} combine names that "
-                "occur alone as well; if they are one output of several items, say -O split=+"
             )
 
 

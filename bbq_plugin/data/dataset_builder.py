@@ -29,7 +29,7 @@ from bbq_plugin.data.records import (
 )
 from bbq_plugin.errors import DataError, FormatError, UsageError, did_you_mean
 from bbq_plugin.plugins import key_tags
-from bbq_plugin.text import listed, name_text
+from bbq_plugin.text import counted, listed, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -690,6 +690,7 @@ class DatasetBuilder:
                 self.notes[f"there is no item {old!r} to rename"] = None
         if not keep.any():
             raise DataError(self._why_nothing(n_dropped))
+        self._note_combined()
         whole = {
             "skipped": tuple(self.log.first),
             "skip_reasons": MappingProxyType(dict(self.log.reasons)),
@@ -713,6 +714,20 @@ class DatasetBuilder:
                 )
                 found[value] = wins | whole | {"sources": sources}
         return found
+
+    def _note_combined(self) -> None:
+        """Say that names such as `A+B` may be one output of two items."""
+        names = set(self.items.names)
+        combined = sorted(
+            name for name in names
+            if "+" in name and names.issuperset(part.strip() for part in name.split("+"))
+        )  # fmt: skip
+        if combined:
+            n, first = counted(len(combined), "name"), combined[0]
+            self.notes[
+                f"{n} such as {first!r} combine names that occur alone as well; if they are one "
+                "output of several items, say --adapter table -O split=+"
+            ] = None
 
     def _check_duplicates(
         self, columns: Columns, keep: Mask, file: NDArray[Any], max_skipped: float

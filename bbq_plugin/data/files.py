@@ -210,6 +210,8 @@ def read_by(
 
 # Names longer than this on average are texts.
 _TEXT = 60
+# So few comparisons may be an excerpt, of which items have few votes.
+_EXCERPT = 20
 # A table of all pairs may have so many cells.
 _MOST_PAIRS = 10_000_000
 # Fewer comparisons are a first try, of which nobody expects a ranking.
@@ -244,7 +246,8 @@ def check_board(data: Comparisons) -> None:
             f"{why}, so no ranking of all follows from them; if the items are named by another "
             "column, name that one; --force (in Python force=True) makes the leaderboard anyway",
             file,
-            more_words=(("--force",),),
+            # Many items of one vote each are hardly named by the right column.
+            more_words=() if rare and data.n_comparisons > _EXCERPT else (("--force",),),
         )
 
 

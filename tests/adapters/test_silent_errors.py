@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from bbq_plugin.cli import main
 from bbq_plugin.data.files import read, records
 from bbq_plugin.data.readings import UnclearError
-from bbq_plugin.data.records import Comparison, Note
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import FormatError, UnrankableError
 from tests.adapters.made_votes import chosen, table, votes
 
@@ -157,6 +157,15 @@ def test_pairs_that_never_meet_are_refused_unless_forced(tmp_path: Path) -> None
     assert read(path, force=True).n_comparisons == 40
 
 
+def test_a_forced_board_of_single_votes_is_not_proposed(tmp_path: Path) -> None:
+    """Where nearly every item has one vote, the names are hardly the right ones."""
+    rows: list[list[object]] = [[f"a{i}", f"b{i}"] for i in range(40)]
+    path = write(tmp_path, table(["winner", "loser"], rows))
+    said = stderr("fit", path)
+    assert "--force" in said
+    assert "Try:" not in said
+
+
 # 6. An explicit mapping
 
 
@@ -191,8 +200,12 @@ def test_a_time_that_cannot_be_read_stops_nothing(tmp_path: Path) -> None:
 
 def test_combined_names_are_split_on_request_and_noted(tmp_path: Path) -> None:
     path = write(tmp_path, "w,l\na+b,c\na,b\nb,c\nc,a\n")
-    found = list(records(path, "table", winner="w", loser="l"))
-    assert any(isinstance(one, Note) and "split=+" in one.text for one in found)
+    found = read(path, "table", winner="w", loser="l")
+    assert any("'a+b'" in note and "split=+" in note for note in found.warnings)
+    known = write(
+        tmp_path, "left,right,winner\na+b,c,left\na,b,right\nb,c,left\nc,a,left\n", "e.csv"
+    )
+    assert any("split=+" in note for note in read(known).warnings)
     split = read(path, "table", winner="w", loser="l", split="+")
     assert set(split.items) == {"a", "b", "c"}
     assert split.n_comparisons == 5
