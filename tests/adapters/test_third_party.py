@@ -24,6 +24,20 @@ def block(language: str) -> str:
     return found.group(1)
 
 
+def modules() -> dict[str, str]:
+    """The modules of the example: a block that begins with a name, and those that go on with it."""
+    text = README.read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        named = re.match(r"# (\w+\.py)\n", code)
+        if named:
+            found[named[1]] = code
+        elif code.startswith("class "):
+            last = next(reversed(found))
+            found[last] += "\n\n" + code
+    return found
+
+
 def wheel(folder: Path) -> Path:
     """A wheel as a build tool makes it of the two files, without fetching a build tool."""
     project = tomllib.loads(block("toml"))["project"]
@@ -34,7 +48,7 @@ def wheel(folder: Path) -> Path:
     )
     requires = "".join(f"Requires-Dist: {one}\n" for one in project["dependencies"])
     files = {
-        "bbq_chess.py": block("python"),
+        **modules(),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {project['name']}\n"
         f"Version: {project['version']}\n{requires}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -71,38 +85,38 @@ def test_the_adapter_of_the_readme_is_short() -> None:
     assert len([line for line in block("python").splitlines() if line.strip()]) <= 35
 
 
-def test_the_adapter_of_the_readme_works_as_a_package_of_its_own(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example as a package that pip has installed."""
     pytest.importorskip("pip", reason="this environment has no pip to install the package with")
-    site = tmp_path / "site"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-index",
-            "--no-deps",
-            "--disable-pip-version-check",
-            "--target",
-            str(site),
-            str(wheel(tmp_path)),
-        ],
-        check=True,
-    )
-    (tmp_path / "club.chess").write_text("Anna Bert 1-0\nBert Cleo 1/2-1/2\nCleo Anna *\n")
+    folder = tmp_path_factory.mktemp("package")
+    quiet = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "install", *quiet]
+    subprocess.run([*pip, "--target", str(folder / "site"), str(wheel(folder))], check=True)
+    return folder / "site"
+
+
+def run(site: Path, folder: Path, *words: str) -> str:
+    """Run Python with the package installed."""
     root = Path(__file__).parents[2]
     paths = [str(site), str(root), str(root / "adapters")]
     found = subprocess.run(
-        [sys.executable, "-W", "error", "-c", USE],
-        cwd=tmp_path,
+        [sys.executable, "-W", "error", *words],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         check=False,
         capture_output=True,
         text=True,
     )
     assert found.returncode == 0, found.stderr
-    said = json.loads(found.stdout)
+    return found.stdout
+
+
+def test_the_adapter_of_the_readme_works_as_a_package_of_its_own(
+    site: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "club.chess").write_text("Anna Bert 1-0\nBert Cleo 1/2-1/2\nCleo Anna *\n")
+    said = json.loads(run(site, tmp_path, "-c", USE))
     assert {"chess", "arena"} <= set(said.pop("known"))
     assert said == {
         "why": "a file called .chess",
@@ -111,3 +125,43 @@ def test_the_adapter_of_the_readme_works_as_a_package_of_its_own(tmp_path: Path)
         "skipped": {"drawn, left out as asked": 1, "the game was not finished": 1},
         "options": [["draws", "true|false", "true", "keep drawn games as ties, or leave them out"]],
     }
+
+
+EVENTS = """
+import bbq_plugin as bbq
+game = {"game": 7, "white": "Anna", "black": "Bert", "result": "1-0", "arbiter": "Kim"}
+with bbq.Hook("games.db", adapter="club") as hook:
+    hook(game)
+    hook(game)
+    hook(game | {"result": "0-1"})
+    hook(game | {"game": 8})
+from bbq_plugin.store import read_store
+data = read_store("games.db")
+print(data.n_comparisons, list(data.raters))
+"""
+
+
+def test_the_events_of_the_readme_are_stored_once_and_corrected(site: Path, tmp_path: Path) -> None:
+    assert run(site, tmp_path, "-c", EVENTS) == "2 ['Kim']\n"
+
+
+def test_the_feedback_of_the_readme_is_planned_applied_and_undone(
+    site: Path, tmp_path: Path
+) -> None:
+    club = tmp_path / "club"
+    club.mkdir()
+    names = ["Anna", "Bert", "Cleo"]
+    games = [f"{a} {b} 1-0 {who}\n" for who in "KLM" for a in names for b in names if a < b]
+    (club / "may.chess").write_text("".join(games * 4))
+    queue = "Anna Cleo\nAnna Bert\nBert Cleo\n"
+    (club / "queue.txt").write_text(queue)
+    bbq = ["-m", "bbq_plugin"]
+    place = ["--project", "club", "--store", "games.db"]
+    assert "36 new" in run(site, tmp_path, *bbq, "pull", *place)
+    (action,) = json.loads(run(site, tmp_path, *bbq, "push", *place, "--format", "json"))["actions"]
+    assert action["kind"] == "order"
+    assert (club / "queue.txt").read_text() == queue
+    run(site, tmp_path, *bbq, "push", *place, "--apply")
+    assert (club / "queue.txt").read_text() == action["after"]["text"] != queue
+    run(site, tmp_path, *bbq, "push", *place, "--undo")
+    assert (club / "queue.txt").read_text() == queue
