@@ -1,7 +1,10 @@
 """Votes into a prepared set: DuckDB partitions, sums and sorts them within a memory limit.
 
-First all rows are written apart by the hash of their rater, then each part alone is summed, coded
-and sorted. So no step holds more than one part, or what DuckDB puts on disk by itself.
+Names are coded first; then all rows are written apart by the hash of their rater, and each part
+alone is summed and sorted. So no step holds more than one part, or what DuckDB puts on disk.
+
+What a row says is worked out once for each kind of row (two items and an outcome) and once for each
+rater, never for each row: `kinds` and `rater_keys` have it, by the values as the files have them.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -272,47 +276,57 @@ def _lake_view(
             hint = did_you_mean(column, kinds, f"there are: {listed(kinds)}")
             raise FormatError(f"{what}={column}: there is no such column{hint}", files[0])
 
-    def name_of(column: str) -> str:
+    def name_of(value: str, column: str) -> str:
         """A name as text; whole numbers without .0, and blank text is none."""
-        here, text = _ident(column), f"CAST({_ident(column)} AS VARCHAR)"
+        text = f"CAST({value} AS VARCHAR)"
         if kinds[column] in ("DOUBLE", "FLOAT"):
-            whole = f"CAST(CAST({here} AS HUGEINT) AS VARCHAR)"
-            text = f"CASE WHEN {here} = floor({here}) THEN {whole} ELSE {text} END"
+            whole = f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
+            text = f"CASE WHEN {value} = floor({value}) THEN {whole} ELSE {text} END"
         return f"CASE WHEN trim({text}) = '' THEN NULL ELSE {text} END"
 
     def number_of(role: str, otherwise: str) -> str:
         return f"TRY_CAST({_ident(roles[role])} AS DOUBLE)" if role in roles else otherwise
 
+    who, of = roles.get("rater"), ("winner", "loser") if "loser" in roles else ("left", "right")
     columns = {
-        "rater": name_of(roles["rater"]) if "rater" in roles else "CAST(NULL AS VARCHAR)",
+        "rater": _ident(who) if who else "CAST(NULL AS VARCHAR)",
+        "first": _ident(roles[of[0]]), "second": _ident(roles[of[1]]),
+        "word": "''" if "loser" in roles else _ident(roles["winner"]),
         "weight": number_of("weight", "CAST(1 AS DOUBLE)"),
         "time_s": number_of("time", "CAST(NULL AS DOUBLE)"),
         "at": _moment(roles, kinds),
-        **{TAG + tag: name_of(tag) for tag in tags},
-    }
-    if "loser" in roles:
-        columns |= {
-            "first": name_of(roles["winner"]), "second": name_of(roles["loser"]),
-            "word": "CAST(NULL AS VARCHAR)", "sided": "false",
-        }  # fmt: skip
-    else:
-        columns |= {
-            "first": name_of(roles["left"]), "second": name_of(roles["right"]),
-            "word": name_of(roles["winner"]), "sided": "true",
-        }  # fmt: skip
+        **{TAG + tag: name_of(_ident(tag), tag) for tag in tags},
+    }  # fmt: skip
     chosen = ", ".join(f"{sql} AS {_ident(name)}" for name, sql in columns.items())
-    db.execute(f"CREATE TEMP VIEW named AS SELECT {chosen} FROM {source}")
+    # A text file is read once: to look into it again costs as much as the first time.
+    kind = "VIEW" if files[0].lower().endswith(".parquet") else "TABLE"
+    db.execute(f"CREATE TEMP {kind} named AS SELECT {chosen} FROM {source}")
+    name = name_of("rater", who) if who else "rater"
+    db.execute(
+        f"CREATE TEMP TABLE rater_keys AS SELECT rater, {name} AS name "
+        "FROM (SELECT DISTINCT rater FROM named WHERE rater IS NOT NULL)"
+    )
+    nobody = "rater IS NULL"
+    if db.execute("SELECT count(*) FROM rater_keys WHERE name IS NULL").fetchone()[0]:
+        nobody = f"{name} IS NULL"
+    names = {"first": name_of("first", roles[of[0]]), "second": name_of("second", roles[of[1]]),
+             "word": "word" if "loser" in roles else name_of("word", roles["winner"])}  # fmt: skip
+    named = ", ".join(f"{one} AS raw_{one}, {sql} AS {one}" for one, sql in names.items())
+    bad = f"NOT coalesce(weight BETWEEN {LEAST_WEIGHT} AND {MOST_WEIGHT}, false)"
+    db.execute(
+        f"CREATE TEMP TABLE counted AS SELECT {named}, odd, nobody, n FROM ("
+        f"SELECT first, second, word, {bad} AS odd, {nobody} AS nobody, count(*) AS n "
+        "FROM named GROUP BY ALL)"
+    )
     said = "0" if "loser" in roles else _outcome_sql(roles.get("values") or {})
     reason = (
         f"CASE WHEN first IS NULL OR second IS NULL THEN {_text(NO_NAME)} "
         f"WHEN first = second THEN {_text(AGAINST_ITSELF)} "
-        f"WHEN said IS NULL THEN {_text(NO_WINNER)} "
-        f"WHEN weight IS NULL OR NOT weight BETWEEN {LEAST_WEIGHT} AND {MOST_WEIGHT} "
-        f"THEN {_text(BAD_WEIGHT)} END"
+        f"WHEN said IS NULL THEN {_text(NO_WINNER)} WHEN odd THEN {_text(BAD_WEIGHT)} END"
     )
     db.execute(
         f"CREATE TEMP VIEW told AS SELECT *, {reason} AS reason "
-        f"FROM (SELECT *, {said} AS said FROM named)"
+        f"FROM (SELECT *, {said} AS said FROM counted)"
     )
 
 
@@ -352,7 +366,7 @@ def _checked_rows(
 ) -> tuple[int, dict[str, int]]:
     """Count what is left out and why; refuse what is not known, and too much of it."""
     counts = db.execute(
-        "SELECT reason, said = -1, rater IS NULL, count(*), min(word) FROM told GROUP BY 1, 2, 3"
+        "SELECT reason, said = -1, nobody, sum(n)::BIGINT, min(word) FROM told GROUP BY 1, 2, 3"
     ).fetchall()
     where = files[0] if len(files) == 1 else None
     skipped: dict[str, int] = {}
@@ -384,23 +398,36 @@ def _checked_rows(
     if n_out > max(how.max_skipped * (n_ok + n_out), how.max_skipped > 0):
         name = where or f"{len(files)} files"
         raise TooManySkippedError(name, "duckdb", skipped, n_ok + n_out, how.max_skipped)
-    some = "rater IS NOT NULL AND" if rated else ""
     # A tie has no winner: the first name of the two stands there, so that equal ties are one row.
-    side = "CASE WHEN sided THEN 1 ELSE 0 END" if "side" in how.keep else "0"
+    side = int("side" in how.keep and "loser" not in roles)
     swap = "(said = 1 OR (said > 1 AND first > second))"
-    more = [c for name in how.keep for c in KEPT_COLUMNS.get(name, (TAG + name,))]
     db.execute(
-        f"CREATE TEMP VIEW votes AS SELECT rater, if({swap}, second, first) AS winner, "
-        f"if({swap}, first, second) AS loser, CAST(greatest(said - 1, 0) AS TINYINT) AS tie, "
-        f"CAST(if({swap}, -1, 1) * {side} AS TINYINT) AS side, weight"
-        + "".join(f", {_ident(name)}" for name in more)
-        + f" FROM told WHERE {some} reason IS NULL"
+        "CREATE TEMP TABLE kinds AS SELECT DISTINCT raw_first AS first, raw_second AS second, "
+        "raw_word AS word, "
+        f"if({swap}, second, first) AS winner, if({swap}, first, second) AS loser, "
+        "CAST(greatest(said - 1, 0) AS TINYINT) AS tie, "
+        f"CAST(if({swap}, -1, 1) * {side} AS TINYINT) AS side FROM told WHERE reason IS NULL"
     )
+    more = [c for name in how.keep for c in KEPT_COLUMNS.get(name, (TAG + name,))]
+    chosen = "".join(f", {_ident(name)}" for name in ("first", "second", "word", "weight", *more))
+    conditions = []
+    if n_out:
+        if rated:
+            # Of blank names too.
+            db.execute("DELETE FROM rater_keys WHERE name IS NULL")
+            conditions.append("rater IN (SELECT rater FROM rater_keys)")
+        conditions.append(f"weight BETWEEN {LEAST_WEIGHT} AND {MOST_WEIGHT}")
+        conditions.append("(first, second, word) IN (SELECT (first, second, word) FROM kinds)")
+    where_sql = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    db.execute(f"CREATE TEMP VIEW votes AS SELECT rater{chosen} FROM named{where_sql}")
     return n_ok, skipped
 
 
 def _arrow_view(db: Any, data: Comparisons, keep: Sequence[str]) -> None:
-    """The same of answers in memory: the second half of a tie is left out, the first counts all."""
+    """The same of answers in memory, in codes.
+
+    The second half of a tie is left out, the first counts all.
+    """
     import pyarrow as pa  # noqa: PLC0415 (an extra)
 
     known = data.answers
@@ -416,7 +443,7 @@ def _arrow_view(db: Any, data: Comparisons, keep: Sequence[str]) -> None:
     if "side" in keep and known is not None and known.side is not None:
         side = known.side[once]
     columns: dict[str, Any] = {
-        "winner": winner, "loser": loser, "tie": tie, "side": side,
+        "first": winner, "second": loser, "word": 3 * tie + side + 1,
         "weight": data.weight[once] * np.where(tie > 0, 2.0, 1.0), "who": data.rater[once],
     }  # fmt: skip
     more = [c for name in keep for c in KEPT_COLUMNS.get(name, (TAG + name,))]
@@ -433,13 +460,17 @@ def _arrow_view(db: Any, data: Comparisons, keep: Sequence[str]) -> None:
     db.register("item_names", _names(data.items))
     db.register("rater_names", _names(data.raters))
     kept = "".join(f", {_ident(name)}" for name in more)
-    rater, join = "CAST(NULL AS VARCHAR) AS rater", ""
-    if data.has_raters:
-        rater, join = "r.name AS rater", " JOIN rater_names AS r ON r.code = who"
+    rater = "who" if data.has_raters else "CAST(NULL AS INTEGER)"
     db.execute(
-        f"CREATE TEMP VIEW votes AS SELECT {rater}, w.name AS winner, l.name AS loser, tie, side, "
-        f"weight{kept} FROM rows JOIN item_names AS w ON w.code = winner "
-        f"JOIN item_names AS l ON l.code = loser{join}"
+        f"CREATE TEMP VIEW votes AS SELECT {rater} AS rater, first, second, word, weight{kept} "
+        "FROM rows"
+    )
+    db.execute("CREATE TEMP VIEW rater_keys AS SELECT code AS rater, name FROM rater_names")
+    db.execute(
+        "CREATE TEMP TABLE kinds AS SELECT first, second, word, w.name AS winner, l.name AS loser, "
+        "CAST(word // 3 AS TINYINT) AS tie, CAST(word % 3 - 1 AS TINYINT) AS side "
+        "FROM (SELECT DISTINCT first, second, word FROM rows) "
+        "JOIN item_names AS w ON w.code = first JOIN item_names AS l ON l.code = second"
     )
 
 
@@ -464,28 +495,32 @@ def _written(
     manifest = _begun(before, how, rated=rated, n_rows=_n_rows(db, inputs))
     scratch = Path(db.execute("SELECT folder FROM scratch").fetchone()[0])
     n, staged = manifest.n_parts, scratch / "rows"
-    total = n + 1
+    total = n + 2
     how.progress(0, total)
-    # The hash is MD5's, which no version of any library changes.
-    part = f"CAST(md5_number_lower(rater) % {n} AS INTEGER)" if rated else "0"
-    db.execute(
-        f"COPY (SELECT {part} AS part, * FROM votes) TO {_text(str(staged))} "
-        "(FORMAT parquet, PARTITION_BY (part), COMPRESSION snappy)"
-    )
-    how.progress(1, total)
     how.folder.mkdir(exist_ok=True)
     number = len(manifest.batches) + 1
     folder = Path(tempfile.mkdtemp(prefix=f"batch-{number:04d}-", dir=how.folder))
     folder.chmod(0o755)
     try:
-        items = _write_items(db, staged, folder, before)
+        items = _code_items(db, folder, before)
+        if rated:
+            _code_raters(db, n, before, some=bool(skipped))
+        how.progress(1, total)
+        _stage(db, staged, rated=rated)
+        how.progress(2, total)
         parts, n_answers, n_ties = {}, 0, 0
-        for p in range(n):
-            found = _write_part(db, staged / f"part={p}", folder, p, before, how)
-            if found is not None:
-                parts[p], ties = found
-                n_answers, n_ties = n_answers + parts[p].n_answers, n_ties + ties
-            how.progress(p + 2, total)
+        raters = [_write_raters(db, p, folder) if rated else None for p in range(n)]
+
+        def write(p: int) -> tuple[PartFiles, int] | None:
+            return _write_part(staged / f"part={p}", folder, p, raters[p], how)
+
+        # Two at once: more would hold more than the memory that was allowed.
+        with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+            for p, found in enumerate(pool.map(write, range(n))):
+                if found is not None:
+                    parts[p], ties = found
+                    n_answers, n_ties = n_answers + parts[p].n_answers, n_ties + ties
+                how.progress(p + 3, total)
         batch = PreparedBatch(
             folder.name, how.retract, n_answers, n_ties, inputs, skipped, warnings, items, parts
         )
@@ -541,75 +576,166 @@ def _files_of(before: PreparedSet | None, kind: str, part: int) -> list[str]:
     return found
 
 
-def _known(db: Any, table: str, files: list[str]) -> int:
-    """The names that have codes already, as a table; how many there are."""
-    source = "(SELECT 0 AS code, '' AS name WHERE false)"
-    if files:
-        source = f"read_parquet([{', '.join(map(_text, files))}])"
-    db.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT code, name FROM {source}")
-    return int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-
-
-def _add_names(db: Any, table: str, names: str, n_known: int, path: Path) -> StoredFile | None:
-    """Give new names the next codes, in the order of the alphabet, and write them."""
+def _code_items(db: Any, folder: Path, before: PreparedSet | None) -> StoredFile | None:
+    """The table `item_codes`; new names get the next codes, in the order of the alphabet."""
+    files = _files_of(before, "items", 0)
+    source = f"read_parquet([{', '.join(map(_text, files))}])" if files else _NO_NAMES
+    db.execute(f"CREATE TEMP TABLE item_codes AS SELECT code, name FROM {source}")
+    names = "SELECT winner AS name FROM kinds UNION SELECT loser AS name FROM kinds"
     db.execute(
-        "CREATE OR REPLACE TEMP TABLE fresh AS SELECT "
-        f"CAST({n_known} + row_number() OVER (ORDER BY name) - 1 AS INTEGER) AS code, name "
-        f"FROM (SELECT DISTINCT name FROM ({names}) WHERE name NOT IN (SELECT name FROM {table}))"
+        "CREATE TEMP TABLE new_items AS SELECT CAST((SELECT count(*) FROM item_codes) "
+        "+ row_number() OVER (ORDER BY name) - 1 AS INTEGER) AS code, name "
+        f"FROM ({names}) WHERE name NOT IN (SELECT name FROM item_codes)"
     )
-    n = int(db.execute("SELECT count(*) FROM fresh").fetchone()[0])
+    db.execute("INSERT INTO item_codes SELECT code, name FROM new_items")
+    return _write_names(db, "SELECT code, name FROM new_items", folder / "items.parquet")
+
+
+#: The columns of `votes` that say who won, and of `kinds`, which has what they mean.
+_KIND = ("first", "second", "word")
+#: Where no name has a code yet.
+_NO_NAMES = "(SELECT 0 AS code, '' AS name WHERE false)"
+
+
+def _code_raters(db: Any, n_parts: int, before: PreparedSet | None, *, some: bool) -> None:
+    """The table `rater_codes`: the part of each rater and the code in it; new ones come last.
+
+    ``some``: not all rows count, and perhaps not all raters have one that does.
+    """
+    counts = " AND rater IN (SELECT rater FROM votes)" if some else ""
+    known = []
+    for part in range(n_parts):
+        files = _files_of(before, "raters", part)
+        if files:
+            listed_files = ", ".join(map(_text, files))
+            known.append(f"SELECT code, name, {part} AS part FROM read_parquet([{listed_files}])")
+    source = " UNION ALL ".join(known) or f"SELECT code, name, 0 AS part FROM {_NO_NAMES}"
+    db.execute(f"CREATE TEMP TABLE rater_codes AS {source}")
+    # The hash is MD5's, which no version of any library changes.
+    db.execute(
+        "CREATE TEMP TABLE new_raters AS SELECT CAST(coalesce(had, 0) "
+        "+ row_number() OVER (PARTITION BY part ORDER BY name) - 1 AS INTEGER) AS code, name, part "
+        f"FROM (SELECT name, CAST(md5_number_lower(name) % {n_parts} AS INTEGER) AS part "
+        f"FROM (SELECT DISTINCT name FROM rater_keys WHERE name IS NOT NULL{counts}) "
+        "WHERE name NOT IN (SELECT name FROM rater_codes)) "
+        "LEFT JOIN (SELECT part, count(*) AS had FROM rater_codes GROUP BY part) USING (part) "
+        "ORDER BY part, code"
+    )
+    db.execute("INSERT INTO rater_codes SELECT code, name, part FROM new_raters")
+
+
+def _write_names(db: Any, names: str, path: Path) -> StoredFile | None:
+    n = int(db.execute(f"SELECT count(*) FROM ({names})").fetchone()[0])
     if not n:
         return None
     db.execute(
-        f"COPY (SELECT code, name FROM fresh ORDER BY code) TO {_text(str(path))} "
+        f"COPY (SELECT * FROM ({names}) ORDER BY code) TO {_text(str(path))} "
         "(FORMAT parquet, COMPRESSION zstd)"
     )
-    db.execute(f"INSERT INTO {table} SELECT code, name FROM fresh")
     return _stored(path, n)
 
 
-def _write_items(
-    db: Any, staged: Path, folder: Path, before: PreparedSet | None
-) -> StoredFile | None:
-    rows = f"read_parquet({_text(f'{staged}/*/*.parquet')})"
-    n = _known(db, "item_codes", _files_of(before, "items", 0))
-    names = f"SELECT winner AS name FROM {rows} UNION SELECT loser AS name FROM {rows}"
-    return _add_names(db, "item_codes", names, n, folder / "items.parquet")
+def _write_raters(db: Any, part: int, folder: Path) -> StoredFile | None:
+    names = f"SELECT code, name FROM new_raters WHERE part = {part}"
+    return _write_names(db, names, folder / f"raters-{part:03d}.parquet")
+
+
+def _stage(db: Any, staged: Path, *, rated: bool) -> None:
+    """Write the votes apart by part, with codes for names."""
+    kept = [row[0] for row in db.execute("DESCRIBE votes").fetchall()]
+    more = "".join(f", v.{_ident(c)}" for c in kept if c not in ("rater", *_KIND))
+    columns = f"k.winner, k.loser, k.tie, k.side{more}"
+    coded = (
+        "(SELECT first, second, word, w.code AS winner, l.code AS loser, tie, side FROM kinds "
+        "JOIN item_codes AS w ON w.name = winner JOIN item_codes AS l ON l.name = loser)"
+    )
+    join = f"JOIN {coded} AS k USING ({', '.join(_KIND)})"
+    if rated:
+        columns = f"r.part AS part, r.code AS rater, {columns}"
+        who = "SELECT rater, part, code FROM rater_keys JOIN rater_codes USING (name)"
+        chosen = f"SELECT {columns} FROM votes AS v {join} JOIN ({who}) AS r ON r.rater = v.rater"
+    else:
+        # One part has all: equal votes are summed here, and few remain.
+        columns = f"0 AS part, CAST(0 AS INTEGER) AS rater, {columns}, count(*) AS n"
+        chosen = f"SELECT {columns} FROM votes AS v {join} GROUP BY ALL"
+    db.execute(
+        f"COPY ({chosen}) TO {_text(str(staged))} "
+        "(FORMAT parquet, PARTITION_BY (part), COMPRESSION uncompressed)"
+    )
 
 
 def _write_part(
-    db: Any, staged: Path, folder: Path, part: int, before: PreparedSet | None, how: Preparation
+    staged: Path, folder: Path, part: int, raters: StoredFile | None, how: Preparation
 ) -> tuple[PartFiles, int] | None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 (an extra)
+
     if not staged.is_dir():
         return None
-    db.execute(
-        "CREATE OR REPLACE TEMP TABLE summed AS SELECT *, count(*) AS n FROM "
-        f"read_parquet({_text(f'{staged}/*.parquet')}, hive_partitioning = false) GROUP BY ALL"
-    )
+    rows = pq.read_table(staged, partitioning=None)
     shutil.rmtree(staged)
-    has = {row[0] for row in db.execute("DESCRIBE summed").fetchall()}
-    raters, rater, join = None, "0", ""
-    if db.execute("SELECT rater IS NOT NULL FROM summed LIMIT 1").fetchone()[0]:
-        known = _known(db, "rater_codes", _files_of(before, "raters", part))
-        names = "SELECT rater AS name FROM summed"
-        raters = _add_names(db, "rater_codes", names, known, folder / f"raters-{part:03d}.parquet")
-        rater, join = "r.code", " JOIN rater_codes AS r ON r.name = s.rater"
-    sign = "-1" if how.retract else "1"
-    others = ["winner", "loser", "tie", "side", "weight", "rater", "n", "part"]
-    more = "".join(f", s.{_ident(name)}" for name in sorted(has.difference(others)))
+    first = ["rater", "winner", "loser", "tie", "side", "weight"]
+    names = first + sorted(set(rows.column_names).difference(first, ["n"]))
+    summed = sum_equal(rows, names)
+    n = summed["n"].to_numpy()
+    ties = int(n[summed["tie"].to_numpy() > 0].sum())
+    if how.retract:
+        summed = summed.set_column(len(names), "n", [-n])
     path = folder / f"votes-{part:03d}.parquet"
-    db.execute(
-        f"COPY (SELECT CAST({rater} AS INTEGER) AS rater, CAST(w.code AS INTEGER) AS winner, "
-        "CAST(l.code AS INTEGER) AS loser, s.tie, s.side, s.weight"
-        + more
-        + f", CAST({sign} * s.n AS BIGINT) AS n FROM summed AS s "
-        f"JOIN item_codes AS w ON w.name = s.winner JOIN item_codes AS l ON l.name = s.loser{join} "
-        f"ORDER BY ALL) TO {_text(str(path))} (FORMAT parquet, COMPRESSION zstd)"
-    )
-    rows, answers, ties = db.execute(
-        "SELECT count(*), sum(n), coalesce(sum(n) FILTER (tie > 0), 0) FROM summed"
-    ).fetchone()
-    return PartFiles(_stored(path, int(rows)), raters, int(answers)), int(ties)
+    pq.write_table(summed, path, compression="zstd")
+    return PartFiles(_stored(path, len(n)), raters, int(n.sum())), ties
+
+
+def sum_equal(rows: Any, names: Sequence[str]) -> Any:
+    """The different rows of an Arrow table, sorted, with their number as ``n``.
+
+    A row is one number, which its columns' codes are the digits of: numbers are sorted many times
+    faster than rows.
+    """
+    import pyarrow as pa  # noqa: PLC0415 (an extra)
+
+    key: NDArray[np.int64] = np.zeros(len(rows), np.int64)
+    span, digits = 1, list[tuple[Any, int, Any]]()
+    for name in names:
+        codes, values = _column_codes(rows[name].combine_chunks())
+        before = None
+        if span * len(values) >= 1 << 62:
+            # More digits than a number has: the numbers so far are numbered themselves.
+            before, key = np.unique(key, return_inverse=True)
+            span = len(before)
+        key, span = key * len(values) + codes, span * len(values)
+        digits.append((values, len(values), before))
+    if "n" in rows.column_names:
+        order = np.argsort(key, kind="stable")
+        key, times = key[order], rows["n"].to_numpy()[order]
+    else:
+        key, times = np.sort(key), None
+    start = np.flatnonzero(np.diff(key, prepend=-1))
+    ends = np.append(start[1:], key.size)
+    n = ends - start if times is None else np.add.reduceat(times, start)
+    key, columns = key[start], {"n": pa.array(n, pa.int64())}
+    for name, (values, size, before) in zip(reversed(names), reversed(digits), strict=True):
+        key, code = np.divmod(key, size)
+        columns[name] = values.take(pa.array(code))
+        key = key if before is None else before[key]
+    return pa.table({name: columns[name] for name in (*names, "n")})
+
+
+def _column_codes(column: Any) -> tuple[NDArray[np.int64], Any]:
+    """The place of each value among the different ones, which are sorted; a missing one is last."""
+    import pyarrow as pa  # noqa: PLC0415 (an extra)
+    import pyarrow.compute as pc  # noqa: PLC0415 (an extra)
+
+    if pa.types.is_integer(column.type):
+        low, high = (x.as_py() for x in pc.min_max(column).values())
+        codes = column.to_numpy().astype(np.int64) - low
+        return codes, pa.array(np.arange(low, high + 1), column.type)
+    coded = column.dictionary_encode()
+    order = pc.sort_indices(coded.dictionary).to_numpy()
+    place = np.empty(order.size + 1, np.int64)
+    place[order], place[-1] = np.arange(order.size), order.size
+    found = coded.indices.fill_null(order.size).to_numpy()
+    values = pa.concat_arrays([coded.dictionary.take(pa.array(order)), pa.nulls(1, column.type)])
+    return place[found], values if column.null_count else values[:-1]
 
 
 def _check_retraction(db: Any, before: PreparedSet, folder: Path, batch: PreparedBatch) -> None:
