@@ -7,6 +7,10 @@ the sandwich V (c/(c-1) sum g_c g_c') V holds whatever they have in common (Lian
 for two ways of clustering, raters and scenes, the sum of both minus that of their intersections
 (Cameron, Gelbach and Miller 2011).
 
+A cluster with many of the answers draws the top towards itself, so that its score is too small: of
+those with more than LARGE of the votes it is (I - A_c)^-1/2 L' g_c instead, A_c = L' H_c L the part
+of the information that comes from the cluster (Bell and McCaffrey 2002).
+
 Few clusters make it unsure of itself. So it is taken in units of the model's own covariance,
 S = L' (sum g_c g_c') L with V = L L', which is the identity where there are no clusters, and
 
@@ -50,6 +54,7 @@ FEW_CLUSTERS = 8
 # With more items one factor for all directions: their differences are noise, and take hours.
 MOST_DIRECTIONS = 1024
 _LEVEL = 0.975
+LARGE, MOST_PART = 0.04, 0.9  # of the votes; of the information, that a cluster is believed to be
 # Random directions by which variances of very many items are found, and how exactly: an item that
 # was compared with d others is off by some 1 / sqrt(d * DIRECTIONS).
 DIRECTIONS, SOLVED = 32, 1e-3
@@ -158,7 +163,54 @@ def robust_covariance(fit: Fit) -> Robust:
         return _variances(fit, ways, told)
     if not ways:
         return unclustered(fit)
-    return sandwich(fit, own_covariance(fit), sum_of_products(fit, ways, fit.moments.push), told)
+    own, push = own_covariance(fit), fit.moments.push
+    more = np.sum([_of_large(fit, way, own) for way in ways], axis=0)
+    return sandwich(fit, own, sum_of_products(fit, ways, push), told, more)
+
+
+def _of_large(fit: Fit, way: Clusters, own: Floats) -> Floats:
+    """What the scores of large clusters lack, in units of the model's own covariance."""
+    votes = _votes(fit, way)
+    large = np.flatnonzero(votes > LARGE * votes.sum())
+    size, k = len(own), len(fit.items)
+    if not large.size or size > MOST_DIRECTIONS:
+        return np.zeros((size, size))
+    start, winner, loser, push = _rows_of(fit, way, fit.moments.push)
+    told = _rows_of(fit, way, _information(fit))[3]
+    half, out = _root(own), np.zeros((size, size))
+    for c in large.tolist():
+        rows = slice(start[c], start[c + 1])
+        won, lost = winner[rows], loser[rows]
+        score, part = np.zeros(size), np.zeros((size, size))
+        for camp in range(len(push)):
+            mine = slice(camp * k, (camp + 1) * k)
+            score[mine] = np.bincount(won, push[camp, rows], k)
+            score[mine] -= np.bincount(lost, push[camp, rows], k)
+            pair = np.bincount(won.astype(np.int64) * k + lost, told[camp, rows], k * k)
+            both = pair.reshape(k, k) + pair.reshape(k, k).T
+            part[mine, mine] = np.diag(both.sum(axis=1)) - both
+        roots, axes = np.linalg.eigh(half.T @ part @ half)
+        along = axes.T @ (half.T @ score)
+        more = along / np.sqrt(1.0 - np.clip(roots, 0.0, MOST_PART))
+        # It takes the place of c/(c-1), which is the same where all clusters are equal.
+        change = np.outer(more, more) - np.outer(along, along) * (way.n / (way.n - 1))
+        out += axes @ change @ axes.T
+    return out
+
+
+def _information(fit: Fit) -> Floats:
+    """What each triple is expected to tell about its difference, by camp."""
+    t, member = fit.wins, fit.membership
+    quality = fit.quality if fit.rated else np.ones(t.n_raters)
+    q = np.repeat(np.clip(quality, -1.0, 1.0), np.diff(t.start))
+    out = np.empty((len(fit.camp_theta), t.size))
+    for c, theta in enumerate(fit.camp_theta):
+        s = 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser]))
+        slope = q * (0.25 - s * s)
+        belongs = member[:, c] if len(member) == t.n_raters else np.ones(t.n_raters)
+        belongs = np.repeat(belongs, np.diff(t.start))
+        out[c] = t.weight * belongs * slope**2 / np.maximum(0.25 - (q * s) ** 2, 1e-12)
+    return out
 
 
 def _variances(fit: Fit, ways: list[Clusters], told: tuple[Way, ...]) -> Robust:
@@ -246,11 +298,16 @@ def rater_clusters(fit: Fit) -> tuple[Floats, int, float, float]:
     return inner, fit.data.n_raters, float(votes.sum()), float(votes @ votes)
 
 
-def sandwich(fit: Fit, own: Floats, inner: Floats, told: tuple[Way, ...]) -> Robust:
-    """The robust covariance from the sum of the clusters' score products."""
+def sandwich(
+    fit: Fit, own: Floats, inner: Floats, told: tuple[Way, ...], more: Floats | None = None
+) -> Robust:
+    """The robust covariance from the sum of the clusters' score products.
+
+    ``more`` is added to it, in units of the model's own: what large clusters lack.
+    """
     effective = min(way.effective for way in told)
     rank = len(fit.camp_theta) * (len(fit.items) - 1)
-    stacked, freedom = shrunk(own, inner, effective, rank)
+    stacked, freedom = shrunk(own, inner, effective, rank, more)
     covariance = _of_theta(fit, stacked, t_factor(freedom))
     wider = sqrt(mean_gap(covariance) / max(mean_gap(_of_theta(fit, own, 1.0)), 1e-300))
     if fit.population is not None:
@@ -381,7 +438,9 @@ def triple_of(triples: Triples, rater: Any, winner: Any, loser: Any) -> Codes:
     return np.asarray(np.searchsorted(keys, rows), dtype=np.int64)
 
 
-def shrunk(own: Floats, inner: Floats, effective: float, rank: int) -> tuple[Floats, float]:
+def shrunk(
+    own: Floats, inner: Floats, effective: float, rank: int, more: Floats | None = None
+) -> tuple[Floats, float]:
     """The sandwich own inner own, steadied for few clusters, and its degrees of freedom."""
     if len(own) > MOST_DIRECTIONS:
         level = max(1.0, float(np.sum(own * inner)) / max(rank, 1))
@@ -389,6 +448,8 @@ def shrunk(own: Floats, inner: Floats, effective: float, rank: int) -> tuple[Flo
         return own * (level * t_factor(freedom)), freedom
     half = _root(own)
     s = half.T @ inner @ half
+    if more is not None:
+        s = s + more
     total, squares = float(np.trace(s)), float(np.sum(s * s))
     level = max(1.0, total / max(rank, 1))
     intensity = shrinkage(total, squares, rank, effective)

@@ -167,6 +167,25 @@ def test_few_clusters_are_told_and_make_intervals_wider() -> None:
     assert bbq.fit(panel(raters=4)).robust.factor > bbq.fit(panel(raters=40)).robust.factor > 1
 
 
+def test_a_rater_with_half_of_the_votes_does_not_vouch_for_the_own_taste(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The top follows such a rater, whose score is small for it."""
+    small = panel(raters=20, taste=0.6)
+    busy = panel(1, raters=1, each=800, taste=1.0)
+    rater = np.concatenate((small.rater, busy.rater + 20))
+    pairs = (np.concatenate((getattr(small, w), getattr(busy, w))) for w in ("winner", "loser"))
+    found = bbq.fit(bbq.Comparisons.from_arrays(rater, *pairs), camps=1)
+    moved = found.theta_without([20]) - found.theta
+    moved -= moved.mean()
+    wide = gap_sd(found.covariance())
+    monkeypatch.setattr("bbq_plugin.model.robust.LARGE", 1.0)
+    narrow = gap_sd(replace(found).covariance())
+    assert wide > 1.15 * narrow
+    # Half of the votes: without the rater theta moves about as far as a standard deviation.
+    assert np.sqrt(2 * np.mean(moved**2)) < 1.5 * wide
+
+
 def test_a_tag_that_the_data_do_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="no such tag; did you mean 'scene'"):
         bbq.fit(panel(scenes=9), cluster="rater,scenes").covariance()
