@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint compile clean figures fuzz
+.PHONY: demo test lint compile clean figures fuzz release
 .DEFAULT_GOAL := test
 
 # The stamps hold the moment of the last installation: pip runs again only when
@@ -60,6 +60,14 @@ figures: $(VENV)/.stamp-dev
 docs/demo.svg: $(VENV)/.stamp-dev $(wildcard bbq_plugin/*.py bbq_plugin/*/*.py)
 	@echo "== Picture of the demo"
 	@$(BIN)/bbq demo --svg $@ > /dev/null
+
+# Wheel, sdist and notes in dist/. The time in them is that of the last commit, so the same commit
+# gives the same bytes. To publish: $(BIN)/python -m pip install twine, then twine upload dist/bbq_plugin-*
+release: $(VENV)/.stamp-dev
+	@rm -rf dist
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
+	@awk '/^## \[/ {n++} n == 1' CHANGELOG.md > dist/NOTES.md
+	@cd dist && sha256sum *
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
