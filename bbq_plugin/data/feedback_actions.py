@@ -77,10 +77,11 @@ class PlanWorth:
     @property
     def text(self) -> str:
         """In a sentence."""
+        still = number(self.n_open_expected, 1 if self.n_open < 100 else 0)
         return (
             f"{counted(self.n_answers, 'answer')} by typical raters: P(best) of the leader, "
             f"{chance(self.p_best)} now ({plain(self.leader)}), is expected to become "
-            f"{chance(self.p_best_expected)}, and {number(self.n_open_expected, 1)} of "
+            f"{chance(self.p_best_expected)}, and {still} of "
             f"{counted(self.n_pairs, 'pair')} to be open ({self.n_open:,} now)"
         )
 

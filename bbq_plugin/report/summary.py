@@ -11,7 +11,17 @@ import numpy as np
 import bbq_plugin
 from bbq_plugin.data.clusters import RATER
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
-from bbq_plugin.text import chance, counted, level_text, needed, number, p_equals, plain, share
+from bbq_plugin.text import (
+    capital,
+    chance,
+    counted,
+    level_text,
+    needed,
+    number,
+    p_equals,
+    plain,
+    share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -318,11 +328,11 @@ def _brief(stop: Stopping) -> tuple[Sentence, ...]:
     ahead, level = stop.forecast, level_text(stop.level)
     best = next((row for row in ahead.milestones if row.question == "best"), None)
     if best is None:
-        known = f"There is no forecast: {ahead.no_milestones or 'too little is known'}."
+        known = f"{capital(ahead.no_milestones or 'there is no forecast')}."
     elif best.known:
         known = (
-            f"P(best) of the first item {p_equals(best.probability)} has reached {level}: for the "
-            "question which item is best you can stop."
+            f"The first item is the best with P {p_equals(best.probability)}: at {level} you can "
+            "stop asking which one is best."
         )
     elif isinf(best.chosen):
         known = (

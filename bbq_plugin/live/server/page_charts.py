@@ -44,8 +44,8 @@ class Bars:
     ticks: list[Tick]
 
 
-def bars(board: Leaderboard) -> Bars:
-    """Where the intervals stand between the lowest and the highest end."""
+def bars(board: Sequence[ItemRow]) -> Bars:
+    """Where the intervals of these rows stand between the lowest and the highest end."""
     low = min(row.rating_lower for row in board)
     high = max(row.rating_upper for row in board)
     span = (high - low) or 1.0
@@ -54,7 +54,7 @@ def bars(board: Leaderboard) -> Bars:
         return round(2 + 96 * (value - low) / span, 2)
 
     found = [Bar(place(r.rating_lower), place(r.rating_upper), place(r.rating)) for r in board]
-    marks = [Tick(place(t), f"{t:,.0f}") for t in ticks(low, high, 4)]
+    marks = [Tick(place(t), f"{t:,.0f}") for t in ticks(low, high, 5)]
     return Bars(found, low, high, marks)
 
 

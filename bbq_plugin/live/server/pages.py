@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.server.serve_session import Service
     from bbq_plugin.live.server.webhook import Webhook
     from bbq_plugin.model import Fit
+    from bbq_plugin.report.summary import Headline
     from bbq_plugin.store.studies import StudyEntry
 
 
@@ -273,7 +274,7 @@ class Pages:
             return self._page(request, "board.html.j2", analysis=None, board=None)
         board = analysis.leaderboard
         paging = self._paging(request, len(board), ROWS)
-        drawn = page_charts.bars(board)
+        drawn = page_charts.bars(board[paging.first : paging.last])
         best = [row.item for row in board[: page_charts.LINES]]
         points = view.history()
         outlook = view.outlooks.last()
@@ -283,7 +284,7 @@ class Pages:
             "board.html.j2",
             analysis=analysis,
             board=board,
-            rows=list(zip(board, drawn.bars, strict=True))[paging.first : paging.last],
+            rows=list(zip(board[paging.first : paging.last], drawn.bars, strict=True)),
             paging=paging,
             answer=told,
             camps=[camp_title(analysis.division, one) for one in analysis.camp_boards],
@@ -299,8 +300,11 @@ class Pages:
             outlook=outlook,
             stop=None if outlook is None else outlook.section,
             error=level_text(1 - board.level),
+            headlines=self._headlines(self._studies(request)[1]),
             raters_said=rater_sentences(analysis.raters) if analysis.fit.rated else [],
-            judged=[row for row in analysis.raters if row.verdict != "keep"],
+            judged=sorted(
+                (row for row in analysis.raters if row.verdict != "keep"), key=SORTS["verdict"]
+            ),
             steps=self._steps(analysis, outlook, settled=told.settled),
         )
 
@@ -325,11 +329,24 @@ class Pages:
             text = f"{counted(n, 'change')} {'is' if n == 1 else 'are'} planned for the project."
             steps.append((text, "/feedback", "Feedback"))
         if settled:
-            text = "The best item is known: you can stop, or go on for the other ranks."
-            steps.append((text, "#stop", "When to stop"))
-        elif outlook is not None and outlook.worth is not None:
-            steps.append((f"Go on asking: {outlook.worth.text}.", "/pairs#next", "Next pairs"))
+            steps.append(("The best item is known: you can stop here.", "#stop", "When to stop"))
+        worth = None if outlook is None else outlook.worth
+        if worth is not None and (worth.n_open or not settled):
+            text = "Or go on for the other ranks" if settled else "Go on asking"
+            steps.append((f"{text}: {worth.text}.", "/pairs#next", "Next pairs"))
         return steps
+
+    def _headlines(self, studies: list[StudyEntry]) -> list[tuple[StudyEntry, Headline]]:
+        """The answer to each question, where there are several."""
+        found = []
+        for one in studies if len(studies) > 1 else ():
+            analysis = self.service.views[one.id].analysis
+            if analysis is not None:
+                told = answer(
+                    analysis.leaderboard, analysis.n_groups, analysis.better, analysis.division
+                )
+                found.append((one, told))
+        return found
 
     def raters(self, request: Request) -> Response:
         """All raters: a chart, and a table in parts."""

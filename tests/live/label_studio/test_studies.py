@@ -93,6 +93,10 @@ def test_the_health_line_through_outage_changed_labels_and_deletion(
 
         wait_until(lambda: health()["colour"] == "green" and health()["last_pull"], "a pull")
         page = here.ask("/?study=fluency").text
+        # The answer to each question, on the first screen.
+        first = page[page.index("All questions") : page.index('id="board"')]
+        assert first.index('study=overall">') < first.index('study=fluency"')
+        assert first.count("Nothing is decided yet") == 2
         assert 'class="health green"' in page
         assert "All is working" in page
         assert f"project {both} &#39;Chat answers&#39;, control &#39;fluency&#39;" in page
