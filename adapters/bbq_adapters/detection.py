@@ -43,11 +43,12 @@ if TYPE_CHECKING:
 # Words of column names; of all of them only those of raters and of ranks decide anything alone.
 _WON = word_set(
     "winner winners won win chosen preferred prefer selected better best gewinner sieger gagnant "
-    "vainqueur ganador vencedor vincitore победитель 胜者 勝者 accepted favored favoured"
+    "vainqueur ganador vencedor vincitore победитель 胜者 勝者 accepted favored favoured winning "
+    "victor"
 )
 _LOST = word_set(
     "loser losers lost rejected unchosen worse worst other dispreferred verlierer perdant perdedor "
-    "perdente проигравший 败者 敗者 opponent unpreferred discarded"
+    "perdente проигравший 败者 敗者 opponent unpreferred discarded losing defeated beaten"
 )
 _NOT = word_set("not non un nicht pas no")
 _BEST = word_set("best most beste bester meilleur mejor migliore melhor max лучший")
@@ -56,14 +57,21 @@ _CHOICE = word_set(
     "winner choice preference preferred vote answer outcome result selected selection response "
     "judgment judgement verdict decision chosen better label accepted human wahl auswahl antwort "
     "ergebnis choix reponse eleccion respuesta resultado preferencia scelta risposta won win "
-    "preferencja выбор ответ pick picked wins rating score prefer vincitore gagnant ganador sieger "
+    "preferencja выбор ответ pick picked rating score prefer vincitore gagnant ganador sieger "
+    "wins resp gsb urteil entscheidung prefers "
     "overall ftr"
 )
 _TRAP = word_set(
     "true truth gold golden gt expected predicted prediction model side position order correct "
     "reference baseline length auto llm gpt sanity check attention first shown swap swapped flipped"
-    " toss ht halftime serve server"
+    " toss ht halftime serve server majority consensus"
 )
+# What was known or expected before, and so no answer of its own.
+_EXPECTED = word_set(
+    "pred predicted prediction predictions prob odds forecast expected gold golden gt truth correct"
+)
+# Short for people, where the columns are counted.
+_PEOPLE = word_set("ann anno annot human vote votes r j")
 _ITEM = word_set(
     "model models system systems method item items candidate option team player name names "
     "condition generator engine variant codec algorithm stimulus repo file image video song essay "
@@ -520,7 +528,7 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             continue
         if one.name in numbers or (one.is_text and not one.is_names):
             continue
-        if one.is_constant and one.n > 3:
+        if (one.is_constant and one.n > 3) or set(one.words) & _EXPECTED:
             continue
         reading = _by_item_names(items, one) or _by_codes(items, one)
         if reading is not None:
@@ -599,7 +607,8 @@ def _without_guesses(found: list[_Found], table: ProfiledTable, items: _Items) -
         and not (rater_word(other.name) or set(other.words) & (_WHEN | _TOOK))
         and other.n > other.n_distinct
     ]
-    return [] if others and column.numeric else unsaid
+    # 1 and 2 are places; 0 and 1 may say anything of two things, such as that they are alike.
+    return [] if column.numeric and (others or column.low < 1) else unsaid
 
 
 def _outcomes(one: _Found, table: ProfiledTable, items: _Items) -> list[str | None]:
@@ -737,8 +746,11 @@ def _is_given_by_items(items: _Items, one: ColumnProfile) -> bool:
 def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     """Two items, and one column of choices a rater."""
     groups: dict[str, list[ColumnProfile]] = {}
+    counted_on = {name for family in families(table.columns) for name in family}
     for one in table:
         who = rater_word(one.name)
+        if who is None and one.name in counted_on and one.words[0] in _PEOPLE:
+            who = one.words[0]
         if one.is_small and not one.is_constant and who and one.name not in items.columns:
             groups.setdefault(who, []).append(one)
     for group in groups.values():
@@ -1570,7 +1582,10 @@ def _why_nothing(table: ProfiledTable) -> str:
     if items := [one for one in _item_pairs(table) if len(one.columns) == 2]:
         first, second = items[0].columns
         empty = [one.name for one in columns if not one.counts and set(one.words) & _CHOICE]
+        expected = [one.name for one in columns if set(one.words) & _EXPECTED & set(_TRAP)]
         missing = f"{empty[0]} is empty" if empty else "no column clearly says who won"
+        if expected and not empty:
+            missing += f" ({expected[0]} looks like what was known or expected)"
         return (
             f"a table of {about} ({names}); {first} and {second} may hold the compared items, but "
             f"{missing}"

@@ -87,6 +87,7 @@ def _third(value: str) -> str | None:
 
 _RESULTS = (
     {"h": "left", "a": "right", "d": "tie"},
+    {"g": "left", "b": "right", "s": "tie"},
     {"w": "left", "l": "right", "d": "tie", "t": "tie"},
     {
         "win": "left",

@@ -62,7 +62,8 @@ STRONG_NAME_WORDS = NAME_WORDS - {"id", "name"}
 _FILLERS = word_set(
     "is are was the this that i prefer preferred better best wins winner much slightly clearly "
     "strongly answer response model option image text output video audio system candidate "
-    "sample side item choose chosen version summary translation picture result"
+    "sample side item choose chosen version summary translation picture result "
+    "ist besser klingt mieux est mejor meglio melhor es variante"
 )
 _TIES = word_set(
     "tie|tied|draw|equal|equally good|both equal|both good|both are good|both equally good|same|"
@@ -202,6 +203,8 @@ def rater_word(key: str) -> str | None:
     words = last if set(last) & set(_RATERS) else tokens(key)
     if set(words) & _NOT_RATERS:
         return None
+    if {"human", "id"} <= set(words):
+        return "annotator"
     return min((word for word in words if word in _RATERS), key=_RATERS.index, default=None)
 
 

@@ -336,7 +336,8 @@ def _write_preflib(data: Comparisons, file: IO[bytes], kind: str) -> list[str]:
         why = "some items are tied" if tied and kind.startswith("s") else (
             f"not every order has all {data.n_items} items"
         )  # fmt: skip
-        raise DataError(f"this cannot be a .{kind} file, because {why}; write .{fits} or .toi")
+        kinds = " or ".join(dict.fromkeys((f".{fits}", ".toi")))
+        raise DataError(f"this cannot be a .{kind} file, because {why}; write {kinds}")
     head = {
         "DATA TYPE": kind,
         "NUMBER ALTERNATIVES": data.n_items,

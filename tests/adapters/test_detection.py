@@ -706,3 +706,41 @@ def test_the_questions_below_the_header_of_a_survey_are_no_rows(tmp_path: Path) 
     ]
     data, _ = as_proposed(file(tmp_path, table(head, [*top, *rows])))
     check(data, raters=0)
+
+
+@pytest.mark.parametrize(
+    ("head", "codes", "third"),
+    [
+        (["annotator", "sys_a", "sys_b", "gsb"], ("G", "B"), "S"),
+        (["Bewerter", "Variante A", "Variante B", "Urteil"], ("A besser", "B besser"), "gleich"),
+        (["subject", "stimA", "stimB", "resp"], ("A", "B"), None),
+        (["human_id", "model_1", "model_2", "human_label"], (1, 2), None),
+    ],
+)
+def test_more_names_of_choices_and_their_codes(
+    tmp_path: Path, head: list[str], codes: tuple[object, object], third: object
+) -> None:
+    path = file(tmp_path, table(head, chosen(codes, third=third)))
+    data, _ = as_proposed(path)
+    check(data, ties=N_THIRD if third else 0, third=third is not None)
+
+
+def test_what_was_expected_is_no_answer(tmp_path: Path) -> None:
+    """A predicted winner is not who won, and a mark of likeness is no choice."""
+    rows: list[list[object]] = [[a, b, w] for a, b, w, _ in VOTES]
+    path = file(tmp_path, table(["home_team", "away_team", "pred_winner"], rows))
+    assert not look(path).readings
+    assert "no column clearly says who won" in look(path).problem
+    alike: list[list[object]] = [[a, b, int(w == a)] for a, b, w, _ in VOTES]
+    path = file(tmp_path, table(["q1_name", "q2_name", "is_duplicate"], alike))
+    assert not look(path).readings
+
+
+def test_people_in_numbered_columns_count_before_their_majority(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, *("AB"[w == b] for _ in range(3)), "AB"[w == b]] for a, b, w, _ in VOTES
+    ]
+    head = ["sysA", "sysB", "ann_1", "ann_2", "ann_3", "majority"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["raters"] == ("ann_1", "ann_2", "ann_3")
+    assert data.n_comparisons == 3 * len(VOTES)
