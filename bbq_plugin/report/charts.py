@@ -30,12 +30,13 @@ from bbq_plugin.text import chance, counted, plain
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from bbq_plugin.analysis import Analysis, Leaderboard
     from bbq_plugin.analysis.division import AxisOfTaste, CampRow, PanelDivision
+    from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.raters import RaterRow
     from bbq_plugin.data.records import HistoryPoint
@@ -707,6 +708,164 @@ def division_specs(
     return specs
 
 
+_CURVES = {"top1": "same best item", "tau": "Kendall's τ with all data"}
+_AXES = {"raters": "raters", "comparisons": "comparisons of each rater"}
+
+
+def _model_kinds(models: Sequence[str], palette: Palette, **legend: Any) -> dict[str, Any]:
+    colours = [palette[f"camp{at}"] for at in range(1, len(models) + 1)]
+    shown = {"title": None, "orient": "top", "symbolOpacity": 1, **legend}
+    return {**_kinds("model", models, colours), "legend": shown}
+
+
+def growth_spec(found: Evaluation, by: str, palette: Palette, *, narrow: bool) -> dict[str, Any]:
+    """The same best item, and Kendall's tau, against raters or their comparisons, by model."""
+    models = list(dict.fromkeys(row.model for row in found.growth))
+    shown = [row for row in found.growth if row.by == by]
+    rows = [
+        {"model": row.model, "n": row.n}
+        | {
+            f"{what}{end}": row[f"{what}{end}"]
+            for what in _CURVES
+            for end in ("", "_lower", "_upper")
+        }
+        for row in shown
+    ]
+    top = max(row.n for row in shown)
+    ticks = [n for n in (2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000) if n <= top]
+    across = _numbers(
+        "n", title=_AXES[by], scale={"type": "log", "nice": False},
+        axis={"values": ticks, "grid": False, "format": "d"},
+    )  # fmt: skip
+    colour = _model_kinds(models, palette, columns=1 if narrow else 3)
+    dash = {**_kinds("model", models, _DASHES * 2), "legend": None}
+    least = min(0.0, *(row.tau_lower for row in shown))
+
+    def panel(what: str) -> dict[str, Any]:
+        up: dict[str, Any] = {
+            "title": _CURVES[what],
+            "scale": {"domain": [0.0 if what == "top1" else least, 1.0], "nice": False},
+        }
+        if what == "top1":
+            up["axis"] = {"format": "%"}
+        return {
+            "width": (NARROW if narrow else (WIDE - BETWEEN) // 2) - EDGE - _AXIS,
+            "height": 210,
+            "encoding": {"x": across, "color": colour},
+            "layer": [
+                {
+                    "mark": {"type": "area", "opacity": 0.12, "line": False},
+                    "encoding": {
+                        "y": _numbers(f"{what}_lower", **up), "y2": {"field": f"{what}_upper"},
+                    },
+                },
+                {
+                    "mark": {"type": "line", "strokeWidth": 2,
+                             "point": {"size": 28, "filled": True}},
+                    "encoding": {"y": _numbers(what, **up), "strokeDash": dash},
+                },
+            ],
+        }  # fmt: skip
+
+    panels = [panel(what) for what in _CURVES]
+    both = {"vconcat" if narrow else "hconcat": panels, "spacing": BETWEEN}
+    return finished(both, rows, palette)
+
+
+def agreement_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict[str, Any]:
+    """Quality of each rater against agreement with the ranking, by group."""
+    groups = sorted({dot.group for dot in found.agreement})[: len(_CAMP_SHAPES)]
+    r = {row.group: row.correlation for row in found.correlations}
+    names = {
+        group: f"{_cut_name(group, 30) if group else 'raters'} (r = {r[group]:.2f})"
+        for group in groups
+    }
+    rows = [
+        {"group": names[dot.group], "quality": dot.quality, "agreement": dot.agreement}
+        for dot in found.agreement
+        if dot.group in names
+    ]
+    kinds = list(names.values())
+    legend = {"title": None, "orient": "top", "symbolOpacity": 1, "columns": 1 if narrow else 3}
+    colours = [palette[f"camp{at}"] for at in range(1, len(kinds) + 1)]
+    least = _tenth_below(min([0.4, *(dot.agreement for dot in found.agreement)]))
+    spec = {
+        "width": (NARROW if narrow else WIDE // 2) - EDGE - _AXIS,
+        "height": 250,
+        "mark": {"type": "point", "filled": True, "opacity": 0.75, "size": 50},
+        "encoding": {
+            "x": _numbers("agreement", title="agreement with the ranking", axis={"format": "%"},
+                          scale={"domain": [least, 1], "nice": False}),
+            "y": _numbers("quality", title="quality", scale={"domain": [0, 1], "nice": False}),
+            "color": {**_kinds("group", kinds, colours), "legend": legend},
+            "shape": {**_kinds("group", kinds, _CAMP_SHAPES), "legend": legend},
+        },
+    }  # fmt: skip
+    return finished(spec, rows, palette)
+
+
+def times_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict[str, Any]:
+    """The time of one fit of each model."""
+    rows = [
+        {"model": row.model, "ms": 1000 * row.seconds / found.stability.resamples}
+        for row in found.stability
+    ]
+    spec = {
+        "width": (NARROW if narrow else WIDE // 2) - EDGE - 90,
+        "height": {"step": 26},
+        "mark": {"type": "bar", "height": 12, "cornerRadius": 3, "color": palette["accent"]},
+        "encoding": {
+            "y": {"field": "model", "type": "ordinal", "sort": None, "title": None},
+            "x": _numbers("ms", title="milliseconds of one fit to a resample"),
+        },
+    }
+    return finished(spec, rows, palette)
+
+
+def more_raters_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict[str, Any]:
+    """The forecast: tau with what all such raters agree on, by the number of raters."""
+    rows = [
+        {"n": row.n_raters, "tau": row.tau, "lower": row.tau_lower, "upper": row.tau_upper}
+        for row in found.forecast
+    ]
+    least = _tenth_below(min(row.tau_lower for row in found.forecast))
+    shared = {"title": "expected τ", "scale": {"domain": [least, 1], "nice": False}}
+    spec = {
+        "width": (NARROW if narrow else WIDE // 2) - EDGE - _AXIS,
+        "height": 210,
+        "encoding": {
+            "x": _numbers("n", title="raters, the first point is today", scale={"zero": False},
+                          axis={"grid": False, "values": [row["n"] for row in rows]}),
+        },
+        "layer": [
+            {
+                "mark": {"type": "area", "opacity": 0.15, "color": palette["accent"]},
+                "encoding": {"y": _numbers("lower", **shared), "y2": {"field": "upper"}},
+            },
+            {
+                "mark": {"type": "line", "color": palette["accent"],
+                         "point": {"size": 36, "filled": True, "color": palette["accent"]}},
+                "encoding": {"y": _numbers("tau", **shared)},
+            },
+        ],
+    }  # fmt: skip
+    return finished(spec, rows, palette)
+
+
+def evaluation_specs(
+    found: Evaluation, palette: Palette = FILE
+) -> dict[str, Callable[..., dict[str, Any]]]:
+    """The charts of an evaluation by name, as functions of ``narrow``."""
+    specs: dict[str, Callable[..., dict[str, Any]]] = {
+        f"by-{by}": partial(growth_spec, found, by, palette) for by in _AXES
+    }
+    specs["more-raters"] = partial(more_raters_spec, found, palette)
+    if found.agreement:
+        specs["agreement"] = partial(agreement_spec, found, palette)
+    specs["times"] = partial(times_spec, found, palette)
+    return specs
+
+
 def chart_specs(analysis: Analysis, palette: Palette = FILE) -> dict[str, dict[str, Any]]:
     """Vega-Lite specifications of all charts, by file name."""
     board, raters = analysis.leaderboard, analysis.raters
@@ -726,10 +885,17 @@ def chart_specs(analysis: Analysis, palette: Palette = FILE) -> dict[str, dict[s
 
 def write_charts(directory: str | os.PathLike[str], analysis: Analysis) -> list[Path]:
     """Write every chart as SVG and PNG into a directory, made if missing; the files written."""
+    return write_specs(directory, chart_specs(analysis))
+
+
+def write_specs(
+    directory: str | os.PathLike[str], specs: Mapping[str, dict[str, Any]]
+) -> list[Path]:
+    """Write charts as SVG and PNG into a directory, made if missing; the files written."""
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, spec in chart_specs(analysis).items():
+    for name, spec in specs.items():
         drawn = {**spec, "background": FILE["surface"]}
         for suffix, content in ((".svg", to_svg(drawn).encode()), (".png", to_png(drawn))):
             path = folder / f"{name}{suffix}"

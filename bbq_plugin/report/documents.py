@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
+    from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.leaderboard import Leaderboard, Row
     from bbq_plugin.analysis.raters.report import RaterRow
     from bbq_plugin.analysis.slices import SlicedStudy
@@ -273,6 +274,15 @@ def pairs_dict(fit: Fit, pairs: NextPairs, origin: Origin) -> dict[str, Any]:
         "n_items": data.n_items,
         "pairs": [dict(row) for row in pairs],
         "warnings": distinct(data.warnings, fit.warnings, pairs.warnings),
+    }
+
+
+def evaluation_dict(data: Comparisons, found: Evaluation, origin: Origin) -> dict[str, Any]:
+    """The stability of the models, how it grows, what it depends on, and a forecast."""
+    parts = ("growth", "forecast", "agreement", "correlations", "sensitivity")
+    return {
+        **stability_dict(data, found.stability, origin),
+        **{name: [dict(row) for row in getattr(found, name)] for name in parts},
     }
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bbq_plugin
+from bbq_plugin.analysis.evaluation import BAND, EACH
 from bbq_plugin.analysis.raters.report import worst_first
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.kernels import likelihood as kernels
@@ -27,6 +28,7 @@ from bbq_plugin.report.charts import (
     Scatter,
     can_be_drawn,
     division_specs,
+    evaluation_specs,
     held_spec,
     history_spec,
     leaderboard_spec,
@@ -43,6 +45,7 @@ from bbq_plugin.report.summary import (
     camp_title,
     clusters_text,
     effect_lines,
+    evaluation_lines,
     name,
     slice_lines,
     stop_section,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Analysis, ItemRow, Leaderboard, RaterReport, RaterRow
+    from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.leaderboard import EffectRow
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy, SliceSummary
     from bbq_plugin.data.dataset import Comparisons
@@ -131,6 +135,36 @@ def report_html(
         quality=quality,
         threshold=raters.threshold,
         warnings=[plain(text) for text in all_warnings(analysis)],
+        version=bbq_plugin.__version__,
+        digest=data.digest,
+    )
+    return str(page)
+
+
+def evaluation_html(found: Evaluation, data: Comparisons, command: str | None = None) -> str:
+    """An evaluation as one self-contained page."""
+    env = _environment()
+    style = env.loader.get_source(env, "report.css")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    charts = {
+        name: chart(spec, f"{name.replace('-', ' ')}; the JSON document has the numbers.")
+        for name, spec in evaluation_specs(found, PAGE).items()
+    }
+    page = env.get_template("evaluation.html.j2").render(
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'",
+        title="Evaluation of the models",
+        command=plain(command) if command else None,
+        found=found,
+        n_comparisons=data.n_comparisons,
+        n_items=data.n_items,
+        n_raters=data.n_raters,
+        lines=evaluation_lines(found),
+        charts=charts,
+        growth=[one for name, one in charts.items() if name.startswith("by-")],
+        each=EACH,
+        band=level_text(BAND),
         version=bbq_plugin.__version__,
         digest=data.digest,
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis, Leaderboard
     from bbq_plugin.analysis.division import PanelDivision
+    from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.forecast import Milestone, OpenPairs
     from bbq_plugin.analysis.fragility import Fragility
     from bbq_plugin.analysis.leaderboard import ItemRow
@@ -438,6 +439,33 @@ def effect_lines(analysis: Analysis) -> list[str]:
             f"differ by ±{held.leans.tau:.2f} nats between raters."
         )
     return lines
+
+
+def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
+    """The forecast, the correlations and the sensitivity to the priors, in a line each."""
+    forecast, correlated, sensitive = [], [], []
+    for row in found.forecast:
+        extra = "rater" if row.more == 1 else "raters"
+        who = f"With {row.more:,} more {extra} of this kind" if row.more else "With today's raters"
+        forecast.append(
+            f"{who} expect τ {row.tau:.2f} ({row.tau_lower:.2f}–{row.tau_upper:.2f}) with what all "
+            f"such raters agree on, and the same best item with P = {row.top1:.2f}."
+        )
+    for one in found.correlations:
+        name_of = f"{plain(one.group)}. " if one.group else ""
+        correlated.append(
+            f"{name_of}Quality and agreement of {counted(one.n_raters, 'rater')} correlate with "
+            f"r = {one.correlation:.2f} (mean quality {one.quality:.2f}, agreement "
+            f"{one.agreement:.0%})."
+        )
+    for model in dict.fromkeys(row.model for row in found.sensitivity):
+        rows = [row for row in found.sensitivity if row.model == model]
+        taus, same = [row.tau for row in rows], [row.tau_reference for row in rows]
+        sensitive.append(
+            f"{model}: under {len(rows)} other priors τ of the resamples is {min(taus):.2f} to "
+            f"{max(taus):.2f}, and τ with the ranking of all data at least {min(same):.2f}."
+        )
+    return {"forecast": forecast, "correlations": correlated, "sensitivity": sensitive}
 
 
 def slice_lines(study: SlicedStudy) -> list[str]:

@@ -14,9 +14,10 @@ from selenium import webdriver
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
+from bbq_plugin.analysis.evaluation import evaluation
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
-from bbq_plugin.report.charts import chart_specs
+from bbq_plugin.report.charts import chart_specs, evaluation_specs
 from bbq_plugin.report.vega_rendering import FILE, to_svg
 from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
@@ -79,7 +80,19 @@ def charts_alone() -> None:
     """Draw what needs no browser."""
     data = Comparisons.from_comparisons(with_lengths())
     held = Analysis(bbq.fit(data, covariates=("length_diff", "side")))
-    wanted = {"covariates": chart_specs(held)["covariates"]}
+    study = bbq.simulate(
+        raters=40, comparisons=3000, guessers=0.15, ties=0.1, spread=0.6, seed=4
+    ).arrays()
+    fits = [
+        bbq.fit(study, "bbq", "paper", camps=1, ties="half"),
+        bbq.fit(study, "bayes-bt", "paper", camps=1, ties="half"),
+        bbq.fit(study, "crowd-bt", camps=1, ties="half"),
+    ]
+    grown = evaluation_specs(evaluation(fits, 50))["by-raters"]
+    wanted = {
+        "covariates": chart_specs(held)["covariates"],
+        "evaluation": grown(narrow=False),
+    }
     for name, spec in wanted.items():
         text = to_svg({**spec, "background": FILE["surface"]})
         (FIGURES / f"{name}.svg").write_text(text, encoding="utf-8")

@@ -1,0 +1,308 @@
+"""The paper's figures on one's own data: how rankings grow stable, and what they depend on.
+
+Growth (figure 3): n raters are drawn with replacement, or every rater keeps m of their answers, and
+the ranking is compared with that of all data. Quality (figure 2): the quality of a rater against
+their agreement with the ranking. Sensitivity (appendix): the stability under other priors. All of
+it is resampled as in `stability`, and every model sees the same resamples.
+
+Beyond the data there is nothing to resample. With theta ~ Normal(estimate, C) what raters of this
+kind agree on, C robust to raters, the estimate of m more raters is Normal(theta, C n / m), and that
+of all n + m the mean of both by their numbers. The forecast is Kendall's tau of that mean with
+theta, or with the estimate of another panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+
+from bbq_plugin.analysis.leaderboard import Row
+from bbq_plugin.analysis.stability import Stability, kendall_tau, stability
+from bbq_plugin.analysis.uncertainty import eigen
+from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.triples import Codes, Floats
+from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
+from bbq_plugin.model import Fit, Priors, fit
+from bbq_plugin.model.fit import MODELS
+
+BAND = 0.9  # of the resamples, or draws, inside
+SIZES = 8  # of a curve
+EACH = 40  # resamples of each size
+DRAWS = 2000
+MORE = (0.25, 0.5, 1.0, 2.0)  # raters more, in raters there are
+SHAPES = (2.0, 5.0, 20.0, 100.0)
+ALPHAS, BETAS = (2.0, 5.0, 10.0, 20.0), (1.5, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthRow(Row):
+    """The stability of a model with so many raters, or so many comparisons of each rater."""
+
+    model: str
+    by: Literal["raters", "comparisons"]
+    n: int
+    tau: float
+    tau_lower: float
+    tau_upper: float
+    top1: float
+    top1_lower: float
+    top1_upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityRow(Row):
+    """The stability under given priors. b is not varied: it moves all ratings by the same."""
+
+    model: str
+    a: float
+    b: float
+    alpha: float
+    beta: float
+    tau: float
+    top1: float
+    #: With the ranking under the priors that were asked for.
+    tau_reference: float
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow(Row):
+    """A rater: quality, agreement with the ranking, and the group that the rater is of."""
+
+    rater: str
+    group: str
+    quality: float
+    agreement: float
+    n: float
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationRow(Row):
+    """Pearson's correlation of quality and agreement in a group of raters."""
+
+    group: str
+    n_raters: int
+    correlation: float
+    quality: float
+    agreement: float
+
+
+@dataclass(frozen=True, slots=True)
+class MoreRatersRow(Row):
+    """What to expect with more raters of this kind: tau with what all such raters agree on."""
+
+    more: int
+    n_raters: int
+    tau: float
+    tau_lower: float
+    tau_upper: float
+    top1: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All of it, for the report and the charts."""
+
+    fits: tuple[Fit, ...]
+    stability: Stability
+    growth: tuple[GrowthRow, ...]
+    sensitivity: tuple[SensitivityRow, ...]
+    agreement: tuple[AgreementRow, ...]
+    correlations: tuple[CorrelationRow, ...]
+    forecast: tuple[MoreRatersRow, ...]
+
+
+def evaluation(
+    fits: Sequence[Fit], resamples: int = 200, seed: int = 0, *, group: str | None = None,
+    more: Sequence[int] = (), advance: Callable[[int], object] | None = None,
+) -> Evaluation:  # fmt: skip
+    """Everything about these fits of the same data; ``group`` is a tag that parts the raters."""
+    heard = advance or (lambda _: None)
+    table = stability(fits, resamples, seed, advance=advance)
+    curves = tuple(row for one in fits for row in growth(one, seed, advance=heard))
+    judge = next((one for one in fits if one.rated and MODELS[one.model].gives_verdicts), None)
+    dots: tuple[AgreementRow, ...] = ()
+    if judge is not None:
+        dots = agreement(judge, group)
+    return Evaluation(
+        tuple(fits), table, curves,
+        tuple(row for one in fits for row in sensitivity(one, seed)),
+        dots, correlations(dots), forecast_more(fits[0], more, seed=seed),
+    )  # fmt: skip
+
+
+def _sizes(most: int) -> list[int]:
+    return sorted({max(2, round(x)) for x in np.geomspace(2, most, SIZES)})
+
+
+def growth(
+    found: Fit, seed: int = 0, *, advance: Callable[[int], object] = lambda _: None
+) -> list[GrowthRow]:
+    """The curve over raters, and that over comparisons of each rater."""
+    data, n = found.data, len(found.raters)
+    rows = []
+    for size in _sizes(n):
+        rng = np.random.default_rng([seed, 1, size])
+        drawn = rng.multinomial(size, np.full(n, 1.0 / n), size=EACH).astype(np.float64)
+        rows.append(_grown(found, "raters", size, [_refit(found, one) for one in drawn]))
+        advance(1)
+    each = np.bincount(data.rater, data.weight, n)
+    for size in _sizes(max(2, int(each.max()))):
+        rng = np.random.default_rng([seed, 2, size])
+        thetas = []
+        for _ in range(EACH):
+            copies = rng.multinomial(n, np.full(n, 1.0 / n)).astype(np.float64)
+            part = replace(found, data=_thinned(data, size, rng))
+            thetas.append(_refit(part, copies))
+        rows.append(_grown(found, "comparisons", size, thetas))
+        advance(1)
+    return rows
+
+
+def _refit(found: Fit, copies: Floats) -> Floats | None:
+    try:
+        return MODELS[found.model].refit(found, copies)
+    except (ConvergenceError, np.linalg.LinAlgError):
+        # crowd-bt of one or two raters may have no optimum.
+        return None
+
+
+def _thinned(data: Comparisons, each: int, rng: np.random.Generator) -> Comparisons:
+    """The data with at most so many answers of each rater, drawn at random; a tie stays whole."""
+    key = rng.random(data.rater.size)
+    half = None if data.answers is None else data.answers.half
+    if half is not None:
+        again = np.flatnonzero((half[1:] == 2) & (half[:-1] == 1)) + 1
+        key[again] = key[again - 1]
+    order = np.lexsort((key, data.rater))
+    rater, sorted_key = data.rater[order], key[order]
+    new = np.concatenate(([True], rater[1:] != rater[:-1]))
+    answer = np.cumsum(new | np.concatenate(([True], sorted_key[1:] != sorted_key[:-1])))
+    begin = np.maximum.accumulate(np.where(new, answer, 0))
+    kept = np.sort(order[answer - begin < each])
+    columns: dict[str, Any] = {
+        name: getattr(data, name)[kept] for name in ("rater", "winner", "loser", "weight")
+    }
+    return replace(data, answers=None, tags={}, winner_first=None, **columns)
+
+
+def _grown(
+    found: Fit, by: Literal["raters", "comparisons"], size: int, thetas: list[Floats | None]
+) -> GrowthRow:
+    # A ranking that does not exist is as good as one drawn by lot.
+    tau = np.array([0.0 if t is None else kendall_tau(found.theta, t[None])[0] for t in thetas])
+    first = int(np.argmax(found.theta))
+    same = np.array([t is not None and int(np.argmax(t)) == first for t in thetas])
+    low, high = np.quantile(tau, [(1 - BAND) / 2, (1 + BAND) / 2])
+    top1, n = float(same.mean()), len(thetas)
+    # Wilson's interval, which holds at 0 and 1 too.
+    z = NormalDist().inv_cdf((1 + BAND) / 2)
+    middle, wide = (top1 + z * z / (2 * n)) / (1 + z * z / n), z / (1 + z * z / n)
+    reach = wide * float(np.sqrt(top1 * (1 - top1) / n + z * z / (4 * n * n)))
+    return GrowthRow(
+        found.model, by, size, float(tau.mean()), float(low), float(high), top1,
+        max(0.0, middle - reach), min(1.0, middle + reach),
+    )  # fmt: skip
+
+
+def sensitivity(found: Fit, seed: int = 0) -> list[SensitivityRow]:
+    """The stability under a grid of given priors; none of models that have priors of their own."""
+    if not isinstance(found.priors, Priors) or found.division is not None:
+        return []
+    grid = [Priors(a=a) for a in SHAPES]
+    if found.rated:
+        grid += [Priors(alpha=alpha, beta=beta) for alpha in ALPHAS for beta in BETAS]
+    rows = []
+    for priors in grid:
+        other = fit(found.data, found.model, priors=priors, camps=1, ties=found.ties)
+        thetas = other.bootstrap(EACH, seed)
+        first = np.argmax(other.theta)
+        rows.append(
+            SensitivityRow(
+                found.model, priors.a, priors.b, priors.alpha, priors.beta,
+                float(kendall_tau(other.theta, thetas).mean()),
+                float(np.mean(np.argmax(thetas, axis=1) == first)),
+                float(kendall_tau(found.theta, other.theta[None])[0]),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def agreement(found: Fit, group: str | None = None) -> tuple[AgreementRow, ...]:
+    """Quality and agreement with the ranking of each rater: the share of decided answers."""
+    t = found.data.decided
+    rater = t.rater()
+    gap = found.theta[t.winner] - found.theta[t.loser]
+    agree = t.weight * (0.5 + 0.5 * np.sign(gap))
+    n = np.bincount(rater, t.weight, t.n_raters)
+    with np.errstate(invalid="ignore"):
+        share = np.bincount(rater, agree, t.n_raters) / n
+    names = _groups(found.data, group)
+    return tuple(
+        AgreementRow(name, names[r], float(found.quality[r]), float(share[r]), float(n[r]))
+        for r, name in enumerate(found.raters)
+        if n[r] > 0
+    )
+
+
+def _groups(data: Comparisons, tag: str | None) -> list[str]:
+    """The value of a tag that most answers of each rater have; "" without one."""
+    if tag is None:
+        return [""] * data.n_raters
+    if tag not in data.tags:
+        raise UsageError(f"no answer has a tag {tag!r}{did_you_mean(tag, list(data.tags))}")
+    values = data.tag_values.get(tag, ())
+    counts = np.zeros((data.n_raters, len(values) + 1), dtype=np.int64)
+    codes: Codes = data.tags[tag].astype(np.int64)
+    np.add.at(counts, (data.rater, codes), 1)
+    return [(*values, "")[int(row.argmax())] for row in counts]
+
+
+def correlations(dots: Sequence[AgreementRow]) -> tuple[CorrelationRow, ...]:
+    """Of each group, and of all raters where there are several."""
+    groups = sorted({dot.group for dot in dots})
+    parts = {group: [dot for dot in dots if dot.group == group] for group in groups}
+    if len(groups) > 1:
+        parts["all raters"] = list(dots)
+    rows = []
+    for group, some in parts.items():
+        q, a = np.array([dot.quality for dot in some]), np.array([dot.agreement for dot in some])
+        known = len(some) > 2 and q.std() > 0 and a.std() > 0
+        r = float(np.corrcoef(q, a)[0, 1]) if known else float("nan")
+        rows.append(CorrelationRow(group, len(some), r, float(q.mean()), float(a.mean())))
+    return tuple(rows)
+
+
+def forecast_more(
+    found: Fit, more: Sequence[int] = (), *, against: int | None = None, seed: int = 0
+) -> tuple[MoreRatersRow, ...]:
+    """What to expect with more raters, in steps of those there are, or as many as ``more`` says.
+
+    ``against``: tau with the ranking of another panel of so many raters, instead of all there are.
+    """
+    n = len(found.raters)
+    if n < 2:
+        raise UnsupportedError("a forecast with more raters needs two or more; these data have one")
+    steps = sorted({*more}) or sorted({max(1, round(part * n)) for part in MORE})
+    roots, axes = eigen(found.covariance())
+    spread = axes * np.sqrt(roots)
+    rng = np.random.default_rng([seed, 3])
+    k = len(found.items)
+    truth = found.laplace.mean + rng.standard_normal((DRAWS, k)) @ spread.T
+    noise = rng.standard_normal((2, DRAWS, k))
+    aim = truth
+    if against is not None:
+        aim = truth + np.sqrt(n / against) * noise[1] @ spread.T
+    rows = []
+    for step in (0, *steps):
+        # Without any more raters it is today's ranking.
+        new = truth + np.sqrt(n / max(step, 1)) * noise[0] @ spread.T
+        then = (n * found.laplace.mean + step * new) / (n + step)
+        tau = np.array([kendall_tau(a, b[None])[0] for a, b in zip(aim, then, strict=True)])
+        low, high = np.quantile(tau, [(1 - BAND) / 2, (1 + BAND) / 2])
+        same = float(np.mean(np.argmax(then, axis=1) == np.argmax(aim, axis=1)))
+        rows.append(MoreRatersRow(step, n + step, float(tau.mean()), float(low), float(high), same))
+    return tuple(rows)
