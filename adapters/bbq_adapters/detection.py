@@ -70,6 +70,10 @@ _TRAP = word_set(
 _EXPECTED = word_set(
     "pred predicted prediction predictions prob odds forecast expected gold golden gt truth correct"
 )
+# Columns that say something of two things together.
+_ALIKE = word_set(
+    "same duplicate similar similarity match matching agree agreement related equal identical alike"
+)
 # Short for people, where the columns are counted.
 _PEOPLE = word_set("ann anno annot human vote votes r j")
 _ITEM = word_set(
@@ -528,7 +532,7 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             continue
         if one.name in numbers or (one.is_text and not one.is_names):
             continue
-        if (one.is_constant and one.n > 3) or set(one.words) & _EXPECTED:
+        if (one.is_constant and one.n > 3) or set(one.words) & (_EXPECTED | _ALIKE):
             continue
         reading = _by_item_names(items, one) or _by_codes(items, one)
         if reading is not None:
@@ -607,8 +611,9 @@ def _without_guesses(found: list[_Found], table: ProfiledTable, items: _Items) -
         and not (rater_word(other.name) or set(other.words) & (_WHEN | _TOOK))
         and other.n > other.n_distinct
     ]
-    # 1 and 2 are places; 0 and 1 may say anything of two things, such as that they are alike.
-    return [] if column.numeric and (others or column.low < 1) else unsaid
+    # 1 and 2 are places; 0 and 1, yes and no may say anything, such as that two are alike.
+    vague = _is_yes_or_no(column) or (column.numeric and (others or column.low < 1))
+    return [] if vague else unsaid
 
 
 def _outcomes(one: _Found, table: ProfiledTable, items: _Items) -> list[str | None]:
@@ -1385,7 +1390,14 @@ def _add_rater(found: _Found, free: list[ColumnProfile], *, unnamed: bool) -> No
     slate = {"ranks", "ranking", "best"} & found.options.keys()
     for one in free:
         word = rater_word(one.name)
-        if word is None or one.is_text or one.is_list or _is_outcome_like(one):
+        if word is None or one.is_text or one.is_list:
+            continue
+        if (
+            "winner" in found.options
+            and "loser" not in found.options
+            and (_is_outcome_like(one) and not set(one.words) & {"id", "number", "no", "nr"})
+        ):
+            # The verdict of a judge, rather than the number of one.
             continue
         if one.is_constant and one.n > 1 and word not in ("judge", "annotator", "rater"):
             continue

@@ -744,3 +744,23 @@ def test_people_in_numbered_columns_count_before_their_majority(tmp_path: Path) 
     data, options = as_proposed(file(tmp_path, table(head, rows)))
     assert options["raters"] == ("ann_1", "ann_2", "ann_3")
     assert data.n_comparisons == 3 * len(VOTES)
+
+
+def test_three_judges_with_numbers_are_raters(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[1 + i % 3, vote[2], loser(vote)] for i, vote in enumerate(VOTES)]
+    data, _ = as_proposed(
+        file(tmp_path, table(["judge", "candidate_chosen", "candidate_not_chosen"], rows))
+    )
+    check(data, raters=3)
+    numbered: list[list[object]] = [
+        [1 + i % 2, a, b, "AB"[w == b]] for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["judge_id", "model_1", "model_2", "preferred"], numbered))
+    check(as_proposed(path)[0], raters=2)
+
+
+def test_whether_two_are_alike_is_no_choice(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[a, b, ("yes", "no")[w == b], who] for a, b, w, who in VOTES]
+    for name in ("same_author", "flagged"):
+        path = file(tmp_path, table(["name_a", "name_b", name, "annotator"], rows))
+        assert not look(path).readings
