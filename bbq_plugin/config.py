@@ -370,6 +370,39 @@ class FeedbackSettings(Struct, frozen=True, kw_only=True):
             )
 
 
+AlertKind = Literal["red", "excluded", "camps", "settled"]
+ALERTS: tuple[AlertKind, ...] = get_args(AlertKind)
+
+
+class AlertSettings(Struct, frozen=True, kw_only=True):
+    """Who is told of what, at most once a cause and hour."""
+
+    alert_url_file: (
+        Annotated[
+            FilePath,
+            _help(
+                "File with the address that alerts are sent to, as JSON by POST. Default: "
+                "BBQ_ALERT_URL."
+            ),
+        ]
+        | None
+    ) = None
+    alert_command: (
+        Annotated[
+            Text,
+            _help("Command that is run for an alert, without a shell, with JSON on its input."),
+        ]
+        | None
+    ) = None
+    alert_on: Annotated[
+        tuple[AlertKind, ...],
+        _help(
+            "When. red: health turns red. excluded: a rater is newly excluded. camps: a camp "
+            "appears. settled: the leader is settled."
+        ),
+    ] = ALERTS
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that the daemon and the server can be told."""
 
@@ -446,6 +479,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     raters: RaterSettings = RaterSettings()
     outputs: OutputSettings = OutputSettings()
     feedback: FeedbackSettings = FeedbackSettings()
+    alerts: AlertSettings = AlertSettings()
 
     def path(self, name: str) -> Path:
         """`folder`, `store` or `out`, which a command cannot do without."""
@@ -622,11 +656,13 @@ SECTIONS = {
     "raters": RaterSettings,
     "outputs": OutputSettings,
     "feedback": FeedbackSettings,
+    "alerts": AlertSettings,
 }
 
 PREFIX = "BBQ_"
 # Variables that are not keys: a secret, the file itself, and what other parts look at.
 OTHER_VARIABLES = (
+    "BBQ_ALERT_URL",
     "BBQ_CONFIG",
     "BBQ_PAGE_TOKEN",
     "BBQ_PSEUDONYM_KEY",

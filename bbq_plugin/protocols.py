@@ -152,6 +152,9 @@ class EventReader(Protocol):
         FormatError for what is no event.
         """
 
+    def raters(self, body: bytes) -> frozenset[str]:
+        """Whose answers an event holds."""
+
     #: Where a server takes the tool's events.
     event_paths: tuple[str, ...]
 
@@ -173,6 +176,9 @@ class EventSubscription(Protocol):
 
     #: Where a server takes them.
     path: str
+
+    def find(self, url: str) -> int | None:
+        """The id of what sends events to an address; None if nothing does."""
 
     def subscribe(self, url: str, headers: Mapping[str, str]) -> tuple[int, bool]:
         """Have events sent to an address; the id of that, and whether it is new."""
@@ -300,7 +306,10 @@ class TaskContent:
 
 
 class Project(Protocol):
-    """One project on a tool's server."""
+    """One project on a tool's server.
+
+    Of a tool whose answers are labels it may have a method `labels`: what each of them means.
+    """
 
     def close(self) -> None:
         """Close its connections."""

@@ -2,10 +2,15 @@
 
 A real `bbq serve` in a process of its own gets 200 events a second for 60 seconds on the loopback,
 over lines that stay open and in no step with the answers: an event that has to wait counts from
-the moment at which it should have been sent. Afterwards single events are followed to the page.
+the moment at which it should have been sent. Meanwhile 20 readers have its pages open, as browsers
+do: each hears of news over SSE, and then fetches its page again. Afterwards single events are
+followed to the page.
 
 Before and after it, the same load goes to a bare endpoint that does nothing but put each body on
 disk: what this machine, its disk and the sender take by themselves.
+
+Then the same with a large study: 200,000 answers of 10,000 raters about 500 items are there before,
+100 events a second come, and 10 readers have pages open.
 """
 
 from __future__ import annotations
@@ -22,6 +27,8 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -29,23 +36,50 @@ from typing import TYPE_CHECKING, Any
 
 from common import ROOT, Report, arguments
 
+from bbq_plugin.data.records import Comparison
+from bbq_plugin.store import Store
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from starlette.requests import Request
     from starlette.responses import Response
 
-RATE = 200
 BARE_S = 8
 SECRET = "a-secret-of-the-benchmark"  # noqa: S105
 LINES = 32
 BAR_MS = 50.0
 PAGE_S = 2.0
+#: What a page does between two fetches (PAUSE_MS of page.js).
+PAUSE_S = 0.4
 
 
-def event(number: int, random: Random) -> bytes:
+@dataclass(frozen=True)
+class Study:
+    """Who answers about what, how fast events come, and how many readers look."""
+
+    n_items: int
+    n_raters: int
+    rate: int
+    n_readers: int
+    #: Answers that are in the store before.
+    n_before: int
+    #: The bar for the 99th percentile of a page.
+    page_s: float
+
+    def paths(self) -> Iterator[str]:
+        """The page of each reader."""
+        shown = ["/", "/raters", "/pairs", f"/rater?name={self.n_raters // 2}", "/log"]
+        return islice(cycle(shown), self.n_readers)
+
+
+SMALL = Study(n_items=12, n_raters=60, rate=200, n_readers=20, n_before=400, page_s=1.0)
+LARGE = Study(n_items=500, n_raters=10_000, rate=100, n_readers=10, n_before=200_000, page_s=2.0)
+
+
+def event(number: int, random: Random, study: Study = SMALL) -> bytes:
     """An annotation in the shape and size of Label Studio's webhooks."""
-    left, right = random.sample(range(12), 2)
+    left, right = random.sample(range(study.n_items), 2)
     now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
     control = {"type": "Pairwise", "to_name": ["text1", "text2"], "inputs": [], "labels": []}
     selected = "left" if (left < right) == (random.random() < 0.8) else "right"
@@ -58,7 +92,7 @@ def event(number: int, random: Random) -> bytes:
         "lead_time": 4.2,
         "task": number,
         "project": 1,
-        "completed_by": random.randrange(60),
+        "completed_by": random.randrange(study.n_raters),
     }
     data = {"text1": "x" * 300, "text2": "y" * 300, "model1": f"m{left}", "model2": f"m{right}"}
     project = {
@@ -76,17 +110,18 @@ def event(number: int, random: Random) -> bytes:
     return json.dumps(told).encode()
 
 
-def page_waits(port: int, first: int, events: int = 10) -> list[float]:
-    """Seconds from an event's answer until the page counts it, sorted; `first` events went before.
+def page_waits(port: int, before: int, sent: int, events: int = 10) -> list[float]:
+    """Seconds from an event's answer until the page counts it, sorted.
 
-    One event at a time, because the page shows the last of several at once.
+    `before` answers were there, and `sent` events went before. One event at a time, because the
+    page shows the last of several at once.
     """
     random = Random(2)  # noqa: S311 (a benchmark)
     waits = []
-    for number in range(first + 1, first + events + 1):
+    for number in range(sent + 1, sent + events + 1):
         _ask(port, "/webhook/label-studio", event(number, random))
         begun = time.perf_counter()
-        while _shown(port) != number:
+        while _shown(port) != before + number:
             if time.perf_counter() - begun > 60:
                 raise SystemExit(f"the page does not count event {number}")
             time.sleep(0.01)
@@ -123,28 +158,68 @@ class Line:
         self.port = port
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def post(self, body: bytes) -> int:
-        """Send an event; the status of the answer."""
+    async def ask(self, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """One request; the status and the body of the answer."""
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
+        sent = (
+            "" if body is None
+            else f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        )  # fmt: skip
         head = (
-            "POST /webhook/label-studio HTTP/1.1\r\nHost: localhost\r\n"
-            f"X-BBQ-Secret: {SECRET}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
+            f"{'GET' if body is None else 'POST'} {path} HTTP/1.1\r\nHost: localhost\r\n"
+            f"X-BBQ-Secret: {SECRET}\r\n{sent}\r\n"
         )
-        writer.write(head.encode() + body)
+        writer.write(head.encode() + (body or b""))
         answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         length = int(answer.split("content-length:")[1].split("\r\n")[0])
-        await reader.readexactly(length)
-        return int(answer.split()[1])
+        return int(answer.split()[1]), await reader.readexactly(length)
 
 
-async def load(port: int, seconds: int, pid: int, sent: int = 0) -> dict[str, Any]:
+@dataclass
+class Readers:
+    """Pages that are open: how long each fetch took."""
+
+    port: int
+    waits: list[float] = field(default_factory=list)
+    n_failed: int = 0
+
+    async def read(self, path: str) -> None:
+        """Keep a page up to date, as page.js does, until this is cancelled."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(b"GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        news = asyncio.Event()
+
+        async def listen() -> None:
+            while line := await reader.readline():
+                if line.startswith(b"data:"):
+                    news.set()
+
+        listening = asyncio.create_task(listen())
+        page = Line(self.port)
+        try:
+            while True:
+                await news.wait()
+                news.clear()
+                begun = time.perf_counter()
+                status, _ = await page.ask(path)
+                self.waits.append(time.perf_counter() - begun)
+                self.n_failed += status != 200
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            listening.cancel()
+            writer.close()
+
+
+async def load(
+    port: int, seconds: int, pid: int, sent: int = 0, study: Study = SMALL, *, readers: bool = False
+) -> dict[str, Any]:
     """Send at the rate; seconds from due to answered, statuses, and memory on the way.
 
     `sent`: how many events went before, because each is an annotation of its own.
     """
+    rate = study.rate
     random = Random(1)  # noqa: S311 (a benchmark)
     # In turn, so that no line is idle for so long that the server closes it.
     free: asyncio.Queue[Line] = asyncio.Queue()
@@ -155,25 +230,34 @@ async def load(port: int, seconds: int, pid: int, sent: int = 0) -> dict[str, An
     memory: list[int] = []
 
     async def one(number: int, due: float) -> None:
-        body = event(number, random)
+        body = event(number, random, study)
         line = await free.get()
-        status = await line.post(body)
+        status, _ = await line.ask("/webhook/label-studio", body)
         free.put_nowait(line)
         waits.append(time.perf_counter() - due)
         statuses.append(status)
 
+    pages = Readers(port)
+    looking = [asyncio.create_task(pages.read(path)) for path in study.paths() if readers]
     begin = time.perf_counter()
     tasks = []
-    for number in range(RATE * seconds):
-        due = begin + number / RATE
+    for number in range(rate * seconds):
+        due = begin + number / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         tasks.append(asyncio.create_task(one(sent + number + 1, due)))
-        if number % RATE == 0:
+        if number % rate == 0:
             memory.append(memory_bytes(pid))
     await asyncio.gather(*tasks)
     memory.append(memory_bytes(pid))
+    for reader in looking:
+        reader.cancel()
+    for ended in await asyncio.gather(*looking, return_exceptions=True):
+        if not isinstance(ended, asyncio.CancelledError):
+            raise SystemExit(f"a page was not answered: {ended!r}")
     return {
         "waits": sorted(waits),
+        "pages": sorted(pages.waits),
+        "pages_failed": pages.n_failed,
         "statuses": statuses,
         "memory": memory,
         "seconds": time.perf_counter() - begin,
@@ -249,6 +333,62 @@ def stored(store: Path) -> tuple[int, int]:
         return n, waiting
 
 
+def fill(store: Path, study: Study) -> None:
+    """Answers of a study that has run for a while."""
+    random = Random(3)  # noqa: S311 (a benchmark)
+
+    def answers() -> Iterator[Comparison]:
+        for n in range(study.n_before):
+            left, right = random.sample(range(study.n_items), 2)
+            side = "left" if (left < right) == (random.random() < 0.8) else "right"
+            rater = str(random.randrange(study.n_raters))
+            yield Comparison(f"before {n}", rater, f"m{left}", f"m{right}", side)
+
+    with Store(store) as opened:
+        opened.add(answers())
+
+
+def measured(folder: str, study: Study, seconds: int) -> dict[str, Any]:
+    """A server with a study under load, and what is found of it afterwards."""
+    code = "from bbq_plugin.cli import main; main(prog_name='bbq')"
+    store = Path(folder) / f"{study.n_raters}.db"
+    fill(store, study)
+    with serving("-c", code, "serve", "--port", "0", "--store", str(store)) as (port, pid):
+        found = asyncio.run(load(port, seconds, pid, 0, study, readers=True))
+        begun = time.perf_counter()
+        while stored(store)[1] and time.perf_counter() - begun < 60:
+            time.sleep(0.1)
+        found["behind"] = time.perf_counter() - begun
+        if study is SMALL:
+            found["shown"] = page_waits(port, study.n_before, len(found["waits"]))
+    n, waiting = stored(store)
+    sent = len(found["waits"]) + len(found.get("shown", ()))
+    refused = sum(status != 200 for status in found["statuses"])
+    found["n"] = n
+    found["lost"] = max(0, study.n_before + sent - n) + refused + waiting
+    return found
+
+
+def judge(report: Report, found: dict[str, Any], study: Study, what: str) -> dict[str, float]:
+    """Hold the pages, what was lost and the memory against their bars."""
+    sent, pages, memory = len(found["waits"]), found["pages"], found["memory"]
+    report.check(f"{what}lost", f"{found['lost']} of {sent:,}", "0", ok=not found["lost"])
+    page_p99 = percentile_ms(pages, 0.99) / 1000
+    report.check(
+        f"{what}a page, 99th percentile", f"{page_p99:.2f} s", f"≤ {study.page_s:g} s",
+        ok=page_p99 <= study.page_s and not found["pages_failed"],
+    )  # fmt: skip
+    report.check(f"{what}a page, median", f"{percentile_ms(pages, 0.5):.0f} ms")
+    report.check(f"{what}pages fetched", f"{len(pages):,}")
+    third = len(memory) // 3
+    early, late = max(memory[:third]), max(memory[-third:])
+    growth = late / early
+    report.check(f"{what}memory, last third to first", f"{growth:.2f}", "≤ 1.1", ok=growth <= 1.1)
+    report.check(f"{what}memory at the end", f"{late / 1e6:.0f} MB")
+    report.check(f"{what}worked off after the last event", f"{found['behind']:.1f} s")
+    return {"page_p99_s": page_p99, "growth": growth, "n": found["n"]}
+
+
 def main() -> None:
     """Measure."""
     options = arguments(__doc__ or "")
@@ -256,28 +396,15 @@ def main() -> None:
     report = Report(
         "webhooks", "Webhooks", "Events of Label Studio into a store, 200 a second.", options.quick
     )
-    code = "from bbq_plugin.cli import main; main(prog_name='bbq')"
     bare_s = 2 if options.quick else BARE_S
-    first = 2 * RATE
     with tempfile.TemporaryDirectory() as folder:
-        store = Path(folder) / "state.db"
         control = bare_waits(folder, bare_s)
-        with serving("-c", code, "serve", "--port", "0", "--store", str(store)) as (port, pid):
-            # A store that has some answers, as one that is in use.
-            asyncio.run(load(port, first // RATE, pid))
-            time.sleep(5)
-            found = asyncio.run(load(port, seconds, pid, first))
-            begun = time.perf_counter()
-            while stored(store)[1] and time.perf_counter() - begun < 60:
-                time.sleep(0.1)
-            behind = time.perf_counter() - begun
-            shown = page_waits(port, first + len(found["waits"]))
-        n, waiting = stored(store)
+        found = measured(folder, SMALL, seconds)
         control = sorted(control + bare_waits(folder, bare_s))
-    waits, memory = found["waits"], found["memory"]
-    sent = len(waits)
+        large = measured(folder, LARGE, seconds)
+    waits = found["waits"]
     p99, bare_p99 = percentile_ms(waits, 0.99), percentile_ms(control, 0.99)
-    report.check("events a second", f"{sent / found['seconds']:.0f}", f"{RATE}")
+    report.check("events a second", f"{len(waits) / found['seconds']:.0f}", f"{SMALL.rate}")
     report.check(
         "answered, 99th percentile", f"{p99:.1f} ms", f"≤ {BAR_MS:.0f} ms", ok=p99 <= BAR_MS
     )
@@ -286,30 +413,22 @@ def main() -> None:
     report.check("a bare endpoint, 99th percentile", f"{bare_p99:.1f} ms")
     report.check("a bare endpoint, median", f"{percentile_ms(control, 0.5):.1f} ms")
     report.check("99th percentile, to that of the bare endpoint", f"{p99 / bare_p99:.1f}")
-    refused = sum(status != 200 for status in found["statuses"])
-    lost = max(0, first + sent + len(shown) - n)
-    report.check(
-        "lost", f"{lost + refused + waiting} of {sent:,}", "0", ok=not (lost or refused or waiting)
-    )
-    on_page = median(shown)
+    on_page = median(found["shown"])
     report.check(
         "from an event to the page, median", f"{on_page:.2f} s", f"≤ {PAGE_S:.0f} s",
         ok=on_page <= PAGE_S,
     )  # fmt: skip
-    third = len(memory) // 3
-    early, late = max(memory[:third]), max(memory[-third:])
-    growth = late / early
-    report.check("memory, last third to first", f"{growth:.2f}", "≤ 1.1", ok=growth <= 1.1)
-    report.check("memory at the end", f"{late / 1e6:.0f} MB")
-    report.check("worked off after the last event", f"{behind:.1f} s")
+    small = judge(report, found, SMALL, "")
+    name = f"{LARGE.n_raters:,} raters, {LARGE.n_items} items: "
+    rate = len(large["waits"]) / large["seconds"]
+    report.check(f"{name}events a second", f"{rate:.0f}", f"{LARGE.rate}")
+    report.check(
+        f"{name}answered, 99th percentile", f"{percentile_ms(large['waits'], 0.99):.1f} ms"
+    )
+    of_large = judge(report, large, LARGE, name)
     report.check("load of the machine", f"{os.getloadavg()[0]:.1f}")
-    report.values = {
-        "p99_ms": p99,
-        "bare_p99_ms": bare_p99,
-        "growth": growth,
-        "n": n,
-        "page_s": on_page,
-    }
+    report.values = {"p99_ms": p99, "bare_p99_ms": bare_p99, "page_s": on_page, **small}
+    report.values["large"] = of_large
     report.finish()
 
 

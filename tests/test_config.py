@@ -86,6 +86,9 @@ _BOTH = {
     "feedback.relabel": '"all"|all',
     "feedback.auto_apply": '["relabel"]|relabel',
     "feedback.daily_budget": "3|3",
+    "alerts.alert_url_file": '"address"|address',
+    "alerts.alert_command": '"tell lead"|tell lead',
+    "alerts.alert_on": '["red"]|red',
 }
 OTHER = {key: both.split("|") for key, both in _BOTH.items()}
 

@@ -62,6 +62,7 @@ def watch(
     chosen = configured.load()
     for name in ("store", "out") if chosen.database else ("folder", "store", "out"):
         chosen.path(name)
+    from bbq_plugin.live.alerts import sender
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.watch.daemon import Daemon
 
@@ -77,9 +78,10 @@ def watch(
     chosen.feedback.check()
     if chosen.feedback.push:
         server(chosen).address()
+    warn_of_readers(chosen.alerts.alert_url_file)
     log = Log(sys.stderr, chosen.log_format)
     daemon = Daemon(
-        chosen, configured.load, log,
+        chosen, configured.load, log, alert=sender(chosen.alerts, os.environ),
         reach=lambda now, store, notice: server(now).open(store, notice=notice),
     )  # fmt: skip
     daemon.run(once=once)
@@ -111,7 +113,9 @@ class Duration(click.ParamType[float]):
 _KEYS = [
     key
     for key in KEYS
-    if key in JUDGING or key.section == "feedback" or key.name in ("store", "study", "mapping")
+    if key in JUDGING
+    or key.section in ("feedback", "alerts")
+    or key.name in ("store", "study", "mapping")
 ]
 
 
@@ -181,6 +185,7 @@ def serve(
     check_judged(chosen, "bbq serve")
     _check_installed()
     from bbq_plugin.analysis import Limits
+    from bbq_plugin.live.alerts import sender
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.server.access_control import AccessRules
@@ -188,7 +193,7 @@ def serve(
     from bbq_plugin.live.server.serve_session import ServedProject, Service
     from bbq_plugin.live.tool_connection import read_secret
 
-    warn_of_readers(webhook_secret_file, page_token_file)
+    warn_of_readers(webhook_secret_file, page_token_file, chosen.alerts.alert_url_file)
     rules = AccessRules(
         secret=read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ),
         insecure_webhook=insecure_webhook,
@@ -215,6 +220,8 @@ def serve(
             base_url=_address(known_url),
             named=study_names(studies, chosen.study),
             people=people_of(known_url, token_file, configured.file) if show_names else None,
+            alert=sender(chosen.alerts, os.environ),
+            alert_on=chosen.alerts.alert_on,
             log=Log(sys.stderr),
         )
         feedback = chosen.feedback

@@ -11,6 +11,7 @@ import click
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import (
     Choice,
+    Server,
     address_options,
     all_option,
     check_judged,
@@ -30,13 +31,16 @@ from bbq_plugin.cli.output import emit, progress, show, tell, working
 from bbq_plugin.config import load_studies, study_names
 from bbq_plugin.data.feedback_actions import ACTION_KINDS, ASKABLE, Relabel, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
-from bbq_plugin.text import plain
+from bbq_plugin.text import counted, listed, plain
 
 if TYPE_CHECKING:
-    from bbq_plugin.cli.options import Configured, Server
+    from collections.abc import Iterator
+
+    from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
     from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
-    from bbq_plugin.protocols import FeedbackGoals
+    from bbq_plugin.live.pull import Pulled
+    from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
     from bbq_plugin.store.studies import StudyEntry
 
@@ -319,6 +323,10 @@ def _show_plan(
 )
 @webhook_secret_option
 @click.option("--no-check", is_flag=True, help="Do not check that an event arrives.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Show what it would do, and write nothing."
+)
+@naming_options
 def connect(
     project: int,
     url: str | None,
@@ -326,18 +334,30 @@ def connect(
     config: Path | None,
     serve_url: str,
     webhook_secret_file: Path | None,
+    naming: dict[str, Any],
     no_check: bool,  # noqa: FBT001 (click passes by keyword)
+    only_check: bool,  # noqa: FBT001
 ) -> None:
     """Make a Label Studio project send its events to a running 'bbq serve'.
 
     It registers a webhook with the secret, saves the project unchanged to cause an event, and
-    checks that this event arrives. Run it again to renew the same webhook. Needs the extra
-    label-studio.
+    checks that this event arrives. Run it again to renew the same webhook. With --check it reads
+    the project as 'bbq pull' would, with --items and --labels if these are given, and shows the
+    controls, items, labels, counts and warnings. Needs the extra label-studio.
     """
     from bbq_plugin.live.tool_connection import read_secret
 
     warn_of_readers(webhook_secret_file)
     secret = read_secret(webhook_secret_file, "BBQ_WEBHOOK_SECRET", os.environ)
+    if only_check:
+        server = Server(project, Path(":memory:"), url, token_file, config, 60.0, moved=False)
+        _show_connection(server, naming, serve_url, secret)
+        return
+    if naming:
+        raise UsageError(
+            "--items, --labels and -O say how answers are read; give them to bbq serve, or add "
+            "--check"
+        )
     if secret is None:
         raise UsageError(
             "no secret is set; give the secret of bbq serve with --webhook-secret-file or "
@@ -356,3 +376,66 @@ def connect(
     what = "created" if is_new else "renewed"
     seen = "not checked whether events arrive" if no_check else "an event has arrived"
     emit(f"Webhook {webhook} {what} for project {project}: {seen}\n", None)
+
+
+# Enough to see how a project is read; a pull reads all of it.
+_CHECKED_TASKS = 2000
+
+
+def _show_connection(
+    server: Server, naming: dict[str, Any], serve_url: str, secret: bytes | None
+) -> None:
+    """Read a project into memory, and say what was found and what `bbq connect` would do."""
+    from bbq_plugin.live.pull import pull as pull_project
+    from bbq_plugin.live.tool_connection import subscription
+    from bbq_plugin.store import Store
+
+    named = study_names(load_studies(server.config_file()))
+    with Store(server.store) as store, server.open(store, naming) as (project, memory):
+        with progress("Reading tasks") as update:
+            done = pull_project(
+                project, memory, named=named, most_tasks=_CHECKED_TASKS,
+                progress=lambda now: update(completed=now.n_tasks, total=now.n_total or None),
+            )  # fmt: skip
+        lines = [f"Found: {project.describe()}", *_labels(project)]
+        warnings = list(_read_lines(store, done, lines))
+        url, known, problem = subscription(project, serve_url, secret)
+    lines.append(
+        f"Would {'register a webhook' if known is None else f'renew webhook {known}'}: {url}"
+    )
+    emit("".join(f"{line}\n" for line in (*lines, "Nothing was written.")), None)
+    tell(*warnings, *([] if problem is None else [problem]), what="Warning")
+
+
+def _labels(project: Project) -> Iterator[str]:
+    """What the labels mean, where the answers are labels."""
+    told: dict[str, str | None] = getattr(project, "labels", dict)()
+    if told:
+        shown = (f"{plain(label)!r} = {means or 'not known'}" for label, means in told.items())
+        yield f"Labels: {', '.join(shown)}"
+
+
+def _read_lines(store: Store, done: Pulled, lines: list[str]) -> Iterator[str]:
+    """Put down what was read of a project; what is to be warned of."""
+    tasks = counted(done.n_tasks, "task")
+    if done.n_total > done.n_tasks:
+        tasks = f"the first {done.n_tasks:,} of {counted(done.n_total, 'task')}"
+    lines.append(f"Read: {tasks}, {counted(done.n_new, 'comparison')}")
+    for one in store.studies():
+        if one.n_comparisons:
+            from bbq_plugin.store.store_reader import records_of
+
+            answers = list(records_of(store, one.id))
+            items = sorted({name for said in answers for name in (said.left, said.right)})
+            raters = {said.rater for said in answers} - {None}
+            lines.append(
+                f"Study {plain(one.name)}: {counted(one.n_comparisons, 'comparison')}, "
+                f"{counted(len(raters), 'rater')}, {counted(len(items), 'item')}: "
+                f"{listed(map(plain, items), 12)}"
+            )
+    for entry in store.ledger():
+        for reason, n in entry.skipped.items():
+            yield f"{counted(n, 'row')} left out: {plain(reason)}"
+        yield from map(plain, entry.notes)
+    if not done.n_new:
+        yield "the project has no answers that can be read yet, so how they are read is not certain"

@@ -129,7 +129,7 @@ def _listed(
 
 @click.group(cls=Group)
 def store() -> None:
-    """Check, back up, restore, shrink or export a store."""
+    """Check, back up, restore or export a store; erase a rater."""
 
 
 @store.command(cls=Command)
@@ -203,6 +203,25 @@ def restore(store: Path, file: Path) -> None:
     with working("Copying"):
         n = replace_store(store, file)
     emit(f"{plain(str(store))} is restored: {counted(n, 'comparison')}\n", None)
+
+
+@store.command(cls=Command)
+@store_option
+@click.option("--rater", required=True, help="The rater, by the name in 'bbq raters'.")
+def erase(store: Path, rater: str) -> None:
+    """Erase a rater from a store: answers, name, leads' decisions, journal, events and notes.
+
+    The store is then rewritten, so that the bytes are gone from its file too. What the store does
+    not reach is listed. This cannot be undone. Stop the process that writes the store first.
+    """
+    from bbq_plugin.live.event_ingest import event_reader
+    from bbq_plugin.store import Store
+    from bbq_plugin.store.erasure import erase as erase_rater
+
+    with working("Erasing"), Store(store) as opened:
+        done = erase_rater(opened, rater, event_reader("label-studio").raters)
+    emit(f"Erased from {plain(str(store))}: {done.text}\n", None)
+    tell(*done.not_reached, what="Not reached")
 
 
 @store.command(cls=Command)

@@ -284,9 +284,8 @@ class Engine:
 
     @property
     def n_comparisons(self) -> int:
-        """How many answers the study has that can be fitted."""
-        with self._mutex:
-            return self._counts.n
+        """How many answers the study has that can be fitted; at once, also during a refresh."""
+        return self._counts.n
 
     @property
     def changed(self) -> bool:

@@ -35,6 +35,10 @@ _PROBLEMS: dict[str, tuple[Colour, str]] = {
     "history": ("amber", "The history cannot be computed"),
     "slices": ("amber", "Slices cannot be computed"),
     "names": ("amber", "The names of raters are not known"),
+    "alerts": ("amber", "Alerts are not delivered"),
+    "store": ("red", "The store cannot be written"),
+    "results": ("red", "The results cannot be written"),
+    "folder": ("red", "The watched folder cannot be read"),
 }
 
 

@@ -42,6 +42,7 @@ def pull(
     memory: Memory,
     *,
     everything: bool = False,
+    most_tasks: int | None = None,
     progress: Callable[[Pulled], object] | None = None,
     on_change: Callable[[Change], None] | None = None,
     alone: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -50,8 +51,8 @@ def pull(
     """Bring the store up to date; `on_change` gets what each page changed, once it is stored.
 
     Each question of the project has a study, which `named` may name. Both happen inside `alone()`,
-    where others change the store as well. Interrupted at any moment, the next pull goes on after
-    the last page that was stored.
+    where others change the store as well. Interrupted at any moment, or after `most_tasks`, the
+    next pull goes on after the last page that was stored.
     """
     done = Pulled()
     for page in project.pages(memory, everything=everything):
@@ -64,6 +65,8 @@ def pull(
         done.n_tasks, done.n_total = page.n_done, max(page.n_total, page.n_done)
         if progress is not None:
             progress(done)
+        if most_tasks is not None and done.n_tasks >= most_tasks:
+            break
     return done
 
 

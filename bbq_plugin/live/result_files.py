@@ -85,20 +85,21 @@ class Outputs:
         self._store, self._analysis, self._settings = store, analysis, settings
         self._study = study
         key, _ = output_key(settings)
-        self._shown = analysis if key is None else _pseudonymous(analysis, key)
+        #: The same under the names that may be shown.
+        self.shown = analysis if key is None else _pseudonymous(analysis, key)
 
     def record(self, how: str) -> None:
         """Add the leaderboard to the store's history; ``how`` is what `Engine.refresh` said."""
-        n, rows = self._analysis.fit.data.n_comparisons, history_rows(self._shown.leaderboard)
+        n, rows = self._analysis.fit.data.n_comparisons, history_rows(self.shown.leaderboard)
         self._store.add_history(self._analysis.at, n, how, rows, self._study)
 
     def write(self, origin: Origin | None = None) -> Written:
         """Put down in the store who is excluded, and write the files that the settings name."""
-        names = zip(self._analysis.fit.raters, self._shown.raters, strict=True)
+        names = zip(self._analysis.fit.raters, self.shown.raters, strict=True)
         excluded = [name for name, row in names if row.model_verdict == "exclude"]
         self._store.keep_excluded(excluded, self._study)
         origin = origin or Origin(seed=self._settings.model.seed)
-        most = most_points(len(self._shown.leaderboard))
+        most = most_points(len(self.shown.leaderboard))
         history = self._store.history(most, self._study)
         folder, wanted = self._settings.path("out"), self._settings.outputs.write
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +107,7 @@ class Outputs:
         files, notes = [], []
         for name in wanted:
             try:
-                text = _content(name, self._shown, history, origin)
+                text = _content(name, self.shown, history, origin)
             except (ImportError, UnsupportedError) as missing:
                 notes.append(f"{name} is left out: {missing}")
                 continue

@@ -149,16 +149,7 @@ def subscribe(
 
     The id of the webhook, and whether it is a new one.
     """
-    parts = urlsplit(serve_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(
-            f"the address of bbq serve is {serve_url!r}; expected one such as http://127.0.0.1:8765"
-        )
-    make = getattr(project, "hooks", None)
-    if make is None:
-        raise UnsupportedError("this labelling tool sends no events")
-    hooks = cast("EventSubscription", make())
-    url = serve_url.rstrip("/") + hooks.path
+    hooks, url = _hooks(project, serve_url)
     headers = {SECRET_HEADER: secret.decode("ascii")}
     before = _received(url, headers) if check else {}
     own, is_new = hooks.subscribe(url, headers)
@@ -172,8 +163,45 @@ def subscribe(
     return own, is_new
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The secret goes to the address that was given, and nowhere else."""
+def subscription(
+    project: Project, serve_url: str, secret: bytes | None
+) -> tuple[str, int | None, str | None]:
+    """What `subscribe` would do, without doing it.
+
+    The address that events would be sent to, the id of the webhook that is there already, and why
+    `bbq serve` would not take them now.
+    """
+    hooks, url = _hooks(project, serve_url)
+    problem = None
+    if secret is None:
+        problem = (
+            "no secret is set; give the secret of bbq serve with --webhook-secret-file or "
+            "BBQ_WEBHOOK_SECRET"
+        )
+    else:
+        try:
+            _received(url, {SECRET_HEADER: secret.decode("ascii")})
+        except RemoteError as error:
+            problem = str(error)
+    return url, hooks.find(url), problem
+
+
+def _hooks(project: Project, serve_url: str) -> tuple[EventSubscription, str]:
+    """Where a project sends its events, and the address of `bbq serve` for them."""
+    parts = urlsplit(serve_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(
+            f"the address of bbq serve is {serve_url!r}; expected one such as http://127.0.0.1:8765"
+        )
+    make = getattr(project, "hooks", None)
+    if make is None:
+        raise UnsupportedError("this labelling tool sends no events")
+    hooks = cast("EventSubscription", make())
+    return hooks, serve_url.rstrip("/") + hooks.path
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """What is sent goes to the address that was given, and nowhere else."""
 
     def redirect_request(self, *_: object) -> None:
         """Follow none: the answer is then an error of its status."""
@@ -183,7 +211,7 @@ def _received(url: str, headers: Mapping[str, str]) -> dict[str, int]:
     """How many events of each kind a server has received."""
     request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 (checked)
     # Not through a proxy: this is about this machine or one nearby.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
     try:
         with opener.open(request, timeout=5) as answer:
             found: dict[str, Any] = json.loads(answer.read(1 << 20))

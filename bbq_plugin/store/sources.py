@@ -111,6 +111,8 @@ def counts(db: sqlite3.Connection) -> Counts:
 
 #: The name of the note with what a service tells of its problems.
 HEALTH = "health"
+#: That with the alerts that were sent and those that wait.
+ALERTS_NOTE = "alerts"
 
 
 @dataclass(frozen=True, slots=True)

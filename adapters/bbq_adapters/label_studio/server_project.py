@@ -9,7 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
-from bbq_adapters.label_studio.comparison_control import Question, described, questions_of_kept
+from bbq_adapters.label_studio.comparison_control import (
+    Question,
+    described,
+    meaning,
+    questions_of_kept,
+)
 from bbq_adapters.label_studio.exports import identifier, task_of_api, without_address
 from bbq_adapters.label_studio.incremental_pull import ANSWERS, PAGE_SIZE, TaskReader
 from bbq_adapters.label_studio.ml_backend import is_own_version
@@ -70,6 +75,14 @@ class ProjectWebhooks:
     def __init__(self, client: Client, project: int) -> None:
         self._client, self._project = client, project
 
+    def find(self, url: str) -> int | None:
+        """The id of the webhook that sends to an address; None if there is none."""
+        own = self._project
+        what = "looking for webhooks"
+        hooks = map(plain, self._client.call(what, lambda sdk: sdk.webhooks.list(project=str(own))))
+        same = (h["id"] for h in hooks if (h.get("url"), h.get("project")) == (url, own))
+        return next(map(int, same), None)
+
     def subscribe(self, url: str, headers: Mapping[str, str]) -> tuple[int, bool]:
         """Have events sent to an address; the id of the webhook, and whether it is a new one."""
         wanted: dict[str, Any] = {
@@ -82,13 +95,11 @@ class ProjectWebhooks:
         }
         own, call = self._project, self._client.call
         try:
-            what = "looking for webhooks"
-            hooks = map(plain, call(what, lambda sdk: sdk.webhooks.list(project=str(own))))
-            same = [h["id"] for h in hooks if (h.get("url"), h.get("project")) == (url, own)]
-            if same:
+            known = self.find(url)
+            if known is not None:
                 what = "changing the webhook"
-                call(what, lambda sdk: sdk.webhooks.update(id=int(same[0]), **wanted))
-                return int(same[0]), False
+                call(what, lambda sdk: sdk.webhooks.update(id=known, **wanted))
+                return known, False
             what = "making the webhook"
             made = call(what, lambda sdk: sdk.webhooks.create(project=own, **wanted), creates=True)
         except RemoteError as error:
@@ -426,6 +437,19 @@ class LabelStudioProject:
         reader = self._reader
         what = described(self._questions, reader.candidates, reader.parsed, looked=self._looked)
         return f"project {self.project} ({self._info['title']!r}): {what}"
+
+    def labels(self) -> dict[str, str | None]:
+        """What the labels of its comparison controls mean; None: that is not known."""
+        # A choice of several has further places.
+        words = {1: "left", 2: "right"} | {n: f"item {n}" for n in range(3, 101)}
+        found: dict[str, str | None] = {}
+        for name in self._reader.candidates:
+            control = (self._reader.parsed or {}).get(name, {})
+            if control.get("type") == "Choices":
+                for label in map(str, control.get("labels") or ()):
+                    told = meaning(label, self._options.labels)
+                    found[label] = words[told] if isinstance(told, int) else told
+        return found
 
     def pages(self, known: ProjectMemory, *, everything: bool = False) -> Iterator[TaskPage]:
         """What has changed."""

@@ -121,6 +121,11 @@ class LabelStudioEvents:
             annotation.completed_by = without_address(annotation.completed_by)
         return event.action, _encode(event)
 
+    def raters(self, body: bytes) -> frozenset[str]:
+        """Whose answers an event holds."""
+        named = (one.completed_by for one in _listed(_decoded(body).annotation))
+        return frozenset(str(own) for own in map(without_address, named) if own is not None)
+
     answer_url = staticmethod(answer_url)
     answer_place = staticmethod(answer_place)
     task_url = staticmethod(task_url)

@@ -1,4 +1,4 @@
-"""What the page shows: the last analysis, and when to stop, computed behind the page."""
+"""What the page shows: the last analysis, and what more answers would buy, computed behind it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHARE = 0.2
 
 @dataclass(frozen=True)
 class Outlook:
-    """When to stop, by the answers of one analysis."""
+    """When to stop, and what more answers would buy, by the answers of one analysis."""
 
     #: When the answers were as they are taken here.
     at: float
@@ -55,6 +55,8 @@ class Outlook:
     worth: PlanWorth | None
     #: Agreement as the field knows it; None over parts.
     inter_rater: InterRater | None
+    #: The item that is significantly the best under continuous monitoring.
+    best: str | None
 
 
 def outlook(analysis: Analysis) -> Outlook:
@@ -65,9 +67,8 @@ def outlook(analysis: Analysis) -> Outlook:
     shown = [row.item for row in analysis.leaderboard[:MATRIX]]
     apart = significant_pairs(analysis.fit, shown, analysis.limits.level)
     worth = analysis.next_worth(MORE_ANSWERS, PAIRS) if len(analysis.leaderboard) > 1 else None
-    return Outlook(
-        analysis.at, analysis.fit.data.n_comparisons, section, apart, worth, analysis.inter_rater
-    )
+    n, best = analysis.fit.data.n_comparisons, analysis.stopping.best
+    return Outlook(analysis.at, n, section, apart, worth, analysis.inter_rater, best)
 
 
 class FollowUp(Generic[T]):
@@ -83,6 +84,8 @@ class FollowUp(Generic[T]):
     ) -> None:
         self._what, self._work, self._newest = what, make, newest
         self._on_news, self._problems = on_news, problems
+        #: Called with each new one.
+        self.on_made: Callable[[T], None] = lambda _: None
         self._last: T | None = None
         # The analysis it is of, which may go: it holds all answers.
         self._of: weakref.ref[Analysis] | None = None
@@ -103,7 +106,8 @@ class FollowUp(Generic[T]):
             return Next()
         # Of one that fails as well: it is not tried again.
         self._of = weakref.ref(analysis)
-        self._last = self._work(analysis)
+        self._last = made = self._work(analysis)
+        self.on_made(made)
         self._problems.over(self._what)
         return self._rest()
 
@@ -211,6 +215,8 @@ class View:
         self.camp_changes: deque[tuple[float, CampChange]] = deque(maxlen=_CHANGES)
         self._history: list[HistoryPoint] | None = None
         self._recorded_at = 0.0
+        #: Called with each analysis that is shown from now on.
+        self.on_shown: Callable[[Analysis], None] = lambda _: None
 
     def start(self) -> None:
         """Begin to work in the background."""
@@ -266,6 +272,7 @@ class View:
             self._problems.log("camps", **told)
         self.analysis = analysis
         self.touch()
+        self.on_shown(analysis)
 
     def record(self) -> None:
         """Put the last leaderboard on record, if it is not there yet."""

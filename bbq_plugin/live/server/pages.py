@@ -9,6 +9,7 @@ from math import ceil, exp, isnan
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode
 
+import numpy as np
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -461,8 +462,8 @@ class Pages:
             ]
             for i, a in enumerate(names)
         ]
-        upper = [(i, j) for i in range(len(board)) for j in range(i)] if len(board) <= 500 else []
-        n_open = sum(open_ < float(better[j, i]) < 1 - open_ for i, j in upper)
+        is_open = (better > open_) & (better < 1 - open_)
+        np.fill_diagonal(is_open, val=False)
         return self._page(
             request,
             "pairs.html.j2",
@@ -471,9 +472,8 @@ class Pages:
             cells=cells,
             pairs=analysis.pairs(PAIRS) if len(board) > 1 else None,
             worth=None if outlook is None else outlook.worth,
-            n_open=n_open,
+            n_open=int(is_open.sum()) // 2,
             n_pairs=len(board) * (len(board) - 1) // 2,
-            counted=bool(upper),
             monitoring=None if outlook is None else outlook.section.monitoring,
             level=level_text(board.level),
         )

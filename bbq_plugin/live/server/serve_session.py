@@ -9,14 +9,17 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
 from bbq_plugin.analysis import Analysis, Limits
+from bbq_plugin.config import ALERTS
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.errors import BBQError, RemoteError
+from bbq_plugin.live.alerts import Alerts
 from bbq_plugin.live.automatic_push import OpenProject, Rounds
 from bbq_plugin.live.engine import Engine, StudyEngines
 from bbq_plugin.live.event_ingest import cancelled_by_push, event_reader
@@ -41,8 +44,10 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from bbq_plugin.config import AlertKind
     from bbq_plugin.data.feedback_actions import Policy, Relabel
     from bbq_plugin.data.records import Person
+    from bbq_plugin.live.alerts import Send
     from bbq_plugin.live.automatic_push import Opened
     from bbq_plugin.protocols import Project, TaskContent
     from bbq_plugin.store.project_sync import Memory
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
 
 # A computation or a request that takes longer is not waited for at the end.
 _STOP_S = 5.0
+_PAGES_AT_ONCE = 2
 # After an event that tells of more than it brings, and before what it tells of is all there.
 _SOON_S = 1.0
 
@@ -75,9 +81,14 @@ class Service:
         base_url: str | None = None,
         named: Named = lambda *_: None,
         people: Callable[[], Mapping[str, Person]] | None = None,
+        alert: Send | None = None,
+        alert_on: Collection[AlertKind] = ALERTS,
         log: Callable[..., None] = silent,
     ) -> None:
-        """`people` asks the tool who the raters are; None: pages do not name them."""
+        """`people` asks the tool who the raters are; None: pages do not name them.
+
+        `alert` sends an alert, of these kinds.
+        """
         self.engine = engine
         self.engines = StudyEngines(engine)
         self.rules = rules
@@ -88,6 +99,9 @@ class Service:
         #: What does not work at present.
         self.problems = Problems(log, engine.store.clock)
         self.problems.on_change = self._health_changed
+        self._alerts: Alerts | None = None
+        if alert is not None:
+            self._alerts = Alerts(alert, engine.store, self.problems, alert_on)
         self.news = PageNews()
         self.names = people and RaterNames(people, self.news.touch, self.problems)
         #: By the number of the study, the engine's first.
@@ -117,6 +131,9 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        # Pages that are made at the same time take the processor from one another, and from the
+        # thread that answers events.
+        to_thread.current_default_thread_limiter().total_tokens = _PAGES_AT_ONCE
         self.news.open()
         self.start()
         try:
@@ -129,11 +146,28 @@ class Service:
         found = self.views.get(engine.study)
         if found is None:
             found = View(engine, self._limits, self.problems, self.news)
+            if self._alerts is not None:
+                self._listen(found, self._alerts)
             if self._started:
                 found.start()
             # A new dictionary: pages may be going through the old one.
             self.views = {**self.views, engine.study: found}
         return found
+
+    def _listen(self, view: View, alerts: Alerts) -> None:
+        """Have alerts follow what a study shows."""
+        study = view.engine.study
+
+        def name() -> str:
+            return next(one.name for one in self.engine.store.studies() if one.id == study)
+
+        def shown(analysis: Analysis) -> None:
+            alerts.analysed(study, name(), analysis)
+            if "settled" in alerts.kinds:
+                view.outlooks.job.wake()
+
+        view.on_shown = shown
+        view.outlooks.on_made = lambda made: alerts.settled(study, name(), made.best, made.at)
 
     @property
     def view(self) -> View:
@@ -170,9 +204,13 @@ class Service:
             now = told_by(self.problems, self._advice())
             self.engine.store.keep_note(HEALTH, msgspec.json.encode(now).decode())
         self.news.touch()
+        if self._alerts is not None:
+            self._alerts.health(self.health())
 
     def start(self) -> None:
         """Begin to take events; the page has the last answers from the start."""
+        if self._alerts is not None:
+            self._alerts.job.start(due=True)
         warm_up(self.engine)
         for note in self.engine.left_out().notes:
             self.problems.report("weights", note)
@@ -197,6 +235,8 @@ class Service:
         self.worker.job.stop()
         for view in self.views.values():
             view.stop(_STOP_S)
+        if self._alerts is not None:
+            self._alerts.job.stop(_STOP_S)
         self.engines.close()
 
     def _fitted(self, engine: Engine) -> None:

@@ -13,9 +13,11 @@ import msgspec
 
 from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
+from bbq_plugin.live.alerts import Alerts
 from bbq_plugin.live.camp_changes import camp_change
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.file_ingest import Offer
+from bbq_plugin.live.health import Health, told_by
 from bbq_plugin.live.log import Problems
 from bbq_plugin.live.result_files import Outputs, limits_of, output_key, remove_results
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from bbq_plugin.config import Settings
+    from bbq_plugin.live.alerts import Send
     from bbq_plugin.live.automatic_push import Pusher, Reach
     from bbq_plugin.live.file_ingest import Outcome
     from bbq_plugin.live.log import Log
@@ -66,6 +69,8 @@ def waits_of(settings: Settings, *, once: bool = False) -> Waits:
 # What may be missing for a while: space, a disk, a mount.
 PASSING = (StoreError, OSError)
 _FIRST_RETRY_S = 1.0
+# An alert that hangs is not waited for at the end.
+_STOP_S = 15.0
 _LAST_RETRY_S = 60.0
 
 # Each file that one of these happened to has a line in the log; of the others there is a count.
@@ -82,16 +87,19 @@ class Daemon:
         log: Log,
         *,
         reach: Reach | None = None,
+        alert: Send | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`reload` gives the settings again on SIGHUP, `reach` opens the project for feedback.
 
-        `wall_clock` gives the seconds since 1970 that go on record.
+        `alert` sends an alert. `wall_clock` gives the seconds since 1970 that go on record.
         """
         self.settings, self._reload, self._log, self._reach = settings, reload, log, reach
         self._clock, self._wall_clock, self._wakeup = clock, wall_clock, Wakeup()
+        self._alert = alert
         self._pusher: Pusher | None = None
+        self._alerts: Alerts | None = None
         #: What does not work at present.
         self.problems = Problems(log, wall_clock)
         self._stopping = self._rereading = self._once = False
@@ -226,7 +234,14 @@ class Daemon:
         )
 
     def _push(self) -> None:
-        """Begin to take verdicts back to the project, if that is wanted."""
+        """Begin to take verdicts back to the project, and to send alerts, if that is wanted."""
+        if self._alert is not None:
+            self._alerts = Alerts(
+                self._alert, self._engine.store, self.problems, self.settings.alerts.alert_on
+            )
+            self.problems.on_change = self._tell_health
+            self._alerts.job.start(due=True)
+            self._tell_health()
         if not self.settings.feedback.push or self._reach is None:
             return
         from bbq_plugin.live.automatic_push import Pusher  # noqa: PLC0415 (only if wanted)
@@ -239,6 +254,14 @@ class Daemon:
         pusher, self._pusher = self._pusher, None
         if pusher is not None:
             pusher.stop()
+        alerts, self._alerts = self._alerts, None
+        if alerts is not None:
+            # What came last is told before the end.
+            alerts.job.stop(_STOP_S, finish=True)
+
+    def _tell_health(self) -> None:
+        if self._alerts is not None:
+            self._alerts.health(Health(tuple(told_by(self.problems))))
 
     def _due_s(self) -> float | None:
         """When there is something to do even if no file comes."""
@@ -346,6 +369,11 @@ class Daemon:
         self.problems.over("results")
         if self._pusher is not None:
             self._pusher.offer(analysis)
+        if self._alerts is not None:
+            study = self._engine.study
+            name = next(one.name for one in self._engine.store.studies() if one.id == study)
+            self._alerts.analysed(study, name, outputs.shown)
+            self._alerts.settled(study, name, outputs.shown.stopping.best, analysis.at)
         self._log(
             "refreshed",
             how=how,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from starlette.requests import Request
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis, Limits, stopping
@@ -15,7 +17,10 @@ from bbq_plugin.analysis.stopping import MIXTURE
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
+from bbq_plugin.live.server.access_control import AccessRules
 from bbq_plugin.live.server.page_state import Outlooks, outlook
+from bbq_plugin.live.server.pages import Pages
+from bbq_plugin.live.server.serve_session import Service
 from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event
@@ -167,3 +172,36 @@ def test_a_failure_behind_the_page_is_said_once_and_leaves_the_rest() -> None:
     assert len(told) == 1
     assert told[0].startswith("outlook_failed: ")
     assert [problem.what for problem in problems] == ["outlook"]
+
+
+# -- pages show what is computed, and compute nothing
+
+
+def made(name: object, make: object) -> Any:
+    raise AssertionError(f"a page computes {name}: {make}")
+
+
+@pytest.mark.parametrize("path", ["/", "/raters", "/pairs", "/rater?name=rater-01", "/log"])
+def test_a_page_computes_nothing_and_waits_for_no_fit(tmp_path: Path, path: str) -> None:
+    store = tmp_path / "state.db"
+    filled(store)
+    with Engine(store) as engine:
+        service = Service(engine, AccessRules(secret=b"0123456789abcdef"))
+        service.view.publish(now=True)
+        analysis = service.view.analysis
+        assert analysis is not None
+        service.view.outlooks.last()
+        service.view.outlooks.job.start()
+        wait_until(service.view.outlooks.last, "the outlook")
+        known = dict(analysis._parts)
+        analysis._once = lambda name, make: known[name] if name in known else made(name, make)  # type: ignore[method-assign]
+        pages = Pages(service, service.webhook, service.rules)
+        route = next(one for one in pages.routes() if one.path == path.partition("?")[0])
+        asked = Request({
+            "type": "http", "method": "GET", "path": route.path, "headers": [], "root_path": "",
+            "query_string": path.partition("?")[2].encode(), "server": ("localhost", 80),
+        })  # fmt: skip
+        # As during a fit, which takes half a minute with ten thousand raters.
+        with ThreadPoolExecutor() as another, engine._mutex:
+            assert another.submit(route.endpoint, asked).result(HANG_S).status_code == 200
+        service.view.outlooks.job.stop()
