@@ -9,7 +9,8 @@ from common import RESULTS, ROOT
 
 ORDER = [
     "optimum", "plain_bt", "paper_table", "coverage", "halves", "calibration", "type_one",
-    "verdicts", "reliability", "camps", "attacks", "slices", "covariates", "log_loss", "signed",
+    "verdicts", "reliability", "camps", "attacks", "slices", "covariates", "tiers",
+    "more_raters", "evaluate_cost", "log_loss", "signed",
     "humaine_speed", "default_cost",
     "ten_million", "growth", "streaming", "many_items", "command_line", "webhooks", "potato",
     "wild",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
@@ -17,6 +18,9 @@ from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.model import Fit, fit
 from bbq_plugin.model.pooling import Pooled, pooled
 from bbq_plugin.text import listed
+
+# Beyond, differences between each two slices are more than a reader can use.
+MOST_PAIRS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,35 @@ class SliceCell(Row):
 
 
 @dataclass(frozen=True, slots=True)
+class SliceDifference(Row):
+    """An item in one slice less the same item in another, on the scale of the ratings.
+
+    ``differs``: not 0, for all items and all pairs of slices at once at the level.
+    """
+
+    slice: str
+    other: str
+    item: str
+    difference: float
+    difference_lower: float
+    difference_upper: float
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SliceSummary(Row):
-    """What is known of a slice: its answers and raters, their mean quality, and what is first."""
+    """What is known of a slice: its answers and raters, their mean quality, and what is first.
+
+    The interval of the mean quality is that of raters like these.
+    """
 
     slice: str
     n_comparisons: int
     n_raters: int
     quality: float | None
     best: str
+    quality_lower: float | None = None
+    quality_upper: float | None = None
 
 
 class SlicedStudy:
@@ -108,6 +133,38 @@ class SlicedStudy:
                 )  # fmt: skip
         return tuple(out)
 
+    @cached_property
+    def differences(self) -> tuple[SliceDifference, ...]:
+        """Every item between each two slices, where there are not too many pairs of them."""
+        names, items, to = list(self.groups), self._fit.items, self.overall.limits
+        pairs = list(combinations(range(len(names)), 2))
+        if not 0 < len(pairs) <= MOST_PAIRS:
+            return ()
+        sure = NormalDist().inv_cdf(1 - (1 - to.level) / (2 * len(pairs) * len(items)))
+        reach = NormalDist().inv_cdf((1 + to.level) / 2)
+        code = {name: i for i, name in enumerate(items)}
+        order = [code[row.item] for row in self.overall.leaderboard]
+        out, unit = [], np.eye(len(names))
+        for one, other in pairs:
+            gap, covariance = self.pooled.of(unit[one] - unit[other])
+            gap, sd = self._unit * (gap - gap.mean()), self._unit * relative_sd(covariance)
+            out += [
+                SliceDifference(
+                    names[one], names[other], items[i], float(gap[i]),
+                    float(gap[i] - reach * sd[i]), float(gap[i] + reach * sd[i]),
+                    bool(abs(gap[i]) > sure * sd[i]),
+                )
+                for i in order
+            ]  # fmt: skip
+        return tuple(out)
+
+    @cached_property
+    def of_raters(self) -> bool:
+        """Whether the slices are groups of raters: no rater is in two of them."""
+        return self._fit.data.n_raters > 0 and (
+            sum(data.n_raters for data in self.groups.values()) == self._fit.data.n_raters
+        )
+
     @property
     def spread(self) -> float:
         """How far slices lie apart, on the scale of the ratings."""
@@ -127,14 +184,24 @@ class SlicedStudy:
     def summaries(self) -> tuple[SliceSummary, ...]:
         """The slices in a line each."""
         quality = dict(zip(self._fit.raters, self._fit.quality.tolist(), strict=False))
-        return tuple(
-            SliceSummary(
-                name, data.n_comparisons, data.n_raters,
-                float(np.mean([quality[r] for r in data.raters])) if self._fit.rated else None,
-                self.boards[name][0].item,
-            )
-            for name, data in self.groups.items()
-        )  # fmt: skip
+        reach = NormalDist().inv_cdf((1 + self.overall.limits.level) / 2)
+        rows = []
+        for name, data in self.groups.items():
+            known: tuple[float | None, float | None, float | None] = (None, None, None)
+            if self._fit.rated:
+                found = np.array([quality[r] for r in data.raters])
+                mean = float(found.mean())
+                wide = (
+                    reach * float(found.std(ddof=1) / np.sqrt(found.size)) if found.size > 1 else 1
+                )
+                known = mean, max(0.0, mean - wide), min(1.0, mean + wide)
+            rows.append(
+                SliceSummary(
+                    name, data.n_comparisons, data.n_raters, known[0], self.boards[name][0].item,
+                    known[1], known[2],
+                )
+            )  # fmt: skip
+        return tuple(rows)
 
     def target(self, shares: Mapping[str, float]) -> Leaderboard:
         """The leaderboard of a mix of slices with these shares (post-stratification)."""

@@ -201,6 +201,8 @@ def sliced_dict(study: SlicedStudy, mix: Leaderboard | None, origin: Origin) -> 
     found["pooling"] = {"tau": study.pooled.tau, "dispersion": study.pooled.dispersion}
     found["slices"] = [dict(row) for row in study.summaries]
     found["cells"] = [dict(row) for row in study.cells]
+    found["differences"] = [dict(row) for row in study.differences]
+    found["of_raters"] = study.of_raters
     found["target"] = None if mix is None else [dict(row) for row in mix]
     return found
 

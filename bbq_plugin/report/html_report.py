@@ -47,6 +47,7 @@ from bbq_plugin.report.summary import (
     effect_lines,
     evaluation_lines,
     name,
+    quality_lines,
     slice_lines,
     stop_section,
 )
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis import Analysis, ItemRow, Leaderboard, RaterReport, RaterRow
     from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.leaderboard import EffectRow
-    from bbq_plugin.analysis.slices import SliceCell, SlicedStudy, SliceSummary
+    from bbq_plugin.analysis.slices import SliceCell, SliceDifference, SlicedStudy, SliceSummary
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.data.triples import Floats
@@ -217,6 +218,9 @@ class SlicesSection:
     folded: bool
     mix: Leaderboard | None
     shares: str
+    #: Between two slices; none where there are more.
+    apart: tuple[SliceDifference, ...]
+    quality: list[str]
 
 
 def _slices_section(study: SlicedStudy, mix: Leaderboard | None) -> SlicesSection:
@@ -227,6 +231,7 @@ def _slices_section(study: SlicedStudy, mix: Leaderboard | None) -> SlicesSectio
         any(row.quality is not None for row in study.summaries),
         len(board) > ROWS_SHOWN, mix,
         ", ".join(f"{plain(name)} {share:.0%}" for name, share in study.shares.items() if share),
+        study.differences if len(study.groups) == 2 else (), quality_lines(study),
     )  # fmt: skip
 
 

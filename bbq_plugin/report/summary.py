@@ -476,7 +476,7 @@ def slice_lines(study: SlicedStudy) -> list[str]:
         f"by {study.spread:,.0f} points (standard deviation)."
     )
     if not found:
-        return [f"{head} No item differs beyond doubt in any slice."]
+        return [f"{head} No item differs beyond doubt in any slice.", *quality_lines(study)]
     lines = [f"{head} {counted(len(found), 'rating')} of {len(study.cells):,} differ beyond doubt."]
     found.sort(key=lambda cell: -abs(cell.difference))
     for cell in found[:MOST_SLICE_LINES]:
@@ -486,7 +486,21 @@ def slice_lines(study: SlicedStudy) -> list[str]:
             f"  {plain(cell.item)} is {way} in {plain(cell.slice)}, by {abs(cell.difference):,.0f} "
             f"({ends[0]:,.0f} to {ends[1]:,.0f})"
         )
-    return lines
+    return [*lines, *quality_lines(study)]
+
+
+def quality_lines(study: SlicedStudy) -> list[str]:
+    """The quality of groups of raters side by side; nothing where the slices are no such groups."""
+    rows = [row for row in study.summaries if row.quality is not None]
+    if not study.of_raters or len(rows) < 2:
+        return []
+    told = [
+        f"{plain(row.slice)} {row.quality:.2f} ({row.quality_lower:.2f}–{row.quality_upper:.2f}, "
+        f"{counted(row.n_raters, 'rater')})"
+        for row in rows[:MOST_SLICE_LINES]
+    ]
+    more = "" if len(rows) <= MOST_SLICE_LINES else f", and {len(rows) - MOST_SLICE_LINES} more"
+    return [f"Mean quality of the raters: {', '.join(told)}{more}."]
 
 
 def _question(row: Milestone) -> str:

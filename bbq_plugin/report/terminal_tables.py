@@ -119,11 +119,19 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
     table.add_column("all", justify="right")
     for name in shown:
         table.add_column(plain(name), justify="right", overflow="fold")
-    for row, cells in list(zip(board, study.by_item(), strict=True))[:limit]:
+    # Of two slices the difference stands beside them.
+    apart = study.differences if len(names) == len(shown) == 2 else ()
+    if apart:
+        table.add_column("difference", justify="right")
+    for at, (row, cells) in enumerate(list(zip(board, study.by_item(), strict=True))[:limit]):
         ratings = [
             Text(number(cell.rating, digits) + (_way(cell) if cell.differs else ""))
             for cell in cells[: len(shown)]
         ]
+        if apart:
+            gap = apart[at]
+            ends = span(gap.difference_lower, gap.difference_upper, digits)
+            ratings.append(Text(f"{gap.difference:+,.{digits}f} ({ends})"))
         table.add_row(Text(plain(row.item)), _right(number(row.rating, digits), "bold"), *ratings)
     counts = [f"{row.n_comparisons:,}" for row in study.summaries[: len(shown)]]
     table.add_section()

@@ -12,6 +12,7 @@ from bbq_plugin.analysis import Analysis, Leaderboard
 from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.report.summary import slice_lines
 
 K = 6
 
@@ -109,3 +110,47 @@ def test_models_without_pooling_say_what_to_do() -> None:
     study = sliced({"en": 60, "de": 60}, model="crowd-bt")
     with pytest.raises(UnsupportedError, match="--by-alone"):
         _ = study.pooled
+
+
+def by_group(seed: int = 0) -> SlicedStudy:
+    """Groups of raters: the screened are careful, and the others like i5 better."""
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(1.2, -1.2, K)
+    rows: dict[str, list[tuple[str, str, str, float]]] = {"screened": [], "open": []}
+    for group, part in rows.items():
+        here = theta + (1.5 if group == "open" else 0.0) * (np.arange(K) == K - 1)
+        for r in range(12):
+            q = 0.95 if group == "screened" else 0.5
+            for _ in range(60):
+                i, j = rng.choice(K, 2, replace=False)
+                p = 0.5 + q * (1 / (1 + np.exp(here[j] - here[i])) - 0.5)
+                won = rng.random() < p
+                one = (f"i{i if won else j}", f"i{j if won else i}")
+                part.append((f"{group}-{r}", *one, 1.0))
+    everything = Comparisons.from_records([row for part in rows.values() for row in part])
+    groups = {name: Comparisons.from_records(part) for name, part in rows.items()}
+    return SlicedStudy("screened", Analysis(bbq.fit(everything, camps=1)), groups)
+
+
+def test_groups_of_raters_differ_in_an_item_and_in_quality() -> None:
+    study = by_group()
+    assert study.of_raters
+    gap = {row.item: row for row in study.differences}
+    assert len(gap) == K
+    assert gap["i5"].differs
+    assert gap["i5"].difference_upper < 0 or gap["i5"].difference_lower > 0
+    assert max(gap, key=lambda item: abs(gap[item].difference)) == "i5"
+    screened, others = study.summaries
+    assert screened.quality_lower is not None
+    assert others.quality_upper is not None
+    assert screened.quality_lower > others.quality_upper
+    assert any("Mean quality of the raters: screened" in line for line in slice_lines(study))
+
+
+def test_a_difference_is_that_of_the_two_columns(alike: SlicedStudy) -> None:
+    place = {(cell.slice, cell.item): cell.rating for cell in alike.cells}
+    for row in alike.differences:
+        apart = place[row.slice, row.item] - place[row.other, row.item]
+        assert row.difference == pytest.approx(apart, abs=1e-6)
+        assert row.difference_lower < row.difference < row.difference_upper
+    assert not alike.of_raters
