@@ -5,7 +5,8 @@ low quality. Measured are
 
 - `bbq prepare` against DuckDB's own GROUP BY of the same columns, both in a process of their own,
   the first with its memory limit;
-- a default fit with intervals and verdicts by a local Dask cluster, and the memory of a worker;
+- a default fit with intervals and verdicts by a local Dask cluster: seconds, CPU seconds of both
+  workers, and the memory of a worker (verdicts up to 2 million votes: they cost the most);
 - bytes that go out to and come back from the parts in one pass (pickled, as Dask sends them);
 - the differences from the same fit in memory, both at tol = 1e-10, where the votes fit.
 
@@ -27,7 +28,7 @@ import numpy as np
 
 ROLES = {"left": "model_a", "right": "model_b", "winner": "winner", "rater": "judge"}
 ITEMS, VOTES_OF_A_RATER, CHUNK = 100, 20, 2_000_000
-IN_MEMORY = 10_000_000
+IN_MEMORY, JUDGED = 10_000_000, 2_000_000
 
 
 def draw(path: Path, n: int) -> None:
@@ -65,11 +66,17 @@ def draw(path: Path, n: int) -> None:
         writer.close()
 
 
-def child(what: str, *words: str) -> tuple[float, float]:
-    """Seconds and peak memory (GB) of a step in a process of its own."""
+def child(what: str, *words: str) -> tuple[float, float, float]:
+    """Seconds, CPU seconds and peak memory (GB) of a step in a process of its own."""
     command = [sys.executable, __file__, what, *words]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    return float(told[-2]), float(told[-1])
+    return float(told[-3]), float(told[-2]), float(told[-1])
+
+
+def cpu_s() -> float:
+    """Of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def peak_gb() -> float:
@@ -93,8 +100,8 @@ def prepare(source: str, target: str, memory: str) -> None:
     prepare_lake([source], ROLES, Preparation(Path(target), memory=memory))
 
 
-def _peak() -> float:
-    return peak_gb()
+def _used() -> tuple[float, float]:
+    return cpu_s(), peak_gb()
 
 
 def run(n: int, folder: Path) -> None:
@@ -104,11 +111,12 @@ def run(n: int, folder: Path) -> None:
 
     source, target = folder / f"{n}.parquet", folder / f"{n}.bbq"
     draw(source, n)
-    grouped, _ = child("group_by", str(source))
-    prepared, peak = child("prepare", str(source), str(target), "2GB")
+    grouped, grouped_cpu, _ = child("group_by", str(source))
+    prepared, prepared_cpu, peak = child("prepare", str(source), str(target), "2GB")
     print(f"{n:,} votes, {source.stat().st_size / 1e6:.0f} MB of Parquet")
     print(f"  prepare {prepared:.1f} s, {prepared / grouped:.1f} times DuckDB's GROUP BY "
-          f"({grouped:.1f} s); {peak:.2f} GB with a limit of 2GB")  # fmt: skip
+          f"({grouped:.1f} s); CPU {prepared_cpu:.1f} s, {prepared_cpu / grouped_cpu:.1f} times; "
+          f"{peak:.2f} GB with a limit of 2GB", flush=True)  # fmt: skip
     data = bbq.open_dataset(target)
     size = sum(f.stat().st_size for f in target.rglob("*.parquet"))
     print(f"  set {size / 1e6:.0f} MB in {data.n_parts} parts, {data.n_raters:,} raters")
@@ -124,38 +132,45 @@ def run(n: int, folder: Path) -> None:
             return found
 
         engine.sum = counted  # type: ignore[method-assign]
-        begun = time.perf_counter()
+        client, begun = engine.client, time.perf_counter()  # type: ignore[attr-defined]
+
+        def told(what: str) -> None:
+            used = client.run(_used).values()
+            print(f"  dask, 2 workers, {what}: {time.perf_counter() - begun:.0f} s, CPU "
+                  f"{sum(cpu for cpu, _ in used):.0f} s, {sent['passes']} passes; a worker's peak "
+                  f"{max(peak for _, peak in used):.2f} GB", flush=True)  # fmt: skip
+
         found = bbq.fit(data, engine=engine)
-        fitted = time.perf_counter() - begun
+        told("fit")
         board = bbq.leaderboard(found)
-        leader = time.perf_counter() - begun
-        raters = bbq.rater_report(found)
-        judged = time.perf_counter() - begun
-        worker = max(engine.client.run(_peak).values())  # type: ignore[attr-defined]
-    n_workers = 2
-    print(f"  dask, {n_workers} workers: fit {fitted:.0f} s, with leaderboard {leader:.0f} s, with "
-          f"verdicts {judged:.0f} s; {sent['passes']} passes; a worker's peak {worker:.2f} GB; "
-          f"best {board[0].item}, {raters.counts}")  # type: ignore[attr-defined]  # fmt: skip
+        told(f"with leaderboard (best {board[0].item}, {len(found.camps)} camps)")
+        if n <= JUDGED:
+            raters = bbq.rater_report(found)
+            told(f"with verdicts {raters.counts}")  # type: ignore[attr-defined]
     print(f"  the last pass sent {sent['out']:,} bytes out and {sent['back']:,} back to the driver")
     if n <= IN_MEMORY:
-        memory = bbq.fit(data.read(), tol=1e-10)
-        tight = bbq.fit(data, tol=1e-10)
-        gaps = [np.max(np.abs(a - b)) for a, b in (
-            (memory.theta, tight.theta), (memory.covariance(), tight.covariance()),
-            (memory.quality, tight.quality))]  # fmt: skip
-        print(
-            "  from the fit in memory: theta {:.1e}, covariance {:.1e}, quality {:.1e}".format(
-                *gaps
-            )
-        )
+        memory, tight = bbq.fit(data.read(), tol=1e-10), bbq.fit(data, tol=1e-10)
+        pairs = {
+            "theta": (memory.theta, tight.theta),
+            "population": (memory.population.eta, tight.population.eta),  # type: ignore[union-attr]
+            "covariance": (memory.covariance(), tight.covariance()),
+            "quality": (memory.quality, tight.quality),
+        }
+        if n <= JUDGED:
+            sides = ({row.rater: row.p_bad for row in report} for report in (
+                bbq.rater_report(memory), bbq.rater_report(tight).everyone))  # type: ignore[attr-defined]  # fmt: skip
+            one, other = sides
+            pairs["p_bad"] = ([*one.values()], [other[name] for name in one])  # type: ignore[assignment]
+        gaps = (f"{name} {np.max(np.abs(np.subtract(*both))):.1e}" for name, both in pairs.items())
+        print("  from the fit in memory:", ", ".join(gaps))
 
 
 def main() -> None:
     """Run a step that a parent asked for, or all of them."""
     if sys.argv[1:2] and sys.argv[1] in ("group_by", "prepare"):
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), cpu_s()
         {"group_by": group_by, "prepare": prepare}[sys.argv[1]](*sys.argv[2:])
-        print(time.perf_counter() - begun, peak_gb())
+        print(time.perf_counter() - begun, cpu_s() - used, peak_gb())
         return
     with TemporaryDirectory(prefix="bbq-scale-") as folder:
         for n in [int(word.replace(",", "")) for word in sys.argv[1:]] or [2_000_000]:

@@ -192,9 +192,19 @@ def _parted(
         raise UsageError(f"{in_memory[0]} needs all votes in memory: use --engine memory")
     from bbq_plugin.scale.engines import opened_engine
 
-    with opened_engine(engine, tell) as opened, progress("Passing over the parts") as move:
-        opened.heard = lambda done, of: move(completed=done, total=of)
-        yield prepared.by(opened)
+    n_passes = 0
+    with opened_engine(engine, tell) as opened, progress("Pass over the parts") as move:
+
+        def heard(done: int, of: int) -> None:
+            nonlocal n_passes
+            n_passes += done == 1
+            move(completed=done, total=of, description=f"{n_passes}")
+
+        opened.heard = heard
+        by_engine = prepared.by(opened)
+        yield by_engine
+        # Until here a second run would begin from the last finished pass.
+        by_engine.forget_passes()
 
 
 def _shares(text: str) -> tuple[str, dict[str, float]]:

@@ -136,7 +136,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[..., obje
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (what, "{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield partial(bar.update, bar.add_task("", total=total))
 

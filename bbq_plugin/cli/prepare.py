@@ -81,16 +81,14 @@ def prepare(
         how = Preparation(
             output, kept, parts, limit, retract, source.strict, source.max_skipped, moved
         )
-        if _reads_lake(source):
-            files = _files(source)
-            if from_lake(files, source.options, source.adapter):
-                _tell(prepare_lake(files, source.options, how))
-                return
-            if from_database(files, source.options, source.adapter):
-                _tell(prepare_database(files[0], source.options, how))
-                return
-        tags = tuple(name for name in kept if name not in ("side", "time"))
-        found = prepare_comparisons(source.read(tags), how)
+        files = _files(source) if _reads_lake(source) else []
+        if from_lake(files, source.options, source.adapter):
+            found = prepare_lake(files, source.options, how)
+        elif from_database(files, source.options, source.adapter):
+            found = prepare_database(files[0], source.options, how)
+        else:
+            tags = tuple(name for name in kept if name not in ("side", "time"))
+            found = prepare_comparisons(source.read(tags), how)
     _tell(found)
 
 

@@ -7,6 +7,7 @@ and results are Dask's own.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -164,10 +165,15 @@ def _client(address: str) -> Iterator[Client]:
         raise RemoteError(
             f"no Dask scheduler answers at {address}; start one with: dask scheduler"
         ) from error
+    # It writes a traceback when the scheduler is gone; here an error says so.
+    log = logging.getLogger("distributed.client")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         yield client
     finally:
         client.close(timeout=5)
+        log.setLevel(level)
 
 
 @contextmanager

@@ -141,6 +141,11 @@ class PassJournal:
                 self.folder.rmdir()
 
 
+def passes_of(data: PreparedSet) -> PassJournal:
+    """The finished passes over a set, kept beside its votes."""
+    return PassJournal(Path(data.path, ".passes") if "://" not in data.path else None)
+
+
 class PreparedParts(Parts):
     """The wins of a prepared set; ``decided``: without ties."""
 
@@ -148,8 +153,7 @@ class PreparedParts(Parts):
         self.n_items, self.n_raters = len(data.items), data.n_raters
         self.engine, self.decided = engine, decided
         self.refs = part_refs(data)
-        local = "://" not in data.path
-        self.journal = PassJournal(Path(data.path, ".passes") if local else None)
+        self.journal = passes_of(data)
         (size,) = self.summed(_size)
         self.size = int(size)
 
@@ -367,6 +371,14 @@ class PartedFit(Fit):
         for parts in (self.data.triples, self.data.decided):
             parts.engine = self.data.engine
 
+    def forget_passes(self) -> None:
+        """The fit is done: what follows is not kept on disk."""
+        for name in ("triples", "decided"):
+            if name in self.data.__dict__:
+                parts = self.data.__dict__[name]
+                parts.journal.forget()
+                parts.journal = PassJournal(None)
+
     @cached_property
     def quality(self) -> Floats:
         """Of each rater, computed where the parts are."""
@@ -486,11 +498,6 @@ def fitted(data: PreparedSet, engine: MapEngine, **chosen: Any) -> PartedFit:
         raise _in_memory("a set without raters, which is small,")
     parted = PartedComparisons.of(data, engine)
     found = PartedFit.of(fit(parted, **chosen))
-    for name in ("triples", "decided"):
-        if name in parted.__dict__:
-            parts = parted.__dict__[name]
-            parts.journal.forget()
-            parts.journal = PassJournal(None)
     tags = [name for name in data.keep if is_subject(name)]
     if tags and cluster in ("auto", ("auto",)):
         note = f"intervals allow for clusters by rater alone, not by {', '.join(tags)}"

@@ -342,6 +342,7 @@ class PreparedSet:
             if isinstance(engine, str):
                 # The cluster ends here: what needs all raters is computed before.
                 found.complete()
+        found.forget_passes()
         return found
 
     @property
@@ -439,14 +440,22 @@ class PreparedSet:
 
 @dataclass(frozen=True, slots=True)
 class SetByEngine:
-    """A prepared set and the engine that fits it."""
+    """A prepared set and the engine that fits it; its passes are kept until `forget_passes`."""
 
     data: PreparedSet
     engine: Any
 
     def fitted(self, engine: Any = None, **chosen: Any) -> Fit:
         """Fit a model part by part; `bbq.fit` calls it."""
-        return self.data.fitted(engine or self.engine, **chosen)
+        from bbq_plugin.scale.parted_fit import fitted  # noqa: PLC0415 (numba loads slowly)
+
+        return fitted(self.data, engine or self.engine, **chosen)
+
+    def forget_passes(self) -> None:
+        """All that was wanted of the fit is done."""
+        from bbq_plugin.scale.parted_fit import passes_of  # noqa: PLC0415 (numba loads slowly)
+
+        passes_of(self.data).forget()
 
 
 def _bytes(path: str, name: str) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from importlib import import_module
@@ -346,8 +347,12 @@ def command(*words: object) -> str:
 
 def test_the_command_prints_the_same_from_memory_and_from_parts(prepared: PreparedSet) -> None:
     shown = [command("fit", prepared.path, "--engine", e) for e in ("memory", "local", "dask")]
-    tables = ["\n".join(text.splitlines()[:-2]) for text in shown]
-    assert tables[0] == tables[1] == tables[2]
+    # Fits without some raters or answers are made in memory alone.
+    alone = re.compile(
+        r"^Without [\d,]+ of .*?verified by a fit without them\)\.\s*$", re.MULTILINE | re.DOTALL
+    )
+    tables = ["\n".join(alone.sub("", text).rstrip().splitlines()[:-2]) for text in shown]
+    assert tables[0].replace("\n\n", "\n") == tables[1] == tables[2]
 
 
 def test_a_document_lists_so_many_raters_unless_all_are_asked_for(
