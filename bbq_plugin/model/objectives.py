@@ -335,29 +335,22 @@ class Marginal:
         These are log(alpha - 1), log(beta - 1), logit guessers and log(guesser_beta - 3).
         """
         point, mixed, about = self._pass(theta, *population_turns(self.priors))
-        t, n = self.passes.triples, mixed.shape[0]
-        by_item = [
-            np.bincount(t.winner, row, t.n_items) - np.bincount(t.loser, row, t.n_items)
-            for row in mixed
-        ]
-        total = about.sum(axis=0)
-        return point, PopulationDerivatives(
-            total[:n], total[n:].reshape(n, n), np.column_stack(by_item)
-        )
+        n, total = len(mixed), about.sum(axis=0)
+        return point, PopulationDerivatives(total[:n], total[n:].reshape(n, n), mixed.T)
 
     def _pass(self, theta: Floats, turn: Floats, bend: Floats) -> tuple[Height, Floats, Floats]:
         passes, t, n = self.passes, self.passes.triples, turn.shape[1]
         curve, rows = np.empty(t.size), np.empty((quadrature.ROWS, t.size))
-        mixed, about = np.empty((n, t.size)), np.empty((t.n_raters, n + n * n))
-        value, (gradient, self._wins, self._draw) = passes.summed(
+        about = np.empty((t.n_raters, n + n * n))
+        value, (gradient, self._wins, self._draw, *mixed) = passes.summed(
             quadrature.marginal_pass, t.weight, passes.standing(theta), self.parts, passes.copies,
-            self.tops, turn, bend, curve, rows, self.pushes, mixed, self.summary, about,
-            shape=(3, theta.size),
+            self.tops, turn, bend, curve, rows, self.pushes, self.summary, about,
+            shape=(3 + n, theta.size),
         )  # fmt: skip
         prior, skill = self._prior(theta)
         value, gradient = value + self._halves + prior, gradient + self.shape - skill
         point = Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
-        return point, mixed, about
+        return point, np.array(mixed), about
 
     @property
     def em_sums(self) -> tuple[Floats, Floats]:

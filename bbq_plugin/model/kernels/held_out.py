@@ -26,9 +26,9 @@ SLIGHT = 0.02
 def marginal_push(first, last, start, weight, s, parts, tops, push):
     """d log-likelihood / d (theta_winner - theta_loser) of each triple, quality integrated out."""
     nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    q, mass, width, log_q, log_rest = np.empty((5, nodes))
     for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
+        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         to_posterior(mass)
         for t in range(start[r], start[r + 1]):
             mean = 0.0

@@ -259,12 +259,13 @@ def expand_marginal(
 
     The score at q is its mean plus sum_d cross_d phi_d(q), phi orthonormal under the posterior.
     """
-    width = np.empty(node.shape[1])
+    width, log_q, log_rest = np.empty((3, node.shape[1]))
     for k in range(index.size):
         r, slot = index[k], slots[k]
         place_nodes(
-            start[r], start[r + 1], s, weight, parts, tops[r], node[slot], mass[slot], width
-        )
+            start[r], start[r + 1], s, weight, parts, tops[r], node[slot], mass[slot], width, log_q,
+            log_rest,
+        )  # fmt: skip
         to_posterior(mass[slot])
         cross[slot] = 0.0
         for d in range(ROWS):

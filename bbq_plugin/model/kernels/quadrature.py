@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin.model.kernels.likelihood import FAST, best_quality
 
-NODES = 24
+NODES = 20
 DROP = 16.0
 TOP_TOLERANCE = 1e-4  # of q: the nodes stand around the top, they do not hang on it
 TINY, FACTORS = 1e-150, 400  # when a running product of factors in (0, 2] is put into its log
@@ -155,11 +155,12 @@ def add_log_products(low, high, s, weight, q, out):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width):
+def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width, log_q, log_rest):
     """Nodes over each part's hill, with the log of prior times likelihood times node weight.
 
     ``parts`` has rows (log share - log B(alpha, beta), alpha, beta); ``guess`` where to look for
     each part's top (overwritten by the top found). The factors 1/2 of the likelihood are left out.
+    ``log_q`` and ``log_rest`` are those of q and 1 - q, 0 where the prior does not ask for them.
     """
     for c in range(parts.shape[0]):
         alpha, beta = parts[c, 1], parts[c, 2]
@@ -178,12 +179,16 @@ def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width):
             width[k] = (right - left) * RULE_BY[rule, g]
             log_mass[k] = constant + LOG_RULE_BY[rule, g]
         # Logarithms are what a rater of few answers costs: none that is multiplied by 0.
+        first, last = c * NODES, (c + 1) * NODES
+        log_q[first:last], log_rest[first:last] = 0.0, 0.0
         if alpha != 1.0:
-            for k in range(c * NODES, (c + 1) * NODES):
-                log_mass[k] += (alpha - 1.0) * np.log(q[k])
+            for k in range(first, last):
+                log_q[k] = np.log(q[k])
+                log_mass[k] += (alpha - 1.0) * log_q[k]
         if beta != 1.0:
-            for k in range(c * NODES, (c + 1) * NODES):
-                log_mass[k] += (beta - 1.0) * np.log(1.0 - q[k])
+            for k in range(first, last):
+                log_rest[k] = np.log(1.0 - q[k])
+                log_mass[k] += (beta - 1.0) * log_rest[k]
     add_log_products(low, high, s, weight, q, log_mass)
 
 
@@ -230,17 +235,18 @@ def marginal_value(first, last, start, weight, s, parts, copies, tops):
     """sum_r log of the integral over q_r, and nothing else: what a sampler asks for."""
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    log_q, log_rest = np.empty(nodes), np.empty(nodes)
     value = 0.0
     for r in range(first, last):
         if copies[r] == 0.0:
             continue
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
+        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         value += copies[r] * to_posterior(mass)
     return value
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def population_scores(q, mass, turn, bend, score, out):
+def population_scores(log_q, log_rest, mass, turn, bend, score, out):
     """What one rater's posterior over the nodes says of the population's parameters.
 
     ``turn`` has for each part a row (by log q, by log(1 - q), constant) for each parameter: the
@@ -251,7 +257,6 @@ def population_scores(q, mass, turn, bend, score, out):
     """
     n = turn.shape[1]
     out[:] = 0.0
-    log_q, log_rest = np.log(q), np.log(1.0 - q)
     for part in range(turn.shape[0]):
         first = part * NODES
         whole = np.sum(mass[first : first + NODES])
@@ -304,52 +309,55 @@ def _trimmed(q, mass, basis, score):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _dots(basis, ratio, kept, times, t, out):
-    """times * (each row of ``basis`` · ratio), for triple t."""
-    for d in range(basis.shape[0]):
-        dot = 0.0
-        for k in range(kept):
-            dot += basis[d, k] * ratio[k]
-        out[d, t] = times * dot
+def _sums(mass, basis, ratio, kept):
+    """sum_k of mass r, mass r^2, and each of the four rows of ``basis`` times r, in one loop."""
+    one, two, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(kept):
+        r = ratio[k]
+        one += mass[k] * r
+        two += mass[k] * r * r
+        a += basis[0, k] * r
+        b += basis[1, k] * r
+        c += basis[2, k] * r
+        d += basis[3, k] * r
+    return one, two, (a, b, c, d)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def marginal_pass(
     first, last, start, winner, loser, weight, s, parts, copies, tops, turn, bend, curve, rows,
-    pushes, mixed, summary, about, sums,
+    pushes, summary, about, sums,
 ):  # fmt: skip
     """The same value with gradient, curvature, EM sums and what is known of each rater.
 
-    ``pushes`` gets each triple's part of the gradient. ``mixed`` (parameters x triples; none where
-    no population is estimated) gets the derivatives of the gradient by the population's
-    parameters, and ``about`` what `population_scores` says.
+    ``pushes`` gets each triple's part of the gradient, ``about`` what `population_scores` says.
 
     Gradient and curvature follow from differentiating under the integral: the score is the
     posterior mean of the scores given q, and the Hessian the mean of the Hessians given q plus the
     covariance of the scores, whose leading terms (in orthogonal polynomials of q) are ``rows``.
     ``summary`` has for each rater: mean of q, variance of q, P(guesser), log-likelihood. ``sums``
-    gets the gradient and the two sums of the M-step, as in ``em_pass``.
+    gets the gradient, the two sums of the M-step, as in ``em_pass``, and the derivatives of the
+    gradient by each of the population's parameters (none where no population is estimated).
     """
-    nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    basis, score = np.empty((ROWS, nodes)), np.empty((mixed.shape[0], nodes))
-    ratio = np.empty(nodes)
-    value, gradient, wins, draw = 0.0, sums[0], sums[1], sums[2]
+    nodes, n = NODES * parts.shape[0], turn.shape[1]
+    q, mass, width, ratio = np.empty(nodes), np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    log_q, log_rest = np.empty(nodes), np.empty(nodes)
+    basis, score = np.empty((ROWS, nodes)), np.empty((n, nodes))
+    value, gradient, wins, draw, mixed = 0.0, sums[0], sums[1], sums[2], sums[3:]
     for r in range(first, last):
         low, high, times = start[r], start[r + 1], copies[r]
         if times == 0.0:
             curve[low:high] = 0.0
             rows[:, low:high] = 0.0
             pushes[low:high] = 0.0
-            mixed[:, low:high] = 0.0
             about[r] = 0.0
             continue
-        place_nodes(low, high, s, weight, parts, tops[r], q, mass, width)
+        place_nodes(low, high, s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         summary[r, 3] = to_posterior(mass)
         value += times * summary[r, 3]
         orthogonal_rows(q, mass, basis)
-        if mixed.shape[0]:
-            population_scores(q, mass, turn, bend, score, about[r])
+        if n:
+            population_scores(log_q, log_rest, mass, turn, bend, score, about[r])
             about[r] *= times
         mean, square, guesser = 0.0, 0.0, 0.0
         for k in range(nodes):
@@ -360,16 +368,14 @@ def marginal_pass(
         summary[r, 0] = mean
         summary[r, 1] = max(square - mean * mean, 0.0)
         summary[r, 2] = guesser
-        root = np.sqrt(times)
-        kept = _trimmed(q, mass, basis, score)
+        root, kept = np.sqrt(times), _trimmed(q, mass, basis, score)
         for t in range(low, high):
-            one, two = 0.0, 0.0
             for k in range(kept):
                 ratio[k] = q[k] / (0.5 + q[k] * s[t])
-                one += mass[k] * ratio[k]
-                two += mass[k] * ratio[k] * ratio[k]
+            one, two, along = _sums(mass, basis, ratio, kept)
             slope = 0.25 - s[t] * s[t]
-            push = times * weight[t] * slope * one
+            part = weight[t] * slope
+            push = times * part * one
             pushes[t] = push
             gradient[winner[t]] += push
             gradient[loser[t]] -= push
@@ -378,9 +384,14 @@ def marginal_pass(
             wins[winner[t]] += expected
             draw[winner[t]] += expected * y
             draw[loser[t]] += expected * (1.0 - y)
-            curve[t] = times * weight[t] * slope * (2.0 * s[t] * one + slope * two)
-            _dots(basis, ratio, kept, root * weight[t] * slope, t, rows)
-            _dots(score, ratio, kept, times * weight[t] * slope, t, mixed)
+            curve[t] = times * part * (2.0 * s[t] * one + slope * two)
+            for d in range(ROWS):
+                rows[d, t] = root * part * along[d]
+            if n:
+                _, _, along = _sums(mass, score, ratio, kept)
+                for p in range(n):
+                    mixed[p, winner[t]] += times * part * along[p]
+                    mixed[p, loser[t]] -= times * part * along[p]
     return value
 
 
@@ -392,8 +403,9 @@ def known_quality(first, last, start, weight, s, parts, tops, levels, threshold,
     """
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    log_q, log_rest = np.empty(nodes), np.empty(nodes)
     for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
+        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         to_posterior(mass)
         order = np.argsort(q)
         for level in range(levels.size):
@@ -416,8 +428,9 @@ def draw_quality(first, last, start, weight, s, parts, tops, uniform, out):
     """One draw of each rater's quality given theta: a node by its mass, then within its cell."""
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    log_q, log_rest = np.empty(nodes), np.empty(nodes)
     for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
+        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         to_posterior(mass)
         left = uniform[r]
         out[r] = q[nodes - 1]

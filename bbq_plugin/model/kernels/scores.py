@@ -16,9 +16,9 @@ def marginal_moments(first, last, start, weight, s, parts, tops, push, lift, mea
     The score is d log-likelihood / d (theta_winner - theta_loser) given q, and ``push`` its mean.
     """
     nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    q, mass, width, log_q, log_rest = np.empty((5, nodes))
     for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width)
+        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         to_posterior(mass)
         one, two = 0.0, 0.0
         for k in range(nodes):
