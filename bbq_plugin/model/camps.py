@@ -18,6 +18,7 @@ from math import log
 from typing import Any, cast
 
 import numpy as np
+from scipy.linalg import eigh
 
 from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
@@ -33,6 +34,7 @@ from bbq_plugin.model.population import (
     priors_of,
 )
 from bbq_plugin.model.priors import Priors
+from bbq_plugin.model.robust import summed_products
 from bbq_plugin.model.solvers import Optimum, hill_solver, inverse, solve_newton
 
 FIRES = 1.2  # largest eigenvalue / edge from which camps are searched for
@@ -120,31 +122,50 @@ def _main_axis(
     plane = white - np.outer(white @ along, along)
     free = max(int(kept.sum()) - 1, 1)
     inner = plane.T @ products @ plane
-    spread, ways = np.linalg.eigh(inner)
+    last = len(inner) - 1
+    spread, ways = eigh(inner, subset_by_index=[last, last])
     edge = (1.0 + np.sqrt(free / max(effective, 1.0))) ** 2
-    way = ways[:, -1]
+    way = ways[:, 0]
     inflation = float(np.trace(inner)) / free
     return _MainAxis(
-        float(spread[-1] / edge), white @ way, inflation, white @ along, plane @ way
+        float(spread[0] / edge), white @ way, inflation, white @ along, plane @ way
     )  # fmt: skip
 
 
 def axis_of(
-    scores: Floats, information: Floats, theta: Floats, weight: Floats, votes: Floats
+    triples: Triples, pushes: Floats, information: Floats, theta: Floats, weight: Floats
 ) -> Axis:
-    """The axis of some raters' scores; each rater counts ``weight`` times."""
+    """The axis of the raters' scores, of which ``pushes`` are the parts by triple.
+
+    Each rater counts ``weight`` times.
+    """
+    votes = _votes(triples)
     n = float(votes @ weight)
-    products = (scores * weight[:, None]).T @ scores
+    times = np.sqrt(weight)[triples.rater()]
+    products = _products(triples, pushes * times)
     found = _main_axis(products, information, theta, n, float(votes**2 @ weight))
     unit = np.sqrt(np.maximum(votes / max(n, 1e-300), 1e-300))
-    items, stand = found.items, scores @ found.across / unit
+    items, stand = found.items, _along(triples, pushes, found.across) / unit
     # Either end may be called the positive one: the smaller group of raters is at it.
     if float(weight @ np.sign(stand)) > 0:
         items, stand = -items, -stand
     return Axis(
         found.strength, items - items.mean(), np.asarray(stand), found.inflation,
-        np.asarray(scores @ found.ahead / unit),
+        np.asarray(_along(triples, pushes, found.ahead) / unit),
     )  # fmt: skip
+
+
+def _products(triples: Triples, pushes: Floats) -> Floats:
+    """The sum of the raters' score products, items x items."""
+    t = triples
+    return summed_products(t.start, t.winner, t.loser, pushes[None, :], t.n_items)
+
+
+def _along(triples: Triples, pushes: Floats, direction: Floats) -> Floats:
+    """Each rater's score times a direction."""
+    t = triples
+    told = pushes * (direction[t.winner] - direction[t.loser])
+    return np.asarray(np.bincount(t.rater(), told, t.n_raters), dtype=np.float64)
 
 
 def divisible(triples: Triples | Parts) -> bool:
@@ -177,8 +198,8 @@ def screen(triples: Triples | Parts) -> Axis | None:
     information: Floats = np.diag(both.sum(axis=1)) - both
     if isinstance(triples, Parts):
         return _screen_parts(triples, theta, information)
-    scores, votes, against = _screened(triples, theta)
-    axis = axis_of(scores, information, theta, np.ones(triples.n_raters), votes)
+    pushes, against = _screened(triples, theta)
+    axis = axis_of(triples, pushes, information, theta, np.ones(triples.n_raters))
     return replace(axis, against=against)
 
 
@@ -187,14 +208,14 @@ def _p_upset(triples: Triples, theta: Floats) -> Floats:
     return 0.5 - 0.5 * np.tanh(0.5 * (theta[triples.winner] - theta[triples.loser]))
 
 
-def _screened(triples: Triples, theta: Floats) -> tuple[Floats, Floats, int]:
-    """Of each rater the score and the votes; and how many answer against the ranking."""
+def _screened(triples: Triples, theta: Floats) -> tuple[Floats, int]:
+    """Each triple's part of the score; and how many raters answer against the ranking."""
     y, rater = _p_upset(triples, theta), triples.rater()
     s = 0.5 - y
     total = np.bincount(rater, triples.weight * s, triples.n_raters)
     spread = np.sqrt(np.bincount(rater, triples.weight * s**2, triples.n_raters))
     against = int(np.sum(total < AGAINST * spread))
-    return _scores(triples, triples.weight * y), _votes(triples), against
+    return np.asarray(triples.weight * y), against
 
 
 def _screen_parts(parts: Parts, theta: Floats, information: Floats) -> Axis:
@@ -208,13 +229,13 @@ def _screen_parts(parts: Parts, theta: Floats, information: Floats) -> Axis:
 
 
 def _part_products(part: Part, theta: Floats) -> tuple[Floats, float, float, int]:
-    scores, votes, against = _screened(part.triples, theta)
-    return scores.T @ scores, float(votes.sum()), float(votes @ votes), against
+    (pushes, against), votes = _screened(part.triples, theta), _votes(part.triples)
+    return _products(part.triples, pushes), float(votes.sum()), float(votes @ votes), against
 
 
 def _part_ends(part: Part, theta: Floats, across: Floats) -> tuple[float]:
-    scores, _, _ = _screened(part.triples, theta)
-    return (float(np.sign(scores @ across).sum()),)
+    pushes, _ = _screened(part.triples, theta)
+    return (float(np.sign(_along(part.triples, pushes, across)).sum()),)
 
 
 @dataclass(slots=True, eq=False)
@@ -353,11 +374,10 @@ class Mixture:
 
     def axis(self, now: Division, camp: int) -> Axis:
         """Along which the members of one camp differ most."""
-        scores = _scores(self.triples, self.camps[camp].pushes)
         k, weight = now.theta.shape[1], now.membership[:, camp]
         at = slice(camp * k, (camp + 1) * k)
-        seen = now.complete[at, at]
-        return axis_of(scores, seen, now.theta[camp], weight, _votes(self.triples))
+        pushes = self.camps[camp].pushes
+        return axis_of(self.triples, pushes, now.complete[at, at], now.theta[camp], weight)
 
 
 def _is_nearer(trial: Division, now: Division) -> bool:

@@ -16,7 +16,7 @@ from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
 from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.signed import Signed, signed_density
-from bbq_plugin.model.solvers import solve_newton
+from bbq_plugin.model.solvers import inverse, solve_newton
 
 TOLERANCE = 1e-4  # nats
 LARGE_SHARE = 0.1  # of all weight: without such a rater one Newton step may not be enough
@@ -76,7 +76,7 @@ class Consensus:
             self.covariance = np.ascontiguousarray(covariance)
         elif triples.n_items <= LARGEST_COVARIANCE:
             curvature = objective.passes.curvature(self.point)
-            self.covariance = np.ascontiguousarray(np.linalg.inv(curvature))
+            self.covariance = inverse(curvature)
         self.push = _push(objective, self.point)
 
     def theta_without(self, rater: int) -> Floats:
@@ -121,7 +121,7 @@ class Consensus:
         copies[r] = 0.0
         objective = _objective(self.triples, self.priors, copies=copies)
         found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
-        covariance = np.asarray(np.linalg.inv(objective.passes.curvature(found.point)), np.float64)
+        covariance = inverse(objective.passes.curvature(found.point))
         self._put(r, found.theta, covariance, gap, spread)
 
     def _put(self, r: int, theta: Floats, covariance: Floats, gap: Floats, spread: Floats) -> None:

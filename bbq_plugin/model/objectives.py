@@ -79,7 +79,10 @@ class Passes:
             return kernel(first, last, t.start, t.winner, t.loser, *args, out) or 0.0, out
 
         found = run_chunks(work, self.chunks)
-        return sum(value for value, _ in found), np.sum([out for _, out in found], axis=0)
+        total = found[0][1]
+        for _, out in found[1:]:
+            total += out
+        return sum(value for value, _ in found), total
 
     def standing(self, theta: Floats) -> Floats:
         """s = y - 1/2 of every triple (overwritten by the next call)."""

@@ -35,7 +35,7 @@ from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.objectives import LEAST_GUESSER_BETA, Height, Joint, Marginal, theta_density
 from bbq_plugin.model.parts import Part, Parts
 from bbq_plugin.model.priors import Priors
-from bbq_plugin.model.solvers import conjugate_gradients, hill_solver, solve_newton
+from bbq_plugin.model.solvers import conjugate_gradients, hill_solver, log_det, solve_newton
 
 # eta = (log a[, log(alpha - 1), log(beta - 1), logit guessers, log(guesser_beta - 3)]); centres are
 # the paper's values, a tenth of guessers, and their mean quality of 0.05. One unit is a factor of
@@ -261,7 +261,7 @@ class PopulationEvidence:
         if theta.size <= MOST_DENSE:
             answers = density.passes.curvature(replace(point, prior_curve=np.zeros(theta.size)))
             matrix = self._times * answers + np.diag(point.prior_curve)
-            return -0.5 * float(np.linalg.slogdet(matrix)[1])
+            return -0.5 * log_det(matrix)
         diagonal = self._times * density.passes.pair_diagonal(point) + point.prior_curve
         return -0.5 * float(np.sum(np.log(np.maximum(diagonal, 1e-300))))
 

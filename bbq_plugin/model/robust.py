@@ -414,8 +414,12 @@ def _rows_of(fit: Fit, way: Clusters, push: Floats) -> tuple[Codes, Places, Plac
 
 
 def _score_products(fit: Fit, way: Clusters, push: Floats) -> Floats:
-    k, size = fit.wins.n_items, len(push) * fit.wins.n_items
-    start, winner, loser, push = _rows_of(fit, way, push)
+    return summed_products(*_rows_of(fit, way, push), fit.wins.n_items)
+
+
+def summed_products(start: Codes, winner: Any, loser: Any, push: Floats, k: int) -> Floats:
+    """sum_c g_c g_c' of the clusters start[c]:start[c + 1]; ``push`` has a row for each camp."""
+    size = len(push) * k
 
     def work(first: int, last: int) -> Floats:
         out = np.zeros((size, size))
@@ -423,11 +427,13 @@ def _score_products(fit: Fit, way: Clusters, push: Floats) -> Floats:
         return out
 
     # Each piece has a matrix of its own: of many items one is enough.
-    chunks = even_chunks(start) if size <= MOST_DIRECTIONS else [(0, way.n)]
-    half: Floats = np.sum(run_chunks(work, chunks), axis=0)
+    chunks = even_chunks(start) if size <= MOST_DIRECTIONS else [(0, start.size - 1)]
+    half, *others = run_chunks(work, chunks)
+    for other in others:
+        half += other
     full = half + half.T
     full[np.diag_indices(size)] *= 0.5
-    return full
+    return np.asarray(full)
 
 
 def triple_of(triples: Triples, rater: Any, winner: Any, loser: Any) -> Codes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError
@@ -74,14 +75,13 @@ def hill_solver(matrix: Floats) -> Callable[[Floats], Floats] | None:
         return None
     # Weights may differ by a factor of 1e12: with a unit diagonal that does not look singular.
     scale = 1.0 / np.sqrt(diagonal)
-    scaled = matrix * scale[:, None] * scale
-    try:
-        np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:
+    # Transposed, a symmetric matrix is the same, and LAPACK need not copy it.
+    factor, failed = dpotrf((matrix * scale[:, None] * scale).T, overwrite_a=True)
+    if failed:
         return None
 
     def solve(gradient: Floats) -> Floats:
-        found = np.linalg.solve(scaled, (scale * gradient.T).T)
+        found, _ = dpotrs(factor, (scale * gradient.T).T)
         return np.asarray((scale * found.T).T)
 
     return solve
@@ -196,8 +196,20 @@ class Laplace:
 
 def inverse(matrix: Floats) -> Floats:
     """The inverse of a symmetric matrix, symmetric to the last digit."""
-    found = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-    return 0.5 * (found + found.T)
+    factor, failed = dpotrf(matrix.T)
+    if failed:
+        found = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        return 0.5 * (found + found.T)
+    upper = np.triu(dpotri(factor, overwrite_c=True)[0])
+    return np.ascontiguousarray(upper + np.triu(upper, 1).T)
+
+
+def log_det(matrix: Floats) -> float:
+    """The logarithm of the determinant of a symmetric matrix, but for its sign."""
+    factor, failed = dpotrf(matrix.T)
+    if failed:
+        return float(np.linalg.slogdet(matrix)[1])
+    return 2.0 * float(np.sum(np.log(np.diag(factor))))
 
 
 def _size(vector: Floats) -> float:
