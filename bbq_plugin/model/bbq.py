@@ -112,6 +112,8 @@ class BBQModel:
         """Mode and covariance of theta; what is not known of estimated priors is added."""
         if fit.division is not None:
             return Laplace(fit.theta, fit.division.covariance(fit.population))
+        if fit.mode is not None:
+            return Laplace(fit.theta, _with_population(fit, fit.mode.covariance))
         flat, k = fit.given_priors().flat_items, len(fit.items)
         density = theta_density(fit.triples, fit.given_priors(), fixed=not fit.rated)
         # Where quality is integrated out, it does not matter where it stood.
@@ -121,10 +123,7 @@ class BBQModel:
             # Only differences are known: what was added to pin the level is taken out again.
             middle = np.eye(k) - 1.0 / k
             covariance = middle @ covariance @ middle
-        if fit.population is not None:
-            slope = fit.population.slope
-            covariance = covariance + slope @ fit.population.covariance @ slope.T
-        return Laplace(found.theta, covariance)
+        return Laplace(found.theta, _with_population(fit, covariance))
 
     def moments(self, fit: Fit) -> Moments:
         """The scores at the top of the density, by rater also where quality is held at 1."""
@@ -144,6 +143,14 @@ class BBQModel:
         quality = fit.quality if fit.rated else np.ones(triples.n_raters)
         if priors.estimated:
             density = theta_density(triples, priors, fixed=not fit.rated, copies=copies)
-            return solve_newton(density, fit.theta, quality, 1e-5).theta
+            return solve_newton(density, fit.theta, quality, LAPLACE_TOLERANCE).theta
         joint = Joint(triples, priors, fixed=not fit.rated, copies=copies)
         return solve_newton(joint, fit.theta, quality, 1e-6).theta
+
+
+def _with_population(fit: Fit, covariance: Floats) -> Floats:
+    """The covariance of theta with what is not known of estimated priors."""
+    if fit.population is None:
+        return covariance
+    slope = fit.population.slope
+    return np.asarray(covariance + slope @ fit.population.covariance @ slope.T)

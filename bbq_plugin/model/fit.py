@@ -39,7 +39,13 @@ from bbq_plugin.model.population import Population
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
 from bbq_plugin.model.robust import Moments, Robust, robust_covariance
 from bbq_plugin.model.signed import SignedModel
-from bbq_plugin.model.solvers import Laplace, Optimum, solve_newton
+from bbq_plugin.model.solvers import (
+    LAPLACE_TOLERANCE,
+    Laplace,
+    Optimum,
+    ThetaMode,
+    solve_newton,
+)
 from bbq_plugin.model.ties import (
     TieModel,
     Ties,
@@ -458,6 +464,20 @@ class Fit:
         return MODELS[self.model].density(self)
 
     @cached_property
+    def mode(self) -> ThetaMode | None:
+        """What is known at theta, where it is the top with quality integrated out; None: it is not.
+
+        Intervals, win shares and verdicts use the same pass.
+        """
+        priors = self.priors
+        if not (isinstance(priors, Priors) and priors.estimated and self.rated):
+            return None
+        if self.in_parts or self.error > LAPLACE_TOLERANCE or self.division or self.held:
+            return None
+        density = Marginal(self.triples, priors)
+        return ThetaMode(density, density.at(self.theta, np.empty(0)))
+
+    @cached_property
     def moments(self) -> Moments:
         """The scores of each triple at the top, and what is known of quality there."""
         return MODELS[self.model].moments(self)
@@ -586,8 +606,12 @@ class Fit:
         priors = self.given_priors("the posterior of quality")
         if not self.rated:
             raise UnsupportedError(f"{self.model} has no rater quality; fit model='bbq'")
-        t, density = self.triples, Marginal(self.triples, priors)
-        density.at(self.theta, np.empty(0))
+        t = self.triples
+        if self.mode is not None:
+            density = self.mode.density
+        else:
+            density = Marginal(t, priors)
+            density.at(self.theta, np.empty(0))
         common = t.start, t.weight, density.passes.standing(self.theta), density.parts, density.tops
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         ends, below = np.empty((t.n_raters, 2)), np.empty(t.n_raters)

@@ -16,7 +16,7 @@ from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
 from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.signed import Signed, signed_density
-from bbq_plugin.model.solvers import inverse, solve_newton
+from bbq_plugin.model.solvers import ThetaMode, inverse, solve_newton
 
 TOLERANCE = 1e-4  # nats
 LARGE_SHARE = 0.1  # of all weight: without such a rater one Newton step may not be enough
@@ -46,7 +46,7 @@ class Consensus:
 
     def __init__(
         self, triples: Triples, priors: Priors | SignedPriors, theta: Floats, quality: Floats, *,
-        joint: bool = False, copies: Floats | None = None, at_top: bool = False,
+        joint: bool = False, copies: Floats | None = None, mode: ThetaMode | None = None,
         covariance: Floats | None = None,
     ) -> None:  # fmt: skip
         """``joint``: the top of the log-posterior of (theta, q) instead, as a fit has it.
@@ -54,7 +54,7 @@ class Consensus:
         ``covariance``: that of all raters, where these are some of them: theta is the top of all,
         and none of them is refitted without.
 
-        ``at_top``: theta is the top already, as that of a fit under estimated priors is.
+        ``mode``: theta is the top already, as that of a fit under estimated priors is.
         ``copies`` counts each rater so many times: of one camp, the probability to belong to it.
         """
         if isinstance(priors, Priors) and priors.flat_items:
@@ -62,18 +62,23 @@ class Consensus:
             priors = replace(priors, a=WEAK.a, b=WEAK.b)
         self.triples, self.priors = triples, priors
         self.copies = np.ones(triples.n_raters) if copies is None else copies
-        objective = _objective(triples, priors, joint=joint, copies=copies)
-        self.chunks = objective.passes.chunks
+        objective: Marginal | Signed | Joint
         self.of_all = covariance is not None
-        if at_top or self.of_all:
-            self.point = objective.at(theta, quality)
+        if mode is not None:
+            objective, self.point = mode.density, mode.point
         else:
-            self.point = solve_newton(objective, theta, quality, TOLERANCE).point
+            objective = _objective(triples, priors, joint=joint, copies=copies)
+            if not self.of_all:
+                theta = solve_newton(objective, theta, quality, TOLERANCE).theta
+            self.point = objective.at(theta, quality)
+        self.chunks = objective.passes.chunks
         self.theta = self.point.theta
         #: The covariance of theta; empty with so many items that it is not sensible.
         self.covariance: Floats = np.empty((0, 0))
         if covariance is not None:
             self.covariance = np.ascontiguousarray(covariance)
+        elif mode is not None and triples.n_items <= LARGEST_COVARIANCE:
+            self.covariance = mode.covariance
         elif triples.n_items <= LARGEST_COVARIANCE:
             curvature = objective.passes.curvature(self.point)
             self.covariance = inverse(curvature)
@@ -146,20 +151,12 @@ def _objective(
 
 def _push(objective: Marginal | Signed | Joint, point: Height) -> Floats:
     """Each triple's part of the gradient."""
+    if isinstance(objective, Marginal):
+        return objective.pushes
     passes, t = objective.passes, objective.passes.triples
     s = passes.standing(point.theta)
-    if not isinstance(objective, Marginal):
-        q, times = (np.repeat(x, np.diff(t.start)) for x in (point.quality, passes.copies))
-        return np.asarray(times * t.weight * q * (0.25 - s * s) / (0.5 + q * s))
-    push = np.empty(t.size)
-
-    common = t.start, t.weight, s, objective.parts, objective.tops
-
-    def work(first: int, last: int) -> None:
-        kernels.marginal_push(first, last, *common, push)
-
-    run_chunks(work, passes.chunks)
-    return push * np.repeat(passes.copies, np.diff(t.start))
+    q, times = (np.repeat(x, np.diff(t.start)) for x in (point.quality, passes.copies))
+    return np.asarray(times * t.weight * q * (0.25 - s * s) / (0.5 + q * s))
 
 
 def _to_refit(t: Triples, copies: Floats, failed: NDArray[np.bool_]) -> list[int]:

@@ -241,43 +241,39 @@ class _Table:
     def likelihoods(
         self, honest: Floats, low: Floats, low_turned: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """P(answers | kind) by rater, over exp(top): honest, low, inverted."""
+        """P(answers | kind) by rater and population, over exp(top): honest, low, inverted."""
         return (
             self.upright @ honest,
             self.upright @ low + self.turned @ low_turned,
             (self.turned @ honest),
         )
 
-    def logs_of_kinds(self, eta: Floats) -> Floats:
-        """log share + log P(answers | kind) - log P(answers | coin): honest, low, inverted."""
-        told = self.likelihoods(*_masses(eta))
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.stack(told))
-        return np.asarray(logs + self.top + _log_shares(eta)[:, None])
+    def values(self, etas: Floats) -> Floats:
+        """log-likelihood of all raters plus the prior, of each of these populations."""
+        told, shares = self.likelihoods(*_masses(etas)), np.exp(_log_shares(etas))
+        total = sum(likely * share for likely, share in zip(told, shares, strict=True))
+        logs = np.log(np.maximum(total, 1e-300)).sum(axis=0)
+        return np.asarray(logs + self.top.sum() + _log_prior(etas))
 
-    def value(self, eta: Floats) -> float:
-        """log-likelihood of all raters plus the prior of eta."""
-        return float(np.sum(_log_sum(self.logs_of_kinds(eta)))) + _log_prior(eta)
-
-    def gradient(self, eta: Floats) -> Floats:
-        """Of ``value``, by all numbers of eta."""
-        logs = self.logs_of_kinds(eta)
-        kinds = np.exp(logs - _log_sum(logs))
-        by_honest, by_low, by_low_turned = _slopes(eta)
-        told = [np.maximum(x, 1e-300) for x in self.likelihoods(*_masses(eta))]
-        found = np.zeros(eta.size)
-        found[:3] = (kinds[0] / told[0]) @ (self.upright @ by_honest)
-        found[:3] += (kinds[2] / told[2]) @ (self.turned @ by_honest)
-        found[3:LOW] = (kinds[1] / told[1]) @ (self.upright @ by_low + self.turned @ by_low_turned)
-        shares = np.exp(_log_shares(eta))
-        found[LOW:] = kinds[1:].sum(axis=1) - kinds.shape[1] * shares[1:]
-        return found + _prior_slope(eta)
+    def gradients(self, etas: Floats) -> Floats:
+        """Of ``values``, by all numbers of eta (columns)."""
+        told, shares = self.likelihoods(*_masses(etas)), np.exp(_log_shares(etas))
+        total = sum(likely * share for likely, share in zip(told, shares, strict=True))
+        honest, low, inverted = (share / np.maximum(total, 1e-300) for share in shares)
+        by_honest, by_low, by_low_turned = _slopes(etas)
+        found = np.empty(etas.shape)
+        of_honest = honest.T @ self.upright + inverted.T @ self.turned
+        found[:, :3] = np.einsum("ek,pke->ep", of_honest, by_honest)
+        found[:, 3:LOW] = np.einsum("ek,pke->ep", low.T @ self.upright, by_low)
+        found[:, 3:LOW] += np.einsum("ek,pke->ep", low.T @ self.turned, by_low_turned)
+        kinds = ((told[1] * low).sum(axis=0), (told[2] * inverted).sum(axis=0))
+        found[:, LOW:] = (np.stack(kinds) - self.top.size * shares[1:]).T
+        return found + _prior_slope(etas)
 
     def judged(self, etas: Floats, weight: Floats, threshold: float, level: float) -> Floats:
         """The rows of `Kinds`, over populations ``etas`` of this weight: which one is not known."""
-        masses = [_masses(eta) for eta in etas]
-        honest, low, low_turned = (np.array([part[k] for part in masses]).T for k in range(3))
-        shares = np.exp(np.array([_log_shares(eta) for eta in etas])).T
+        honest, low, low_turned = _masses(etas)
+        shares = np.exp(_log_shares(etas))
         told = self.likelihoods(honest, low, low_turned)
         parts = [likely * share for likely, share in zip(told, shares, strict=True)]
         by = weight / np.maximum(parts[0] + parts[1] + parts[2], 1e-300)
@@ -297,64 +293,72 @@ class _Table:
 # -- the population
 
 
-def _sigmoid(x: float) -> float:
-    return float(1.0 / (1.0 + np.exp(-x)))
+def _sigmoid(x: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
 
-def _shapes(eta: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
+def _shapes(etas: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
     """(alpha, beta) of the honest, but for the broad part, and of the low."""
-    alpha, beta = 1.0 + np.exp(eta[:2])
-    mean, both = HIGHEST * _sigmoid(eta[3]), LEAST_NARROW + float(np.exp(eta[4]))
-    return (float(alpha), float(beta)), (mean * both, (1.0 - mean) * both)
+    alpha, beta = 1.0 + np.exp(etas.T[:2])
+    mean, both = HIGHEST * _sigmoid(etas.T[3]), LEAST_NARROW + np.exp(etas.T[4])
+    return (alpha, beta), (mean * both, (1.0 - mean) * both)
 
 
-def _masses(eta: Floats) -> tuple[Floats, Floats, Floats]:
-    """The masses at the nodes of honest quality, of low quality, and of the low in reverse."""
-    honest, low = (_beta(*shape) for shape in _shapes(eta))
-    broad, turned = _sigmoid(eta[2]), _sigmoid(eta[5])
-    return (1.0 - broad) * honest + broad * _BROAD, (1.0 - turned) * low, turned * low
+def _masses(etas: Floats) -> tuple[Floats, Floats, Floats]:
+    """The masses at the nodes (rows) of honest quality, of low quality, and of the low in reverse.
+
+    Of each population (columns), as all below.
+    """
+    honest, low = (_betas(*shape) for shape in _shapes(etas))
+    broad, turned = _sigmoid(etas.T[2]), _sigmoid(etas.T[5])
+    return (1.0 - broad) * honest + broad * _BROAD[:, None], (1.0 - turned) * low, turned * low
 
 
-def _slopes(eta: Floats) -> tuple[Floats, Floats, Floats]:
-    """How these masses follow the numbers of eta: those of the honest, those of the low."""
-    (alpha, beta), (low_alpha, low_beta) = _shapes(eta)
-    honest, low = _beta(alpha, beta), _beta(low_alpha, low_beta)
-    broad, turned, share = (_sigmoid(x) for x in (eta[2], eta[5], eta[3]))
+def _slopes(etas: Floats) -> tuple[Floats, Floats, Floats]:
+    """How these masses follow the numbers of eta (first): those of the honest, of the low."""
+    (alpha, beta), (low_alpha, low_beta) = _shapes(etas)
+    honest, low = _betas(alpha, beta), _betas(low_alpha, low_beta)
+    broad, turned, share = (_sigmoid(etas.T[i]) for i in (2, 5, 3))
     # d log mass / d alpha = log q - E[log q]; the chain rule leads from there to eta.
-    q, rest = LOG_Q - honest @ LOG_Q, LOG_REST - honest @ LOG_REST
+    q, rest = (logs[:, None] - logs @ honest for logs in (LOG_Q, LOG_REST))
     by_honest = np.stack(
         (
             (1.0 - broad) * honest * q * (alpha - 1.0),
             (1.0 - broad) * honest * rest * (beta - 1.0),
-            broad * (1.0 - broad) * (_BROAD - honest),
-        ),
-        axis=1,
+            broad * (1.0 - broad) * (_BROAD[:, None] - honest),
+        )
     )
     both = low_alpha + low_beta
     mean = low_alpha / both
-    q, rest = LOG_Q - low @ LOG_Q, LOG_REST - low @ LOG_REST
+    q, rest = (logs[:, None] - logs @ low for logs in (LOG_Q, LOG_REST))
     by_mean = low * (q - rest) * both * mean * (1.0 - share)
     by_both = low * (mean * q + (1.0 - mean) * rest) * (both - LEAST_NARROW)
     by_turned = turned * (1.0 - turned) * low
     return (
         by_honest,
-        np.stack(((1.0 - turned) * by_mean, (1.0 - turned) * by_both, -by_turned), axis=1),
-        np.stack((turned * by_mean, turned * by_both, by_turned), axis=1),
+        np.stack(((1.0 - turned) * by_mean, (1.0 - turned) * by_both, -by_turned)),
+        np.stack((turned * by_mean, turned * by_both, by_turned)),
     )
+
+
+def _betas(alpha: Floats, beta: Floats) -> Floats:
+    """The masses of some Betas at the nodes (rows)."""
+    logs = LOG_BY[:, None] + np.outer(LOG_Q, alpha - 1.0) + np.outer(LOG_REST, beta - 1.0)
+    mass = np.exp(logs - logs.max(axis=0))
+    return np.asarray(mass / mass.sum(axis=0))
 
 
 def _beta(alpha: float, beta: float) -> Floats:
     """The mass of a Beta at the nodes."""
-    logs = LOG_BY + (alpha - 1.0) * LOG_Q + (beta - 1.0) * LOG_REST
-    mass = np.exp(logs - logs.max())
-    return np.asarray(mass / mass.sum())
+    return _betas(np.array([alpha]), np.array([beta]))[:, 0]
 
 
 _BROAD = _beta(*BROAD)
 
 
-def _log_shares(eta: Floats) -> Floats:
-    shares = np.concatenate(([0.0], eta[LOW:]))
+def _log_shares(etas: Floats) -> Floats:
+    """Of the honest, the low and the inverted (rows)."""
+    shares = np.vstack((np.zeros(len(etas)), etas.T[LOW:]))
     return np.asarray(shares - _log_sum(shares))
 
 
@@ -363,16 +367,17 @@ def _log_sum(logs: Floats) -> Floats:
     return np.asarray(top + np.log(np.sum(np.exp(logs - top), axis=0)))
 
 
-def _log_prior(eta: Floats) -> float:
+def _log_prior(etas: Floats) -> Floats:
     """Up to the constants, which `_constants` has."""
-    z = (eta - CENTRE) / WIDTH
+    z = (etas - CENTRE) / WIDTH
     student = np.isfinite(FREEDOM)
     nu = np.where(student, FREEDOM, 1.0)
-    return float(np.sum(np.where(student, -(nu + 1) / 2 * np.log1p(z**2 / nu), -0.5 * z**2)))
+    logs = np.where(student, -(nu + 1) / 2 * np.log1p(z**2 / nu), -0.5 * z**2)
+    return np.asarray(logs.sum(axis=1))
 
 
-def _prior_slope(eta: Floats) -> Floats:
-    z = (eta - CENTRE) / WIDTH
+def _prior_slope(etas: Floats) -> Floats:
+    z = (etas - CENTRE) / WIDTH
     nu = np.where(np.isfinite(FREEDOM), FREEDOM, 1.0)
     student = -(nu + 1) * z / (nu + z**2)
     return np.asarray(np.where(np.isfinite(FREEDOM), student, -z) / WIDTH)
@@ -404,9 +409,11 @@ def _likely(table: _Table) -> tuple[tuple[Floats, Floats], RaterPopulation]:
     weight = np.concatenate((share * weight, (1.0 - share) * weight_0))
     keep = weight > SLIGHT
     etas, weight = etas[keep], weight[keep] / weight[keep].sum()
-    shares = weight @ np.exp(np.array([_log_shares(eta) for eta in etas]))
-    honest = _shapes(best if share >= 0.5 else single)[0]
-    population = RaterPopulation(*honest, float(shares[1]), float(shares[2]), *_shapes(best)[1])
+    shares = np.exp(_log_shares(etas)) @ weight
+    (alpha, beta), low = _shapes(best if share >= 0.5 else single)[0], _shapes(best)[1]
+    population = RaterPopulation(
+        float(alpha), float(beta), float(shares[1]), float(shares[2]), float(low[0]), float(low[1])
+    )
     return (etas, weight), population
 
 
@@ -421,7 +428,7 @@ def _posterior(table: _Table, eta: Floats, numbers: Codes) -> tuple[Floats, Floa
     drawn = np.concatenate((np.zeros((1, numbers.size)), drawn, -drawn))
     etas = np.tile(eta, (len(drawn), 1))
     etas[:, numbers] += drawn @ (axes * sd).T
-    log_weight = np.array([table.value(x) for x in etas]) + 0.5 * np.sum(drawn**2, axis=1)
+    log_weight = table.values(etas) + 0.5 * np.sum(drawn**2, axis=1)
     # The prior of the numbers that this form does not have.
     others = np.setdiff1d(ALL, numbers)
     absent = -0.5 * float(np.sum(((eta - CENTRE) / WIDTH)[others] ** 2))
@@ -434,17 +441,17 @@ def _posterior(table: _Table, eta: Floats, numbers: Codes) -> tuple[Floats, Floa
 
 def _estimate(table: _Table, start: Floats, numbers: Codes) -> Floats:
     """Newton in some numbers of eta, every curvature made positive, shortened to rise."""
-    eta, value = start.copy(), table.value(start)
+    eta, value = start.copy(), _value(table, start)
     for _ in range(MOST_STEPS):
         roots, axes = np.linalg.eigh(_curvature(table, eta, numbers))
-        slope = axes.T @ table.gradient(eta)[numbers]
+        slope = axes.T @ table.gradients(eta[None])[0, numbers]
         step = np.zeros(eta.size)
         step[numbers] = axes @ (slope / np.maximum(np.abs(roots), 0.25))
         step *= min(1.0, LONGEST / max(float(np.max(np.abs(step))), 1e-300))
-        size, trial = 1.0, table.value(eta + step)
+        size, trial = 1.0, _value(table, eta + step)
         while size > 1e-3 and trial <= value:
             size /= 2
-            trial = table.value(eta + size * step)
+            trial = _value(table, eta + size * step)
         if trial <= value:
             break
         eta, value = eta + size * step, trial
@@ -453,12 +460,14 @@ def _estimate(table: _Table, start: Floats, numbers: Codes) -> Floats:
     return eta
 
 
+def _value(table: _Table, eta: Floats) -> float:
+    return float(table.values(eta[None])[0])
+
+
 def _curvature(table: _Table, eta: Floats, numbers: Codes) -> Floats:
     """Minus the Hessian in these numbers, by differences of the gradient."""
     nudges = NUDGE * np.eye(eta.size)[numbers]
-    up, down = (
-        np.array([table.gradient(eta + sign * nudge)[numbers] for nudge in nudges])
-        for sign in (1.0, -1.0)
-    )
+    found = table.gradients(np.concatenate((eta + nudges, eta - nudges)))[:, numbers]
+    up, down = found[: numbers.size], found[numbers.size :]
     curve = (down - up) / (2 * NUDGE)
     return np.asarray(0.5 * (curve + curve.T))

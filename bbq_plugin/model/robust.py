@@ -58,6 +58,7 @@ LARGE, MOST_PART = 0.04, 0.9  # of the votes; of the information, that a cluster
 # Random directions by which variances of very many items are found, and how exactly: an item that
 # was compared with d others is off by some 1 / sqrt(d * DIRECTIONS).
 DIRECTIONS, SOLVED = 32, 1e-3
+EQUAL = 1e-7  # of s: items as close as that are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,28 +97,38 @@ def known_quality(
 
 def integrated_quality(fit: Fit) -> Moments:
     """Of raters whose quality is integrated out, in every camp of the fit."""
-    t, membership = fit.wins, fit.membership
-    density = Marginal(t, fit.given_priors())
+    t, membership, n = fit.wins, fit.membership, np.diff(fit.wins.start)
     push, lift = np.empty((2, len(fit.camp_theta), t.size))
     quality, square = np.empty((2, t.n_raters, len(fit.camp_theta)))
     tops = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta
     for c, theta in enumerate(tops):
-        s = density.passes.standing(theta)
-        mean, both = np.empty((2, t.n_raters))
-        common = t.start, t.weight, s, density.parts, density.tops, push[c], lift[c], mean, both
-
-        def work(first: int, last: int, common: tuple[Any, ...] = common) -> None:
-            kernels.marginal_moments(first, last, *common)
-
-        run_chunks(work, density.passes.chunks)
+        if fit.mode is not None:
+            density = fit.mode.density
+        else:
+            density = Marginal(t, fit.given_priors())
+            density.at(theta, np.empty(0))
+        mean, variance = density.summary[:, 0], density.summary[:, 1]
+        both = mean**2 + variance
         belongs = membership[:, c]
         decides = belongs * (1.0 - fit.tie_rate)
-        by_triple = np.repeat(belongs, np.diff(t.start))
-        push[c] *= by_triple
-        lift[c] *= np.repeat(decides, np.diff(t.start))
+        push[c] = np.repeat(belongs, n) * density.pushes
+        lift[c] = np.repeat(decides, n) * _lifts(
+            density, theta, *(np.repeat(x, n) for x in (mean, both))
+        )
         # A tie is half a win of either: with rate tau, q counts 1 - tau times.
         quality[:, c], square[:, c] = decides * mean, decides * (1.0 - fit.tie_rate) * both
     return Moments(push, lift, quality, square)
+
+
+def _lifts(density: Marginal, theta: Floats, mean: Floats, both: Floats) -> Floats:
+    """The mean of quality times score of each triple, from those of q, q^2 and the score.
+
+    Given q the score is w (1/4 - s^2) r with r (1/2 + q s) = q, so that q r = (q - r / 2) / s.
+    """
+    s = density.passes.standing(theta)
+    times, known = density.passes.triples.weight * (0.25 - s * s), np.abs(s) > EQUAL
+    found = (times * mean - 0.5 * density.pushes) / np.where(known, s, 1.0)
+    return np.asarray(np.where(known, found, 2.0 * times * both))
 
 
 @dataclass(frozen=True, slots=True)

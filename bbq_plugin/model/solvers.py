@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import Height, Objective
+from bbq_plugin.model.objectives import Height, Marginal, Objective
 from bbq_plugin.model.parts import Parts
 
 if TYPE_CHECKING:
@@ -192,6 +193,22 @@ class Laplace:
 
     mean: Floats
     covariance: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ThetaMode:
+    """The top of the density of theta with quality integrated out, and what is known there.
+
+    The density was last asked at the top: its ``pushes`` and ``summary`` are those there.
+    """
+
+    density: Marginal
+    point: Height
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """Of theta, the priors taken as known."""
+        return inverse(self.density.passes.curvature(self.point))
 
 
 def inverse(matrix: Floats) -> Floats:

@@ -12,7 +12,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model import Fit, Priors, SignedPriors
-from bbq_plugin.model.kernels.held_out import ranking_evidence
+from bbq_plugin.model.kernels.held_out import ranking_evidence, turned_sums
 from bbq_plugin.model.leave_out import Consensus, LeftOut
 from bbq_plugin.model.rater_types import (
     BY,
@@ -154,7 +154,6 @@ def consensus_of(fit: Fit, whole: WholePanel | None = None) -> tuple[Consensus, 
         a, b = getattr(priors, "a", 0.0), getattr(priors, "b", 0.0)
         priors = SignedPriors(a=a, b=b) if a > 1 and b > 0 else SignedPriors()
     quality, several = np.clip(fit.quality, -0.95, 0.95), len(fit.camp_theta) > 1
-    at_top = not several and priors is fit.priors and fit.model == "bbq"
     tops = fit.camp_theta if whole is None else whole.theta
     return tuple(
         Consensus(
@@ -163,7 +162,7 @@ def consensus_of(fit: Fit, whole: WholePanel | None = None) -> tuple[Consensus, 
             theta,
             quality,
             copies=belongs if several else None,
-            at_top=at_top,
+            mode=fit.mode if whole is None else None,
             covariance=None if whole is None else whole.covariance[c],
         )
         for c, (theta, belongs) in enumerate(zip(tops, fit.membership.T, strict=True))
@@ -430,8 +429,8 @@ def panel_p(data: Comparisons) -> float:
         # Markov's inequality: turned at random, |sum|^2 is `own` on average.
         return own / together
     signs = rng.choice([-1.0, 1.0], (TURNS, data.n_raters))
-    turned = [np.sum(np.bincount(item, x * sign[who], k) ** 2 * by) for sign in signs]
-    return _share(np.array(turned), together)
+    turned = turned_sums(who, item, x, np.ascontiguousarray(signs.T), k)
+    return _share(np.asarray(by @ turned**2), together)
 
 
 def _scores(

@@ -16,25 +16,10 @@ import numpy as np
 from numba import njit
 
 from bbq_plugin.model.kernels.likelihood import FAST
-from bbq_plugin.model.kernels.quadrature import NODES, add_log_products, place_nodes, to_posterior
+from bbq_plugin.model.kernels.quadrature import add_log_products
 
 # The share of what is known of the items that one rater brings, below which series are enough.
 SLIGHT = 0.02
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def marginal_push(first, last, start, weight, s, parts, tops, push):
-    """d log-likelihood / d (theta_winner - theta_loser) of each triple, quality integrated out."""
-    nodes = NODES * parts.shape[0]
-    q, mass, width, log_q, log_rest = np.empty((5, nodes))
-    for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
-        to_posterior(mass)
-        for t in range(start[r], start[r + 1]):
-            mean = 0.0
-            for k in range(nodes):
-                mean += mass[k] * q[k] / (0.5 + q[k] * s[t])
-            push[t] = weight[t] * (0.25 - s[t] * s[t]) * mean
 
 
 @njit(cache=True, nogil=True)
@@ -196,6 +181,17 @@ def ranking_evidence(won, lost, weight, n, steps):
             break
         theta += right[:, 0] * min(1.0, 2.0 / longest)
     return value - 0.5 * log_det
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def turned_sums(who, item, x, signs, n_items):
+    """The sum of x by item, each rater's times a sign; ``signs`` has a column for each draw."""
+    out = np.zeros((n_items, signs.shape[1]))
+    for t in range(x.size):
+        row, sign, by = out[item[t]], signs[who[t]], x[t]
+        for draw in range(row.size):
+            row[draw] += by * sign[draw]
+    return out
 
 
 @njit(cache=True, nogil=True)

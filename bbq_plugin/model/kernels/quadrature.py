@@ -240,7 +240,9 @@ def marginal_value(first, last, start, weight, s, parts, copies, tops):
     for r in range(first, last):
         if copies[r] == 0.0:
             continue
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
+        place_nodes(
+            start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
+        )
         value += copies[r] * to_posterior(mass)
     return value
 
@@ -359,16 +361,14 @@ def marginal_pass(
         if n:
             population_scores(log_q, log_rest, mass, turn, bend, score, about[r])
             about[r] *= times
-        mean, square, guesser = 0.0, 0.0, 0.0
-        for k in range(nodes):
+        summary[r, 2] = np.sum(mass[NODES:])
+        root, kept = np.sqrt(times), _trimmed(q, mass, basis, score)
+        mean, square = 0.0, 0.0
+        for k in range(kept):
             mean += mass[k] * q[k]
             square += mass[k] * q[k] * q[k]
-            if k >= NODES:
-                guesser += mass[k]
         summary[r, 0] = mean
         summary[r, 1] = max(square - mean * mean, 0.0)
-        summary[r, 2] = guesser
-        root, kept = np.sqrt(times), _trimmed(q, mass, basis, score)
         for t in range(low, high):
             for k in range(kept):
                 ratio[k] = q[k] / (0.5 + q[k] * s[t])
@@ -405,7 +405,9 @@ def known_quality(first, last, start, weight, s, parts, tops, levels, threshold,
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     log_q, log_rest = np.empty(nodes), np.empty(nodes)
     for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
+        place_nodes(
+            start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
+        )
         to_posterior(mass)
         order = np.argsort(q)
         for level in range(levels.size):
@@ -430,7 +432,9 @@ def draw_quality(first, last, start, weight, s, parts, tops, uniform, out):
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     log_q, log_rest = np.empty(nodes), np.empty(nodes)
     for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
+        place_nodes(
+            start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
+        )
         to_posterior(mass)
         left = uniform[r]
         out[r] = q[nodes - 1]

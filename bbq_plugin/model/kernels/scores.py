@@ -5,36 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bbq_plugin.model.kernels.likelihood import FAST
-from bbq_plugin.model.kernels.quadrature import NODES, place_nodes, to_posterior
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def marginal_moments(first, last, start, weight, s, parts, tops, push, lift, mean, square):
-    """Of each triple the score, and E[q score]; of each rater E[q] and E[q^2].
-
-    The score is d log-likelihood / d (theta_winner - theta_loser) given q, and ``push`` its mean.
-    """
-    nodes = NODES * parts.shape[0]
-    q, mass, width, log_q, log_rest = np.empty((5, nodes))
-    for r in range(first, last):
-        place_nodes(start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
-        to_posterior(mass)
-        one, two = 0.0, 0.0
-        for k in range(nodes):
-            one += mass[k] * q[k]
-            two += mass[k] * q[k] * q[k]
-        mean[r], square[r] = one, two
-        for t in range(start[r], start[r + 1]):
-            one, two = 0.0, 0.0
-            for k in range(nodes):
-                ratio = mass[k] * q[k] / (0.5 + q[k] * s[t])
-                one += ratio
-                two += ratio * q[k]
-            slope = weight[t] * (0.25 - s[t] * s[t])
-            push[t] = slope * one
-            lift[t] = slope * two
-
 
 @njit(cache=True, nogil=True)
 def score_products(first, last, start, winner, loser, push, n_items, out):
