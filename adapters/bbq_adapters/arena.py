@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -28,10 +29,13 @@ from bbq_adapters.row_reader import (
     missing,
     number,
     outcome,
+    plain_cells,
+    plain_header,
     rater,
     rows,
     seconds_since_1970,
     subjects,
+    table_lines,
     tags,
     too_long,
     weight,
@@ -53,7 +57,6 @@ from bbq_plugin.data.records import (
 from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Sequence
 
     Slow = Callable[[Iterator[tuple[RowPlace, Row]]], Iterator[Comparison | Skipped | Note]]
@@ -388,7 +391,10 @@ def batches(
 ) -> Iterator[Comparison | Skipped | Note | Batch]:
     """Yield batches, or what `slow` makes of the rows where no batch can be made."""
     if not stream.peek(_BLANKS).removeprefix(BOM).lstrip().startswith(b"{"):
-        yield from _row_batches(rows(stream, name), slow)
+        if stream.peek(_BLANKS).removeprefix(BOM).lstrip().startswith(b"["):
+            yield from _row_batches(rows(stream, name), slow)
+        else:
+            yield from _table_batches(stream, name, slow)
         return
     decoder: _BatchDecoder | None = None
     for lines, piece in _pieces(stream, name):
@@ -400,6 +406,40 @@ def batches(
             yield from single()
         else:
             yield batch
+
+
+def _table_batches(
+    stream: io.BufferedReader, name: str, slow: Slow
+) -> Iterator[Comparison | Skipped | Note | Batch]:
+    """Batches of a table, by column; from where it is not plain on, row by row."""
+    pieces = _pieces(stream, name)
+    some, head = next(pieces, (range(1, 2), b""))
+    top, newline, rest = head.partition(b"\n")
+    plain, begin = plain_header(top, name), some.start + 1
+    rest_first = [(range(begin, some.stop), rest)] if rest else []
+    for numbers, piece in chain(rest_first, pieces):
+        batch = None
+        if plain is not None and len(top) <= LONGEST_ROW:
+            cells = plain_cells(piece, *plain)
+            batch = _column_batch(numbers, cells) if cells else None
+        if batch is None:
+            left = chain([piece], (more for _, more in pieces))
+            lines = (line for part in left for line in _whole_lines(part))
+            found = table_lines(chain([top + newline], lines), name, shift=numbers.start - begin)
+            yield from _row_batches(found, slow)
+            return
+        again = partial(_table_again, top + newline, piece, name, numbers.start - begin, slow)
+        yield replace(batch, records=again)
+
+
+def _table_again(
+    top: bytes, piece: bytes, name: str, shift: int, slow: Slow
+) -> Iterator[Comparison | Skipped | Note]:
+    return slow(table_lines(chain([top], _whole_lines(piece)), name, shift=shift))
+
+
+def _whole_lines(piece: bytes) -> list[bytes]:
+    return io.BytesIO(piece).readlines()
 
 
 def _row_batches(
@@ -415,20 +455,26 @@ def _row_batches(
 
 
 def _row_batch(some: list[tuple[RowPlace, Row]]) -> Batch | None:
-    """The rows as columns, if there is nothing in them but items, winner and rater."""
+    """The rows as a batch."""
     first = some[0][1]
+    try:
+        columns = {column: [row[column] for _, row in some] for column in first}
+    except KeyError:
+        return None
+    return _column_batch([place.line for place, _ in some], columns)
+
+
+def _column_batch(lines: Sequence[int], cells: Mapping[str, list[Any]]) -> Batch | None:
+    """A batch of these columns, if there is nothing in them but items, winner and rater."""
+    first = {column: values[0] or None for column, values in cells.items()}
     fields = next((f for f in _PLAIN if first.keys() >= set(f)), None)
     raters = [field for field in RATER_FIELDS if field in first]
     special = any(field in first for field in _SPECIAL)
     if fields is None or len(raters) > 1 or special or subjects(first):
         return None
-    columns = [fields[0], fields[1], fields[2], *raters]
-    try:
-        left, right, winner, *rater = ([row[c] for _, row in some] for c in columns)
-    except KeyError:
-        return None
+    left, right, winner, *rater = (cells[c] for c in (*fields[:3], *raters))
     texts = {*left, *right, *winner, *chain.from_iterable(rater)}
-    if not all(isinstance(text, str) and text.strip() == text for text in texts):
+    if not all(isinstance(text, str) and text and text.strip() == text for text in texts):
         return None
     words = _PLAIN[fields]
     codes = [
@@ -437,7 +483,6 @@ def _row_batch(some: list[tuple[RowPlace, Row]]) -> Batch | None:
     ]
     if NO_ANSWER in codes:
         return None
-    lines = [place.line for place, _ in some]
     return Batch(
         lines, rater[0] if rater else None, left, right, bytes(codes), reserved=frozenset(words)
     )

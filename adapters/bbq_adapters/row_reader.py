@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from math import inf, isfinite, isnan
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -65,8 +65,7 @@ RATER_FIELDS = (
 _LONGEST_TAG = 80
 
 
-@dataclass(frozen=True, slots=True)
-class RowPlace:
+class RowPlace(NamedTuple):
     """Where a row stands, for messages."""
 
     name: str
@@ -553,16 +552,30 @@ def table_rows(
 
     A row with another number of cells is a RaggedRow.
     """
+    found = (line for _, line in lines(stream, name))
+    return table_lines(found, name, needed, header=header, unique=unique, uneven=uneven)
+
+
+def table_lines(
+    found: Iterator[bytes],
+    name: str,
+    needed: Sequence[str] = (),
+    *,
+    header: bool = True,
+    unique: bool = True,
+    uneven: bool = False,
+    shift: int = 0,
+) -> Iterator[tuple[RowPlace, Row]]:
+    """The rows of a table from its lines; `shift` lines are missing after the header."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
-    numbered = lines(stream, name)
-    first = next(numbered, (1, b""))[1]
+    first = next(found, b"")
     hint = _EXCEL_HINT.fullmatch(first)
     if hint:
-        first = next(numbered, (2, b""))[1]
+        first = next(found, b"")
     # A byte that is no text is told about where it stands: below, not in the search for commas.
     delimiter = hint[1].decode() if hint else _delimiter(first.decode("utf-8", "replace"))
-    shift = 1 if hint else 0
-    text = _TextLines(chain([first], (line for _, line in numbered)))
+    shift += 1 if hint else 0
+    text = _TextLines(chain([first], found))
     reader = csv.reader(text, delimiter=delimiter, strict=True, skipinitialspace=delimiter == " ")
     try:
         top = next(reader, [])
@@ -572,9 +585,13 @@ def table_rows(
         if missing := [column for column in needed if column not in columns]:
             problem = f"there is no column {', '.join(missing)}"
             raise FormatError(problem, name, 1, columns[:40], "export the file again")
+        width, named = len(columns), all(columns)
         below = ((reader.line_num, row) for row in chain([] if header else [top], reader))
         for line, row in _without_questions(below) if header else below:
             place = RowPlace(name, line + shift)
+            if named and len(row) == width and all(row):
+                yield place, dict(zip(columns, row, strict=True))
+                continue
             # More empty cells than columns: a delimiter at the end of each line.
             cells = row if any(row[len(columns) :]) else row[: len(columns)]
             if len(cells) == len(columns):
@@ -611,6 +628,37 @@ def is_import_id(cells: Iterable[object]) -> bool:
     return any(str(cell).startswith('{"ImportId"') for cell in cells)
 
 
+def plain_header(line: bytes, name: str) -> tuple[str, list[str]] | None:
+    """The delimiter and the columns of a header in which cells alone stand between delimiters."""
+    if b'"' in line or b"\r" in line[:-1] or _EXCEL_HINT.match(line):
+        return None
+    try:
+        text = line.decode("utf-8").rstrip("\r")
+    except UnicodeDecodeError:
+        return None
+    delimiter = _delimiter(text)
+    if delimiter == " ":
+        return None
+    return delimiter, _header(text.split(delimiter), name, unique=True)
+
+
+def plain_cells(piece: bytes, delimiter: str, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The cells of whole lines by column; none where there is more in them than cells."""
+    try:
+        text = piece.decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
+    except UnicodeDecodeError:
+        return {}
+    between = len(columns) - 1
+    if (
+        '"' in text
+        or "\r" in text
+        or any(line.count(delimiter) != between for line in text.split("\n"))
+    ):
+        return {}
+    cells = text.replace("\n", delimiter).split(delimiter)
+    return {column: cells[i :: len(columns)] for i, column in enumerate(columns) if column}
+
+
 class _TextLines:
     """Lines as text; `last` is the one that was read last."""
 
@@ -620,7 +668,7 @@ class _TextLines:
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
             self.last = line.decode("utf-8")
-            if "\r" in self.last[:-2]:
+            if self.last.find("\r", 0, -2) >= 0:
                 # Old line ends among new ones, as inside texts.
                 yield from _CR_LINES.findall(self.last)
             else:

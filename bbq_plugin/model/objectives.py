@@ -337,23 +337,28 @@ class Marginal:
 
         These are log(alpha - 1), log(beta - 1), logit guessers and log(guesser_beta - 3).
         """
-        point, mixed, about = self._pass(theta, *population_turns(self.priors))
-        n, total = len(mixed), about.sum(axis=0)
-        return point, PopulationDerivatives(total[:n], total[n:].reshape(n, n), mixed.T)
+        turns = population_turns(self.priors)
+        point, by_item, about = self._pass(theta, *turns, by_triple=False)
+        n, total = len(by_item), about.sum(axis=0)
+        return point, PopulationDerivatives(total[:n], total[n:].reshape(n, n), by_item.T)
 
-    def _pass(self, theta: Floats, turn: Floats, bend: Floats) -> tuple[Height, Floats, Floats]:
+    def _pass(
+        self, theta: Floats, turn: Floats, bend: Floats, *, by_triple: bool = True
+    ) -> tuple[Height, Floats, Floats]:
+        """One pass; the mixed derivatives are by triple, or summed by item."""
         passes, t, n = self.passes, self.passes.triples, turn.shape[1]
         curve, rows = np.empty(t.size), np.empty((quadrature.ROWS, t.size))
+        mixed = np.empty((n, t.size if by_triple else 0))
         about = np.empty((t.n_raters, n + n * n))
-        value, (gradient, self._wins, self._draw, *mixed) = passes.summed(
+        value, (gradient, self._wins, self._draw, *by_item) = passes.summed(
             quadrature.marginal_pass, t.weight, passes.standing(theta), self.parts, passes.copies,
-            self.tops, turn, bend, curve, rows, self.pushes, self.summary, about,
+            self.tops, turn, bend, curve, rows, self.pushes, mixed, self.summary, about,
             shape=(3 + n, theta.size),
         )  # fmt: skip
         prior, skill = self._prior(theta)
         value, gradient = value + self._halves + prior, gradient + self.shape - skill
         point = Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
-        return point, np.array(mixed), about
+        return point, mixed if by_triple else np.array(by_item), about
 
     @property
     def em_sums(self) -> tuple[Floats, Floats]:

@@ -328,30 +328,34 @@ def _sums(mass, basis, ratio, kept):
 @njit(cache=True, nogil=True, fastmath=FAST)
 def marginal_pass(
     first, last, start, winner, loser, weight, s, parts, copies, tops, turn, bend, curve, rows,
-    pushes, summary, about, sums,
+    pushes, mixed, summary, about, sums,
 ):  # fmt: skip
     """The same value with gradient, curvature, EM sums and what is known of each rater.
 
     ``pushes`` gets each triple's part of the gradient, ``about`` what `population_scores` says.
+    ``mixed`` (parameters x triples; of no parameter where no population is estimated, of no triple
+    where the sums are enough) gets the derivatives of the pushes by the population's parameters.
 
     Gradient and curvature follow from differentiating under the integral: the score is the
     posterior mean of the scores given q, and the Hessian the mean of the Hessians given q plus the
     covariance of the scores, whose leading terms (in orthogonal polynomials of q) are ``rows``.
     ``summary`` has for each rater: mean of q, variance of q, P(guesser), log-likelihood. ``sums``
     gets the gradient, the two sums of the M-step, as in ``em_pass``, and the derivatives of the
-    gradient by each of the population's parameters (none where no population is estimated).
+    gradient by each of the population's parameters.
     """
     nodes, n = NODES * parts.shape[0], turn.shape[1]
     q, mass, width, ratio = np.empty(nodes), np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    log_q, log_rest = np.empty(nodes), np.empty(nodes)
     basis, score = np.empty((ROWS, nodes)), np.empty((n, nodes))
-    value, gradient, wins, draw, mixed = 0.0, sums[0], sums[1], sums[2], sums[3:]
+    log_q, log_rest = np.empty(nodes), np.empty(nodes)
+    value, gradient, wins, draw = 0.0, sums[0], sums[1], sums[2]
     for r in range(first, last):
         low, high, times = start[r], start[r + 1], copies[r]
         if times == 0.0:
             curve[low:high] = 0.0
             rows[:, low:high] = 0.0
             pushes[low:high] = 0.0
+            if mixed.shape[1]:
+                mixed[:, low:high] = 0.0
             about[r] = 0.0
             continue
         place_nodes(low, high, s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
@@ -363,12 +367,8 @@ def marginal_pass(
             about[r] *= times
         summary[r, 2] = np.sum(mass[NODES:])
         root, kept = np.sqrt(times), _trimmed(q, mass, basis, score)
-        mean, square = 0.0, 0.0
-        for k in range(kept):
-            mean += mass[k] * q[k]
-            square += mass[k] * q[k] * q[k]
-        summary[r, 0] = mean
-        summary[r, 1] = max(square - mean * mean, 0.0)
+        summary[r, 0] = mean = np.sum(mass[:kept] * q[:kept])
+        summary[r, 1] = np.sum(mass[:kept] * (q[:kept] - mean) ** 2)
         for t in range(low, high):
             for k in range(kept):
                 ratio[k] = q[k] / (0.5 + q[k] * s[t])
@@ -390,8 +390,11 @@ def marginal_pass(
             if n:
                 _, _, along = _sums(mass, score, ratio, kept)
                 for p in range(n):
-                    mixed[p, winner[t]] += times * part * along[p]
-                    mixed[p, loser[t]] -= times * part * along[p]
+                    turned = times * part * along[p]
+                    sums[3 + p, winner[t]] += turned
+                    sums[3 + p, loser[t]] -= turned
+                    if mixed.shape[1]:
+                        mixed[p, t] = turned
     return value
 
 
