@@ -113,3 +113,43 @@ def test_ordinary_lines_become_batches(tmp_path: Path) -> None:
         found = list(adapter.read_batches(stream, "votes.jsonl"))
     assert all(isinstance(one, Batch) for one in found)
     assert sum(len(one.lines) for one in found) == 5000
+
+
+PLAIN_LINE = "ann,oak,elm,left"
+ODD_LINES = (
+    *('"ann","oak, old",elm,left', '"a\nb",oak,elm,right', "ann,oak,elm", "ann,oak,elm,left,more"),
+    *(
+        "",
+        "ann,oak,,left",
+        ",oak,elm,right",
+        " ann ,oak,elm,left",
+        "ann,oak,elm,tie",
+        "ann,oak,oak,",
+    ),
+    *("ann,oak,elm,left,", "bo,o\rk,elm,left", "ann,oak,elm,perhaps"),
+)
+
+
+@given(st.lists(st.sampled_from([*[PLAIN_LINE] * 20, *ODD_LINES]), min_size=1, max_size=30),
+       st.sampled_from(["\n", "\r\n"]), st.booleans())  # fmt: skip
+@settings(max_examples=300)
+def test_tables_by_column_say_the_same_as_by_row(lines: list[str], end: str, ended: bool) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arena, "_PIECE", 80)
+        path = Path(folder) / "votes.csv"
+        text = end.join(["judge,left,right,winner", *lines]) + (end if ended else "")
+        path.write_bytes(text.encode())
+        quick, slow = result(path, adapters()["arena"]), result(path, SLOW)
+    assert quick == slow
+
+
+def test_a_fault_far_into_a_large_table_has_the_right_line(tmp_path: Path) -> None:
+    lines = ["judge,left,right,winner", *[PLAIN_LINE] * 30_000]
+    lines[23_456] = "ann,oak,oak,left"
+    path = tmp_path / "votes.csv"
+    path.write_text("\n".join(lines))
+    assert [s.where for s in read(path).skipped] == [f"{path}:23457"]
+    lines[23_456] = '"ann",oak,elm,what'
+    path.write_text("\n".join(lines))
+    with pytest.raises(FormatError, match=r"votes\.csv:23457: winner is 'what'"):
+        read(path)
