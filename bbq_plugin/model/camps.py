@@ -32,6 +32,7 @@ from bbq_plugin.model.population import (
     few_raters,
     is_sparse,
     priors_of,
+    some_raters,
 )
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import summed_products
@@ -51,7 +52,7 @@ ROUNDS = 5  # of camps and population in turn
 HALVINGS = 12
 LONGEST = 2.0  # nats
 CLOSE = 1e-4  # nats; shorter steps may raise the log-posterior by less than its rounding
-NEGLIGIBLE = 1e-12  # of a share, which must not become 0 for good
+NEGLIGIBLE = 1e-6  # of a membership: such raters tell nothing of a camp's population
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -588,13 +589,16 @@ class Camps:
 def _settled(triples: Triples, now: Division, eta: Floats) -> Camps:
     """The division and the population of its raters, estimated in turn."""
     hold = is_sparse(triples)
-    n, stack = now.theta.shape[0], _stacked(triples, now.theta.shape[0])
+    n, stack, log_det = now.theta.shape[0], _stacked(triples, now.theta.shape[0]), None
     for _ in range(ROUNDS):
-        copies = np.maximum(now.membership.T.ravel(), NEGLIGIBLE)
+        copies = now.membership.T.ravel()
+        members = np.flatnonzero(copies > NEGLIGIBLE)
         # Each camp at the level that the prior gives its items.
         level = np.log(np.exp(eta[0]) / RATE) - np.log(np.mean(np.exp(now.theta), axis=1))
         theta = (now.theta + level[:, None]).ravel()
-        population, same = estimate_again(stack, copies, theta, eta, hold=hold)
+        population, same, log_det = estimate_again(
+            some_raters(stack, members), copies[members], theta, eta, hold=hold, log_det=log_det
+        )
         eta, mixture = population.eta, Mixture(triples, population.priors, n)
         now = mixture.climb(mixture.at(now.theta, now.share), 1e-3)[0]
         if same:

@@ -340,13 +340,17 @@ def _climb(
 
 def _top(
     evidence: PopulationEvidence, theta: Floats, eta: Floats, most: int = MOST_ROUNDS, *,
-    hold: bool = False,
+    hold: bool = False, log_det: LogDet | None = None,
 ) -> Top:  # fmt: skip
-    """Climb and renew L in turn, until the top stays where it is, or ``most`` times."""
+    """Climb and renew L in turn, until the top stays where it is, or ``most`` times.
+
+    ``log_det``: what was known of L nearby.
+    """
     start = solve_newton(evidence.density(eta), theta, np.ones(evidence.triples.n_raters), NEAR_BY)
     place = evidence.at(start.theta, eta)
-    _, slope, _ = evidence.eliminated(place)
-    log_det = evidence.log_det_around(start.theta, eta, slope)
+    if log_det is None:
+        _, slope, _ = evidence.eliminated(place)
+        log_det = evidence.log_det_around(start.theta, eta, slope)
     top = _climb(evidence, place, log_det, hold=hold)
     for _ in range(most if theta.size <= MOST_DENSE else min(most, FEW_ROUNDS)):
         place, before = top.place, top.log_det.eta
@@ -439,14 +443,18 @@ def _with_spread(evidence: PopulationEvidence, top: Top) -> Top:
 
 
 def estimate_again(
-    triples: Triples, copies: Floats, theta: Floats, eta: Floats, *, hold: bool = False
-) -> tuple[Population, bool]:
+    triples: Triples, copies: Floats, theta: Floats, eta: Floats, *, hold: bool = False,
+    log_det: LogDet | None = None,
+) -> tuple[Population, bool, LogDet]:  # fmt: skip
     """The population from an estimate nearby, each rater counted ``copies`` times.
 
-    Also whether it is still the same. ``hold``: a stays as it is.
+    Also whether it is still the same, and what is known of L, for the next time. ``hold``: a stays
+    as it is.
     """
-    top = _top(PopulationEvidence(triples, copies=copies), theta, eta, 1, hold=hold)
-    return _population(top), bool(np.max(np.abs(top.place.eta - eta)) <= ENOUGH)
+    evidence = PopulationEvidence(triples, copies=copies)
+    top = _top(evidence, theta, eta, 1, hold=hold, log_det=log_det)
+    same = bool(np.max(np.abs(top.place.eta - eta)) <= ENOUGH)
+    return _population(top), same, top.log_det
 
 
 def estimate_priors(triples: Triples | Parts, theta: Floats, *, fixed: bool) -> Population:
