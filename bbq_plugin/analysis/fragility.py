@@ -29,6 +29,7 @@ MOST_TRIPLES = 100_000  # to be fitted again, some ten times
 CHALLENGERS = 3  # of the next items, those that take least
 REFITS = 12
 MOST_LEFT_OUT = 0.5  # of all: beyond, it is another study
+EQUAL = 1e-6  # nats: a tie, which takes no first place
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class _Study:
             except ConvergenceError:
                 break
             top = int(np.argmax(theta))
-            if top != self.first:
+            if theta[top] > theta[self.first] + EQUAL:
                 high, found = n, (n, self.fit.items[top], order[:n])
             else:
                 low = n

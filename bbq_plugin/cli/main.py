@@ -89,6 +89,8 @@ class Commands(Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run as a program, also for a caller who closed standard input or output."""
+        # Passes use all cores; threads of numpy's BLAS would wait beside them, busily.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:
                 # It stays open as long as the program runs.

@@ -143,7 +143,7 @@ class BBQModel:
         quality = fit.quality if fit.rated else np.ones(triples.n_raters)
         if priors.estimated:
             density = theta_density(triples, priors, fixed=not fit.rated, copies=copies)
-            return solve_newton(density, fit.theta, quality, LAPLACE_TOLERANCE).theta
+            return solve_newton(density, fit.theta, quality, 1e-5).theta
         joint = Joint(triples, priors, fixed=not fit.rated, copies=copies)
         return solve_newton(joint, fit.theta, quality, 1e-6).theta
 
