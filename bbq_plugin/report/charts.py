@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.raters import RaterRow
+    from bbq_plugin.analysis.slices import SlicedStudy
     from bbq_plugin.data.records import HistoryPoint
 
 ITEMS_DRAWN = 60  # rows of the leaderboard's chart; the table has all items
@@ -152,6 +153,60 @@ def leaderboard_spec(board: Leaderboard, palette: Palette, *, narrow: bool) -> d
     }
     both = {"hconcat": [ratings, ranks], "spacing": BETWEEN, "resolve": {"scale": {"y": "shared"}}}
     return finished(both, rows, palette)
+
+
+def slices_spec(study: SlicedStudy, palette: Palette, *, narrow: bool) -> dict[str, Any]:
+    """The ratings of the first slices side by side, items in the order of all answers."""
+    board = study.overall.leaderboard
+    shown = board[:CAMP_ITEMS]
+    labels = {row.item: label(row, 14 if narrow else 28) for row in shown}
+    slices = list(study.groups)[: len(_CAMP_SHAPES)]
+    # A number keeps two shortened names distinct.
+    names = {name: f"{at}  {_cut_name(name, 24)}" for at, name in enumerate(slices, start=1)}
+    rows = [
+        {
+            "item": labels[cell.item], "slice": names[cell.slice], "rating": cell.rating,
+            "lower": cell.rating_lower, "upper": cell.rating_upper,
+        }
+        for cell in study.cells
+        if cell.slice in names and cell.item in labels
+    ]  # fmt: skip
+    kinds = list(names.values())
+    legend = {
+        "title": None, "orient": "top", "symbolOpacity": 1, "columns": 1 if narrow else 3,
+        "labelLimit": 320,
+    }  # fmt: skip
+    colours = [palette[f"camp{at}"] for at in range(1, len(kinds) + 1)]
+    axis, room = _name_axis(list(labels.values()), 120 if narrow else 260)
+    down = {
+        "field": "item", "type": "ordinal", "sort": list(labels.values()), "title": None,
+        "axis": {**axis, "grid": True, "tickBand": "extent"}, "scale": {"paddingInner": 0.3},
+    }  # fmt: skip
+    lower = _numbers(
+        "lower", title=SCALE_TITLE[board.scale], scale={"zero": False}, axis={"tickCount": 5}
+    )
+    spec = {
+        "width": (NARROW if narrow else WIDE) - EDGE - room,
+        "height": {"step": 13, "for": "offset"},
+        "encoding": {
+            "y": down, "yOffset": {"field": "slice", "type": "nominal", "sort": kinds},
+            "color": {**_kinds("slice", kinds, colours), "legend": legend},
+        },
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.4, "strokeCap": "round"},
+                "encoding": {"x": lower, "x2": {"field": "upper"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 60},
+                "encoding": {
+                    "x": _numbers("rating"),
+                    "shape": {**_kinds("slice", kinds, _CAMP_SHAPES), "legend": legend},
+                },
+            },
+        ],
+    }  # fmt: skip
+    return finished(spec, rows, palette)
 
 
 _WITHOUT, _EQUAL = "without covariates", "covariates held equal"

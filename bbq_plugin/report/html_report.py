@@ -34,6 +34,7 @@ from bbq_plugin.report.charts import (
     leaderboard_spec,
     matrix_spec,
     percent,
+    slices_spec,
 )
 from bbq_plugin.report.documents import all_warnings, verdict_counts
 from bbq_plugin.report.history import thinned
@@ -221,6 +222,7 @@ class SlicesSection:
     #: Between two slices; none where there are more.
     apart: tuple[SliceDifference, ...]
     quality: list[str]
+    chart: Chart
 
 
 def _slices_section(study: SlicedStudy, mix: Leaderboard | None) -> SlicesSection:
@@ -232,6 +234,7 @@ def _slices_section(study: SlicedStudy, mix: Leaderboard | None) -> SlicesSectio
         len(board) > ROWS_SHOWN, mix,
         ", ".join(f"{plain(name)} {share:.0%}" for name, share in study.shares.items() if share),
         study.differences if len(study.groups) == 2 else (), quality_lines(study),
+        chart(partial(slices_spec, study, PAGE), "Ratings by slice. The table has the numbers."),
     )  # fmt: skip
 
 

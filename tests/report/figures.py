@@ -15,9 +15,10 @@ from selenium import webdriver
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.analysis.evaluation import evaluation
+from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
-from bbq_plugin.report.charts import chart_specs, evaluation_specs
+from bbq_plugin.report.charts import chart_specs, evaluation_specs, slices_spec
 from bbq_plugin.report.vega_rendering import FILE, to_svg
 from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
@@ -76,6 +77,24 @@ def with_lengths() -> Iterator[Comparison]:
         )  # fmt: skip
 
 
+def in_slices() -> SlicedStudy:
+    """A study in two languages, in which one model is much better in German; few German answers."""
+    rng = np.random.default_rng(5)
+    theta = np.linspace(0.8, -0.8, 6)
+    groups: dict[str, list[tuple[str, str, str, float]]] = {"en": [], "de": [], "fr": []}
+    for name, n in (("en", 1500), ("de", 500), ("fr", 40)):
+        here = theta + (1.2 if name == "de" else 0.0) * (np.arange(6) == 3)
+        for _ in range(n):
+            i, j = rng.choice(6, 2, replace=False)
+            won = rng.random() < 1 / (1 + np.exp(here[j] - here[i]))
+            one = ("ABCDEF"[i], "ABCDEF"[j]) if won else ("ABCDEF"[j], "ABCDEF"[i])
+            row = (f"r{rng.integers(20)}", f"model-{one[0]}", f"model-{one[1]}", 1.0)
+            groups[name].append(row)
+    everything = Comparisons.from_records([row for part in groups.values() for row in part])
+    parts = {name: Comparisons.from_records(part) for name, part in groups.items()}
+    return SlicedStudy("language", Analysis(bbq.fit(everything)), parts)
+
+
 def charts_alone() -> None:
     """Draw what needs no browser."""
     data = Comparisons.from_comparisons(with_lengths())
@@ -92,6 +111,7 @@ def charts_alone() -> None:
     wanted = {
         "covariates": chart_specs(held)["covariates"],
         "evaluation": grown(narrow=False),
+        "slices": slices_spec(in_slices(), FILE, narrow=False),
     }
     for name, spec in wanted.items():
         text = to_svg({**spec, "background": FILE["surface"]})
