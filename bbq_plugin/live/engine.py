@@ -499,7 +499,9 @@ class Engine:
         """When the answers that count were given, in seconds since 1970; NaN: it is not known."""
         with self._mutex:
             self._catch_up()
-            return self._counts.counted(self._table.snapshot().alive())["at"].copy()
+            table, rated = self._table.snapshot(), self._counts.rated
+        alive = table.alive()
+        return alive["at"][alive["rater"] >= 0] if rated else alive["at"]
 
     def data_until(self, at: float) -> Comparisons:
         """The answers that had been given by a moment, of those of now."""

@@ -312,7 +312,9 @@ class View:
         recorded, analysis = self._recorded(), self.analysis
         if not recorded or analysis is None:
             return PastPoints([])
-        self._past = past_points(self.engine, analysis.fit, recorded[0].at, self._past)
+        self._past = past_points(
+            self.engine, analysis.fit, recorded[0].at, self._past, self.past.job.stopping
+        )
         return self._past
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -391,7 +392,20 @@ class Pages:
         found = self.service.names(rater) if self.service.names else None
         return f"{rater} {found.text}".lower() if found else rater.lower()
 
-    def rater(self, request: Request) -> Response:
+    async def rater(self, request: Request) -> Response:
+        """One rater; what was shown is waited for beside the few threads that make pages."""
+        if self._shows_content(request):
+            return await asyncio.to_thread(self._rater, request)
+        return await run_in_threadpool(self._rater, request)
+
+    def _may_see(self, request: Request) -> bool:
+        """Whether a reader may ask what raters were shown, which is not the page's own."""
+        return self.rules.page_token is None or self._can_write(request)
+
+    def _shows_content(self, request: Request) -> bool:
+        return bool(request.query_params.get("content")) and self._may_see(request)
+
+    def _rater(self, request: Request) -> Response:
         """One rater over all studies: the verdicts, and the answers in one of them."""
         name = request.query_params.get("name", "")
         chosen, studies = self._studies(request)
@@ -412,9 +426,7 @@ class Pages:
             place=self.webhook.reader.answer_place,
         )  # fmt: skip
         places = {one.place for one in said if one.place is not None}
-        # Only who asks for it, and may: what raters were shown is not the page's own.
-        may_see = self.rules.page_token is None or self._can_write(request)
-        asked = bool(request.query_params.get("content")) and may_see
+        asked = self._shows_content(request)
         contents, missing = self.service.contents(places) if asked else ({}, [])
         return self._page(
             request,
@@ -428,7 +440,7 @@ class Pages:
             journal=view.engine.store.lead_journal(name),
             said=said,
             has_content=bool(places) and bool(self.service.projects),
-            may_see=may_see,
+            may_see=self._may_see(request),
             asked=asked,
             still=asked,
             contents=contents,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 # A computation or a request that takes longer is not waited for at the end.
 _STOP_S = 5.0
 _PAGES_AT_ONCE = 2
+# So long a reader waits for another one who asks what tasks show.
+_VIEW_S = 10.0
 # After an event that tells of more than it brings, and before what it tells of is all there.
 _SOON_S = 1.0
 
@@ -288,6 +291,13 @@ class Service:
         return plan_of(self.engine.store, project)
 
 
+class ViewedProject(OpenProject):
+    """A connection of its own for readers: none waits for a pull, and nothing is tried again."""
+
+    def _retried(self, reason: str) -> None:
+        raise RemoteError(reason.partition("; trying again")[0])
+
+
 class ServedProject(OpenProject):
     """The project of a service: pulls what was missed, and gives the page its feedback."""
 
@@ -315,8 +325,8 @@ class ServedProject(OpenProject):
             service.problems,
             relabel,
         )
-        # A connection of its own, so that no reader waits for a pull; what fails is said at once.
-        self._viewed = OpenProject(open_, Problems())
+        self._viewed = ViewedProject(open_, Problems())
+        self._viewing = threading.Lock()
         self._reconcile_s = reconcile_s
         self._pulling = Job("reconcile", self._pull, self._not_pulled)
         self._rounds: Rounds | None = None
@@ -349,7 +359,13 @@ class ServedProject(OpenProject):
 
     def contents(self, tasks: Sequence[int]) -> Mapping[int, TaskContent]:
         """What tasks show, asked for now and kept nowhere."""
-        return self._viewed.use(lambda project, memory: project.contents(tasks, memory), "content")
+        # One reader at a time, and no queue of them behind a server that hangs.
+        if not self._viewing.acquire(timeout=_VIEW_S):
+            raise RemoteError("Label Studio is slow to answer; try again later")
+        try:
+            return self._viewed.use(lambda project, memory: project.contents(tasks, memory))
+        finally:
+            self._viewing.release()
 
     def close(self) -> None:
         """Let the project go."""

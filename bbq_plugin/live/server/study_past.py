@@ -20,6 +20,8 @@ from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.report.history import history_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.model import Fit
 
@@ -45,7 +47,10 @@ class PastPoints:
     newest: float | None = None
 
 
-def past_points(engine: Engine, now: Fit, before: float, known: PastPoints | None) -> PastPoints:
+def past_points(
+    engine: Engine, now: Fit, before: float, known: PastPoints | None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> PastPoints:  # fmt: skip
     """The points up to `before`, oldest first; those `known`, if there is little new."""
     times = engine.answer_times()
     dated = times[~np.isnan(times)]
@@ -70,6 +75,8 @@ def past_points(engine: Engine, now: Fit, before: float, known: PastPoints | Non
     seen = 0
     for moment in chosen.tolist():
         n_then = int(np.searchsorted(old, moment, side="right"))
+        if stopping():
+            break
         if n_then > seen:
             seen = n_then
             points += [point for point in [_point(engine, now, moment)] if point is not None]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from selenium.webdriver.common.by import By
 
 from bbq_plugin.store import Store, read_store, read_store_by
 from tests.browsing import complaints, text_of
-from tests.live.label_studio.faults import Answer, Proxy
+from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import PAIRWISE, Bbq, chose, pair
-from tests.live.server.serving import SECRET, run, serving
-from tests.waiting import wait_until
+from tests.live.server.serving import SECRET, Serving, run, serving
+from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,11 +186,15 @@ def reasoned(server: Server, people: list[User], n: int = 6) -> int:
 
 
 def test_a_lead_sees_who_answered_what_and_why_and_nothing_of_it_is_kept(
-    label_studio: Server, people: list[User], browser: webdriver.Chrome, tmp_path: Path
+    label_studio: Server,
+    people: list[User],
+    proxy: Proxy,
+    browser: webdriver.Chrome,
+    tmp_path: Path,
 ) -> None:
     project, odd = reasoned(label_studio, people), people[1]
     label_studio.patch(f"/api/users/{odd.id}/", {"first_name": "Bo", "last_name": "Ek"})
-    place = {"LABEL_STUDIO_URL": label_studio.url, "LABEL_STUDIO_API_KEY": label_studio.token}
+    place = {"LABEL_STUDIO_URL": proxy.url, "LABEL_STUDIO_API_KEY": label_studio.token}
     store = tmp_path / "state.db"
     words = ("--project", str(project), "--reconcile", "1h")
     with serving(store, *words, **place) as here:
@@ -217,8 +223,14 @@ def test_a_lead_sees_who_answered_what_and_why_and_nothing_of_it_is_kept(
         assert browser.execute_script("return typeof window.pwned") == "undefined"
         assert browser.execute_script("return document.images.length") == 0
         picture = browser.find_element(By.PARTIAL_LINK_TEXT, "/data/upload/1/p1.png")
-        assert picture.get_attribute("href") == f"{label_studio.url}/data/upload/1/p1.png"
+        assert picture.get_attribute("href") == f"{proxy.url}/data/upload/1/p1.png"
+        assert not any("/data/upload" in asked.path for asked in proxy.asked)
         assert complaints(browser)[0] == []
+        # It is asked for each time, and a server that fails is said so at once.
+        proxy.rule = lambda _: Answer(503)
+        browser.refresh()
+        assert "Some of it is missing: Label Studio answered 503" in text_of(browser, "said")
+        others_read_on(here, proxy, browser, f"/rater?name={odd.id}&content=1")
         browser.delete_all_cookies()
         raters = here.ask("/download/raters.csv").text
     # Neither in the store nor in the log nor in a file that was asked for without names.
@@ -226,6 +238,35 @@ def test_a_lead_sees_who_answered_what_and_why_and_nothing_of_it_is_kept(
     for text in (odd.email, "Bo Ek", "A long answer 1", "I like it short"):
         assert text.encode() not in kept
         assert text not in here.log + raters
+    names_are_printed_when_asked_for(store, odd, **place)
+
+
+def others_read_on(here: Serving, proxy: Proxy, browser: webdriver.Chrome, path: str) -> None:
+    """Readers who wait for a server that hangs keep no page from others."""
+    known = browser.get_cookie("bbq_page")
+    assert known is not None
+    cookie = {"Cookie": f"bbq_page={known['value']}"}
+    held, asked = threading.Event(), len(proxy.asked)
+
+    def hang(_: Asked) -> Answer | None:
+        held.wait(HANG_S)
+        return None
+
+    proxy.rule = hang
+    with ThreadPoolExecutor(3) as readers:
+        slow = [readers.submit(here.ask, path, headers=cookie) for _ in range(3)]
+        try:
+            wait_until(lambda: len(proxy.asked) > asked, "the first of them at the server")
+            assert here.ask("/").status == 200
+            assert not any(one.done() for one in slow)
+        finally:
+            held.set()
+        assert [one.result().status for one in slow] == [200] * 3
+    proxy.rule = lambda _: None
+
+
+def names_are_printed_when_asked_for(store: Path, odd: User, **place: str) -> None:
+    """What `bbq raters` prints with and without --show-names."""
     run_in = {**place, "COLUMNS": "200"}
     shown = run("raters", "--store", str(store), "--show-names", **run_in)
     assert f"Bo Ek <{odd.email}>" in shown.stdout, shown.stderr
