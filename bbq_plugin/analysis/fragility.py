@@ -25,7 +25,9 @@ from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Joint, theta_density
 from bbq_plugin.model.robust import triple_of
 from bbq_plugin.model.solvers import solve_newton
 
-MOST_TRIPLES = 100_000  # to be fitted again, some ten times
+MOST_TRIPLES = (
+    50_000  # to be fitted again, some dozens of times: beyond, it would take most of the time
+)
 CHALLENGERS = 3  # of the next items, those that take least
 REFITS = 12
 MOST_LEFT_OUT = 0.5  # of all: beyond, it is another study
