@@ -335,7 +335,7 @@ class Pages:
         worth = None if outlook is None else outlook.worth
         if worth is not None and (worth.n_open or not settled):
             text = "Or go on for the other ranks" if settled else "Go on asking"
-            steps.append((f"{text}: {worth.text}.", "/pairs#next", "Next pairs"))
+            steps.append((f"{text}: {worth.text}.", "/pairs", "Next pairs"))
         return steps
 
     def _headlines(self, studies: list[StudyEntry]) -> list[tuple[StudyEntry, Headline]]:
