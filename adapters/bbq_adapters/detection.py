@@ -751,13 +751,20 @@ def _is_given_by_items(items: _Items, one: ColumnProfile) -> bool:
 def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     """Two items, and one column of choices a rater."""
     groups: dict[str, list[ColumnProfile]] = {}
-    counted_on = {name for family in families(table.columns) for name in family}
-    for one in table:
+    free = [
+        one for one in table
+        if one.is_small and not one.is_constant and one.name not in items.columns
+    ]  # fmt: skip
+    sided = {word for name in items.columns for word in tokens(name)}
+    for one in free:
         who = rater_word(one.name)
-        if who is None and one.name in counted_on and one.words[0] in _PEOPLE:
-            who = one.words[0]
-        if one.is_small and not one.is_constant and who and one.name not in items.columns:
+        # Users may be the items: userA_won says something of one of them.
+        if who and not (who == "user" and "user" in sided):
             groups.setdefault(who, []).append(one)
+    short = [family for family in families([one.name for one in free]) if len(family) > 2]
+    for family in short:
+        if tokens(family[0])[0] in _PEOPLE:
+            groups.setdefault(family[0], [table[name] for name in family])
     for group in groups.values():
         vocabulary = {value for one in group for value in one.counts}
         if len(group) < 2 or len(vocabulary) > SMALL:

@@ -764,3 +764,13 @@ def test_whether_two_are_alike_is_no_choice(tmp_path: Path) -> None:
     for name in ("same_author", "flagged"):
         path = file(tmp_path, table(["name_a", "name_b", name, "annotator"], rows))
         assert not look(path).readings
+
+
+def test_marks_of_two_users_are_not_the_choices_of_raters(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, int(a < "f"), int(b < "f"), ("userA", "userB")[w == b]] for a, b, w, _ in VOTES
+    ]
+    head = ["userA", "userB", "userA_pro", "userB_pro", "outcome"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert "raters" not in options
+    check(data, raters=0)
