@@ -1,10 +1,11 @@
 # make demo    a daemon on a folder into which votes fall, some of them by bad raters
 # make test    lint, format, types and tests
+# make soak    kill -9 in pull, push, serve, backup and restore, 50 times each
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint compile clean figures fuzz release
+.PHONY: demo test lint compile clean figures fuzz soak release
 .DEFAULT_GOAL := test
 
 # The stamps hold the moment of the last installation: pip runs again only when
@@ -47,6 +48,13 @@ fuzz: $(VENV)/.stamp-dev
 	@echo "== Property tests with new examples"
 	@$(BIN)/python -m pytest -n auto --hypothesis-profile=new-examples \
 	  $$(grep -rlE "^from hypothesis import" tests --include="test_*.py")
+
+# The tests that kill -9 each of pull, push, serve, backup and restore, 50 times instead of 5, and
+# the daemon 500 times: nothing may be lost or doubled, and every store has to be whole.
+soak: $(VENV)/.stamp-dev
+	@echo "== kill -9, 50 times in each of pull, push, serve, backup and restore"
+	@BBQ_TEST_KILL_EACH=50 BBQ_TEST_KILLS=500 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder \
+	  tests/live/label_studio/test_kill.py tests/live/test_kill_each.py tests/live/watch/test_kill.py
 
 bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"

@@ -31,7 +31,7 @@ _LABEL_STUDIO = "tests/live/label_studio/"
 TOGETHER = {
     "a Label Studio": tuple(
         f"{_LABEL_STUDIO}test_{name}.py"
-        for name in ("push", "push_alone", "push_cut", "push_meanwhile", "push_page")
+        for name in ("push", "push_alone", "push_cut", "push_meanwhile", "push_page", "kill")
     ),
     "the browser, and a Label Studio": (
         _LABEL_STUDIO,

@@ -196,12 +196,16 @@ def push(
                 pushing.settle(project, memory)
             elif any(entry.state == "begun" for entry in memory.entries()):
                 tell("a write was interrupted last time; --apply first checks whether it was done")
-            own = _study_of(store, server.number, study)
-            goals, excluded = _goals(server, chosen, only, store, own, **asked)
+            found = {
+                own: _goals(server, chosen, only, store, own, **asked)
+                for own in _studies_of(store, server.number, study)
+            }
+            goals = pushing.merged_goals({own.name: one for own, (one, _) in found.items()})
             with working("Planning"):
                 plan = pushing.make_plan(project, memory, goals)
             if applied:
-                store.keep_excluded(excluded, own.id)
+                for own, (_, excluded) in found.items():
+                    store.keep_excluded(excluded, own.id)
                 memory.hold(on=False)
             with working("Writing"):
                 done = list(pushing.apply(project, memory, plan)) if applied else []
@@ -228,16 +232,19 @@ def _opened_store(path: Path, *, writable: bool) -> Store:
         ) from error
 
 
-def _study_of(store: Store, project: int, name: str | None) -> StudyEntry:
-    """The study whose verdicts go to a project: that of its first question, if none is named."""
-    known = {one.id: one for one in store.studies()}
-    mine = [one for one in known.values() if any(q.project == str(project) for q in one.questions)]
-    if name is None and mine:
-        if len(mine) > 1:
-            others = ", ".join(plain(one.name) for one in mine[1:])
-            tell(f"the verdicts are those of the study {plain(mine[0].name)}; --study: {others}")
-        return mine[0]
-    return known[store.chosen_study(name)]
+def _studies_of(store: Store, project: int, name: str | None) -> list[StudyEntry]:
+    """The studies whose verdicts go to a project: those of all its questions, or the one named."""
+    mine = [one for one in store.studies() if one.asks(project) and one.n_comparisons]
+    if name is not None or not mine:
+        chosen = store.chosen_study(name)
+        return [one for one in store.studies() if one.id == chosen]
+    if len(mine) > 1:
+        names = ", ".join(plain(one.name) for one in mine)
+        tell(
+            f"the verdicts are those of all studies of the project ({names}): a rater whom one of "
+            "them excludes is excluded; --study takes one of them"
+        )
+    return mine
 
 
 def _goals(

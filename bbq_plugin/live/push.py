@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,11 +12,11 @@ from bbq_plugin.data.feedback_actions import ACTION_KINDS, ActionResult, Feedbac
 from bbq_plugin.protocols import FeedbackGoals
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.analysis import Analysis, RaterRow
-    from bbq_plugin.data.feedback_actions import Action, JournalEntry, Relabel
-    from bbq_plugin.protocols import Project
+    from bbq_plugin.data.feedback_actions import Action, JournalEntry, PlanWorth, Relabel
+    from bbq_plugin.protocols import Project, WorthEstimate
     from bbq_plugin.store.project_sync import Memory
 
 # Writes that are looked at, and put on record, together: few enough to be looked up after a crash,
@@ -44,6 +46,56 @@ def goals_of(
         sampling=sampling,
         n_informative=n_informative,
     )
+
+
+def merged_goals(by_study: Mapping[str, FeedbackGoals]) -> FeedbackGoals:
+    """What several questions of a project ask for together.
+
+    A rater whom one of them excludes is excluded, because a task is asked again with all of its
+    questions. What an answer tells is the sum over the questions, and it changes a result if it
+    changes one of them.
+    """
+    (first, *others) = by_study.values()
+    if not others:
+        return first
+    excluded: dict[str, str] = {}
+    watched: dict[str, str] = {}
+    for name, goals in by_study.items():
+        for found, own in ((excluded, goals.excluded), (watched, goals.watched)):
+            for rater, reason in own.items():
+                found.setdefault(rater, f"study {name}: {reason}")
+    worths = [one.worth for one in by_study.values() if one.worth is not None]
+    return replace(
+        first,
+        excluded=excluded,
+        watched={rater: why for rater, why in watched.items() if rater not in excluded},
+        information_bits=lambda items: _sum(
+            one.information_bits(items) for one in by_study.values()
+        ),
+        worth=_StudiesWorth(worths) if len(worths) == len(by_study) else None,
+    )
+
+
+def _sum(found: Iterable[float | None]) -> float | None:
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class _StudiesWorth:
+    """What answers change in any of several studies; what they buy is told of the first."""
+
+    studies: Sequence[WorthEstimate]
+
+    def chance(self, items: Sequence[str], n: int) -> float | None:
+        """P(n answers on these items change one of the results)."""
+        found = [one.chance(items, n) for one in self.studies]
+        known = [p for p in found if p is not None]
+        return 1 - prod(1 - p for p in known) if known else None
+
+    def together(self, asked: Iterable[tuple[Sequence[str], int]]) -> PlanWorth:
+        """What all of them change in the first."""
+        return self.studies[0].together(asked)
 
 
 def _reason(row: RaterRow) -> str:

@@ -35,6 +35,10 @@ class StudyEntry:
     n_comparisons: int
     questions: tuple[StudyQuestion, ...] = ()
 
+    def asks(self, project: int) -> bool:
+        """Whether it has a question of a project."""
+        return any(one.project == str(project) for one in self.questions)
+
     @property
     def described(self) -> str:
         """Projects, titles and controls in a line; empty where no project is known."""

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import bbq_plugin as bbq
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.automatic_push import Pusher
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
+from bbq_plugin.live.push import goals_of, merged_goals
 from bbq_plugin.live.server.page_state import View
 
 if TYPE_CHECKING:
@@ -99,3 +102,31 @@ def test_a_server_that_is_killed_has_the_verdicts_that_were_acted_on(tmp_path: P
         assert view.analysis.raters.excluded == ("late",)
         engine.keep_verdicts(view.analysis)
     assert on_the_page(store, BETWEEN) == {"late"}
+
+
+def test_a_plan_follows_the_verdicts_of_all_questions_of_a_project() -> None:
+    studies = [
+        bbq.simulate(items=6, raters=12, comparisons=3000, guessers=0.2, seed=seed)
+        for seed in (3, 4)
+    ]
+    goals = {
+        name: goals_of(Analysis(bbq.fit(study.arrays())))
+        for name, study in zip(("overall", "fluency"), studies, strict=True)
+    }
+    one, two = goals["overall"], goals["fluency"]
+    assert one.excluded
+    assert set(two.excluded) - set(one.excluded)
+    both = merged_goals(goals)
+    assert set(both.excluded) == set(one.excluded) | set(two.excluded)
+    assert not set(both.watched) & set(both.excluded)
+    for rater in set(two.excluded) - set(one.excluded):
+        assert both.excluded[rater] == f"study fluency: {two.excluded[rater]}"
+    items = ("item-1", "item-2")
+    bits = [goal.information_bits(items) for goal in (one, two, both)]
+    assert bits[0]
+    assert bits[1]
+    assert bits[2] == pytest.approx(bits[0] + bits[1])
+    chances = [goal.worth.chance(items, 5) for goal in (one, two, both) if goal.worth]
+    assert chances[2] is not None
+    assert chances[2] >= max(chance for chance in chances[:2] if chance is not None)
+    assert merged_goals({"overall": one}) is one

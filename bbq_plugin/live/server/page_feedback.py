@@ -18,9 +18,8 @@ from bbq_plugin.store.project_sync import Standing
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from bbq_plugin.analysis import Analysis
     from bbq_plugin.data.feedback_actions import (
         Action,
         ActionResult,
@@ -111,8 +110,10 @@ class Feedback:
         standing: Callable[[], Standing],
         problems: Problems,
         relabel: Relabel = "useful",
+        views: Callable[[], Mapping[str, View]] | None = None,
     ) -> None:
-        """`standing` asks no server."""
+        """`standing` asks no server. `views` are those of the project's studies, by name."""
+        self._views = views or (lambda: {"": view})
         self._relabel: Relabel = relabel
         self._view, self._use, self._standing, self._problems = (
             view,
@@ -157,10 +158,8 @@ class Feedback:
 
         def work(project: Project, memory: Memory) -> Round | None:
             # Not before it is our turn: a pull in progress may have brought more.
-            analysis = self._view.analysis
-            if analysis is None:
-                return None
-            return act(project, memory, self._goals(analysis), policy, stopping)
+            goals = self._goals()
+            return None if goals is None else act(project, memory, goals, policy, stopping)
 
         def acted(state: PlanState) -> PlanState:
             nonlocal done
@@ -217,10 +216,9 @@ class Feedback:
         self._problems.over("plan")
 
     def _planned(self, state: PlanState) -> PlanState:
-        analysis = self._view.analysis
-        if analysis is None:
+        goals = self._goals()
+        if goals is None:
             return replace(state, problem="there are no answers yet")
-        goals = self._goals(analysis)
 
         def work(project: Project, memory: Memory) -> FeedbackPlan:
             push.settle(project, memory)
@@ -229,13 +227,16 @@ class Feedback:
         return replace(self._with(state, self._use(work)), n_done=0, n_undone=0, left=())
 
     def _with(self, state: PlanState, plan: FeedbackPlan) -> PlanState:
+        names = [plain(name) for name, view in self._views().items() if view.analysis is not None]
+        if len(names) > 1:
+            said = f"the verdicts are those of all studies of the project ({', '.join(names)})"
+            plan = replace(plan, notes=(*plan.notes, said))
         return replace(state, plan=plan, mark=_mark(plan), at=self._view.engine.store.clock())
 
     def _applied(self, state: PlanState) -> PlanState:
-        plan, analysis = state.plan, self._view.analysis
-        if plan is None or analysis is None:
+        plan, goals = state.plan, self._goals()
+        if plan is None or goals is None:
             return state
-        goals = self._goals(analysis)
         n = len(plan.actions)
         done = self._use(
             lambda project, memory: self._followed(push.by_hand(project, memory, goals, plan), n)
@@ -259,10 +260,15 @@ class Feedback:
         done = self._use(lambda project, memory: self._followed(push.undo(project, memory), n))
         return _ended(state, n_undone=sum(one.left is None for one in done), done=done)
 
-    def _goals(self, analysis: Analysis) -> FeedbackGoals:
-        found = goals_of(analysis, relabel=self._relabel)
-        self._view.engine.keep_verdicts(analysis)
-        return found
+    def _goals(self) -> FeedbackGoals | None:
+        """What the last analyses of the project's studies ask for; None before the first."""
+        found = {}
+        for name, view in self._views().items():
+            analysis = view.analysis
+            if analysis is not None:
+                found[name] = goals_of(analysis, relabel=self._relabel)
+                view.engine.keep_verdicts(analysis)
+        return push.merged_goals(found) if found else None
 
     def _set(self, state: PlanState) -> None:
         self._state = state

@@ -253,8 +253,10 @@ class Service:
 
     def information_bits(self, items: Sequence[str]) -> float | None:
         """What one more answer about these items is expected to tell, by the last fit."""
-        analysis = self.view.analysis
-        return None if analysis is None else analysis.information_bits(items)
+        shown = (view.analysis for view in self.views.values())
+        bits = [one.information_bits(items) for one in shown if one is not None]
+        known = [value for value in bits if value is not None]
+        return sum(known) if known else None
 
     def fit_mark(self) -> str | None:
         """The moment of the last fit, in UTC."""
@@ -324,6 +326,7 @@ class ServedProject(OpenProject):
             lambda: standing(store, tool, project),
             service.problems,
             relabel,
+            self._views,
         )
         self._viewed = ViewedProject(open_, Problems())
         self._viewing = threading.Lock()
@@ -351,6 +354,13 @@ class ServedProject(OpenProject):
         if self._rounds is not None:
             self._rounds.stop()
         self.feedback.job.stop(_STOP_S)
+
+    def _views(self) -> dict[str, View]:
+        """What is shown of each study that the project asks a question of; else the first."""
+        service = self._service
+        of_project = (one for one in service.engine.store.studies() if one.asks(self.number))
+        found = {one.name: service.views[one.id] for one in of_project if one.id in service.views}
+        return found or {"": service.view}
 
     def fitted(self) -> None:
         """Say that there are new verdicts."""

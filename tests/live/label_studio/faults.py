@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
@@ -23,6 +23,8 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     #: Let the request through, and only then answer this: the client does not know.
     after: bool = False
+    #: Called before it is answered.
+    then: Callable[[], None] = lambda: None
     #: Say nothing until this is set.
     until: Event | None = None
 
@@ -69,7 +71,9 @@ class Proxy:
                 if answer is None or answer.after:
                     real = self._passed_on(body)
                     answer = answer or real
-                self._send(answer)
+                answer.then()
+                with suppress(ConnectionError):
+                    self._send(answer)
 
             def _passed_on(self, body: bytes) -> Answer:
                 upstream = http.client.HTTPConnection(

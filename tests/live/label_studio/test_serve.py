@@ -13,7 +13,7 @@ from bbq_plugin.store.project_sync import standing
 from bbq_plugin.store.store_reader import records_of
 from tests.browsing import text_of
 from tests.live.label_studio.server import BANNED, _free_port
-from tests.live.label_studio.study import PAIRWISE, chose, fill, pair
+from tests.live.label_studio.study import CHOICES, PAIRWISE, chose, fill, pair, ticked
 from tests.live.server.serving import SECRET, Serving, run, serving
 from tests.waiting import wait_until
 
@@ -337,3 +337,38 @@ def test_a_server_that_protects_its_network_is_explained(
     assert done.returncode == 1
     assert "LABEL_STUDIO_SSRF_PROTECTION_ENABLED=false" in done.stderr
     assert label_studio.get(f"/api/webhooks/?project={project}") == []
+
+
+def test_a_check_shows_what_connect_would_do_and_writes_nothing(
+    label_studio: Server, people: list[User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    project = label_studio.project(CHOICES, "Preferences")
+    (task,) = label_studio.tasks(project, [{"prompt": "p", "left": "gpt", "right": "llama"}])
+    label_studio.annotate(task, ticked("Tie"), people[0])
+    before = label_studio.get(f"/api/projects/{project}/")
+    words = ("connect", "--project", str(project), "--check", "--items", "left,right")
+    done = run(*words, **variables(label_studio))
+    assert done.returncode == 0, done.stderr
+    for shown in (
+        "control 'preference' (Choices", "items named by left and right",
+        "Labels: 'Left is better' = left, 'Right is better' = right, 'Tie' = tie",
+        "Study main: 1 comparison, 1 rater, 2 items: gpt, llama",
+        "Would register a webhook: http://127.0.0.1:8765/webhook/label-studio",
+        "Nothing was written.",
+    ):  # fmt: skip
+        assert shown in done.stdout, done.stdout
+    assert "no secret is set" in done.stderr
+    assert label_studio.get(f"/api/webhooks/?project={project}") == []
+    assert label_studio.get(f"/api/projects/{project}/") == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_mistyped_address_binds_no_store(label_studio: Server, tmp_path: Path) -> None:
+    project, _ = made(label_studio)
+    words = ("pull", "--project", str(project), "--store", str(tmp_path / "s.db"))
+    wrong = run(*words, "--url", f"http://127.0.0.1:{_free_port()}", "--timeout", "1",
+                LABEL_STUDIO_API_KEY=label_studio.token)  # fmt: skip
+    assert wrong.returncode == 1
+    right = run(*words, **variables(label_studio))
+    assert right.returncode == 0, right.stderr
