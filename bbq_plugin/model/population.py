@@ -452,7 +452,7 @@ def estimate_again(
     as it is.
     """
     evidence = PopulationEvidence(triples, copies=copies)
-    top = _top(evidence, theta, eta, 1, hold=hold, log_det=log_det)
+    top = _top(evidence, theta, eta, 1 if log_det is None else 2, hold=hold, log_det=log_det)
     same = bool(np.max(np.abs(top.place.eta - eta)) <= ENOUGH)
     return _population(top), same, top.log_det
 
