@@ -176,6 +176,12 @@ class Line:
         length = int(answer.split("content-length:")[1].split("\r\n")[0])
         return int(answer.split()[1]), await reader.readexactly(length)
 
+    def close(self) -> None:
+        """End the connection."""
+        if self.streams is not None:
+            self.streams[1].close()
+            self.streams = None
+
 
 @dataclass
 class Readers:
@@ -197,14 +203,16 @@ class Readers:
                     news.set()
 
         listening = asyncio.create_task(listen())
-        page = Line(self.port)
         try:
             while True:
                 await news.wait()
                 news.clear()
                 begun = time.perf_counter()
+                # The server closes a line that was idle for long, as between two large fits.
+                page = Line(self.port)
                 status, _ = await page.ask(path)
                 self.waits.append(time.perf_counter() - begun)
+                page.close()
                 self.n_failed += status != 200
                 await asyncio.sleep(PAUSE_S)
         finally:
