@@ -13,7 +13,7 @@ ORDER = [
     "more_raters", "evaluate_cost", "log_loss", "signed",
     "humaine_speed", "default_cost",
     "ten_million", "growth", "streaming", "many_items", "command_line", "webhooks", "potato",
-    "wild",
+    "first_use", "wild",
 ]  # fmt: skip
 
 HEAD = """\

@@ -99,18 +99,30 @@ def by_pairs(low, high, winner, loser, push, curve, rows, place, block, move, sp
 
 
 @njit(cache=True, nogil=True)
+def _pivot(system, k):
+    """The row from k on that is largest in column k.
+
+    A loop, here and below: each kind of slice is compiled apart, before the first result.
+    """
+    found = k
+    for i in range(k + 1, system.shape[0]):
+        if abs(system[i, k]) > abs(system[found, k]):
+            found = i
+    return found
+
+
+@njit(cache=True, nogil=True)
 def eliminate(system, right):
     """Solve system X = right in place, by elimination with pivots; X is left in ``right``."""
     n, m = right.shape
     for k in range(n):
-        pivot = k + np.argmax(np.abs(system[k:, k]))
+        pivot = _pivot(system, k)
         if system[pivot, k] == 0.0:
             right[:] = np.nan
             return
         for table in (system, right):
-            row = table[pivot].copy()
-            table[pivot] = table[k]
-            table[k] = row
+            for j in range(table.shape[1]):
+                table[pivot, j], table[k, j] = table[k, j], table[pivot, j]
         for i in range(k + 1, n):
             factor = system[i, k] / system[k, k]
             for j in range(k + 1, n):
@@ -121,7 +133,8 @@ def eliminate(system, right):
         for i in range(k + 1, n):
             for j in range(m):
                 right[k, j] -= system[k, i] * right[i, j]
-        right[k] /= system[k, k]
+        for j in range(m):
+            right[k, j] /= system[k, k]
 
 
 @njit(cache=True, nogil=True)
@@ -156,7 +169,8 @@ def ranking_evidence(won, lost, weight, n, steps):
     log_det, value = 0.0, 0.0
     for _ in range(steps):
         curve[:] = 0.0
-        right[:, 0] = -theta
+        for i in range(n):
+            right[i, 0] = -theta[i]
         value = 0.0
         for t in range(won.size):
             i, j = won[t], lost[t]
@@ -176,10 +190,16 @@ def ranking_evidence(won, lost, weight, n, steps):
         log_det = 0.0
         for i in range(n):
             log_det += np.log(abs(curve[i, i]))
-        longest = np.max(np.abs(right))
+        longest = 0.0
+        for i in range(n):
+            far = abs(right[i, 0])
+            # What is no number stays.
+            if far > longest or np.isnan(far):
+                longest = far
         if longest < 1e-4:
             break
-        theta += right[:, 0] * min(1.0, 2.0 / longest)
+        for i in range(n):
+            theta[i] += right[i, 0] * min(1.0, 2.0 / longest)
     return value - 0.5 * log_det
 
 
@@ -199,7 +219,10 @@ def by_items(low, high, winner, loser, push, curve, rows, place, block, move, sp
     """The same in the space of the rater's items."""
     n = block.shape[0]
     inner, pull = own_curvature(low, high, winner, loser, push, curve, rows, place, n)
-    system = np.eye(n) - inner @ block
+    system = inner @ block
+    for i in range(n):
+        for j in range(n):
+            system[i, j] = (1.0 if i == j else 0.0) - system[i, j]
     without = block @ np.linalg.inv(system)
     by_item = without @ pull
     for t in range(low, high):
@@ -232,7 +255,9 @@ def light_move(low, high, winner, loser, push, curve, rows, place, block, move):
         for t in range(low, high):
             back[place[winner[t]]] -= rows[c, t] * along
             back[place[loser[t]]] += rows[c, t] * along
-    by_item = once + block @ back
+    by_item = block @ back
+    for i in range(n):
+        by_item[i] += once[i]
     for t in range(low, high):
         move[t] = by_item[place[winner[t]]] - by_item[place[loser[t]]]
 

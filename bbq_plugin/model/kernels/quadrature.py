@@ -398,6 +398,17 @@ def marginal_pass(
     return value
 
 
+@njit(cache=True, nogil=True)
+def sort_nodes(q, order):
+    """The order of the nodes by q; those of one part are in order. np.argsort compiles for long."""
+    for k in range(q.size):
+        j = k
+        while j > 0 and q[order[j - 1]] > q[k]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = k
+
+
 @njit(cache=True, nogil=True, fastmath=FAST)
 def known_quality(first, last, start, weight, s, parts, tops, levels, threshold, ends, below):
     """Of each rater given theta: quantiles of q, and P(q < threshold).
@@ -407,12 +418,13 @@ def known_quality(first, last, start, weight, s, parts, tops, levels, threshold,
     nodes = NODES * parts.shape[0]
     q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     log_q, log_rest = np.empty(nodes), np.empty(nodes)
+    order = np.empty(nodes, dtype=np.int64)
     for r in range(first, last):
         place_nodes(
             start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
         )
         to_posterior(mass)
-        order = np.argsort(q)
+        sort_nodes(q, order)
         for level in range(levels.size):
             passed = 0.0
             ends[r, level] = q[order[-1]]
