@@ -50,11 +50,12 @@ fuzz: $(VENV)/.stamp-dev
 	  $$(grep -rlE "^from hypothesis import" tests --include="test_*.py")
 
 # The tests that kill -9 each of pull, push, serve, backup and restore, 50 times instead of 5, and
-# the daemon 500 times: nothing may be lost or doubled, and every store has to be whole.
+# the daemon 500 times, and 100 times on a table of PostgreSQL: nothing may be lost or doubled, and every store has to be whole.
 soak: $(VENV)/.stamp-dev
 	@echo "== kill -9, 50 times in each of pull, push, serve, backup and restore"
 	@BBQ_TEST_KILL_EACH=50 BBQ_TEST_KILLS=500 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder \
-	  tests/live/label_studio/test_kill.py tests/live/test_kill_each.py tests/live/watch/test_kill.py
+	  tests/live/label_studio/test_kill.py tests/live/test_kill_each.py tests/live/watch/test_kill.py \
+	  tests/live/watch/test_database_table.py
 
 bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"

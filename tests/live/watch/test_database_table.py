@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 psycopg = pytest.importorskip("psycopg")
 
-KILLS = 100 if os.environ.get("BBQ_SOAK") else 10
+# Twice as often as each command is killed: 10 times, and 100 times by `make soak`.
+KILLS = 2 * int(os.environ.get("BBQ_TEST_KILL_EACH", "5"))
 ITEMS = ("ape", "bee", "cat", "dog; DROP TABLE votes", 'e"l/k')
 TABLE = (
     "CREATE TABLE votes (id bigserial PRIMARY KEY, judge text, model_a text, model_b text, "
