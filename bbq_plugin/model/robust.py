@@ -175,14 +175,18 @@ def robust_covariance(fit: Fit) -> Robust:
     if not ways:
         return unclustered(fit)
     own, push = own_covariance(fit), fit.moments.push
-    more = np.sum([_of_large(fit, way, own) for way in ways], axis=0)
+    more = np.sum(
+        [of_large(fit, way, own, float(_votes(fit, way).sum()), way.n) for way in ways], axis=0
+    )
     return sandwich(fit, own, sum_of_products(fit, ways, push), told, more)
 
 
-def _of_large(fit: Fit, way: Clusters, own: Floats) -> Floats:
-    """What the scores of large clusters lack, in units of the model's own covariance."""
-    votes = _votes(fit, way)
-    large = np.flatnonzero(votes > LARGE * votes.sum())
+def of_large(fit: Fit, way: Clusters, own: Floats, votes: float, n: int) -> Floats:
+    """What the scores of large clusters lack, in units of the model's own covariance.
+
+    ``votes`` and ``n`` are those of all clusters, of which the fit may have a part.
+    """
+    large = np.flatnonzero(_votes(fit, way) > LARGE * votes)
     size, k = len(own), len(fit.items)
     if not large.size or size > MOST_DIRECTIONS:
         return np.zeros((size, size))
@@ -204,7 +208,7 @@ def _of_large(fit: Fit, way: Clusters, own: Floats) -> Floats:
         along = axes.T @ (half.T @ score)
         more = along / np.sqrt(1.0 - np.clip(roots, 0.0, MOST_PART))
         # It takes the place of c/(c-1), which is the same where all clusters are equal.
-        change = np.outer(more, more) - np.outer(along, along) * (way.n / (way.n - 1))
+        change = np.outer(more, more) - np.outer(along, along) * (n / (n - 1))
         out += axes @ change @ axes.T
     return out
 
@@ -301,9 +305,14 @@ def unclustered(fit: Fit) -> Robust:
     return Robust(fit.laplace.covariance, own, own, remarks=unclustered_remarks(fit))
 
 
+def raters_of(fit: Fit) -> Clusters:
+    """The raters as clusters."""
+    return Clusters(RATER, fit.data.rater.astype(np.int64))
+
+
 def rater_clusters(fit: Fit) -> tuple[Floats, int, float, float]:
     """The sum of the raters' score products; how many raters, their votes, and votes squared."""
-    way = Clusters(RATER, fit.data.rater.astype(np.int64))
+    way = raters_of(fit)
     votes = np.bincount(way.code, fit.data.weight, fit.data.n_raters)
     inner = _score_products(fit, way, fit.moments.push)
     return inner, fit.data.n_raters, float(votes.sum()), float(votes @ votes)

@@ -28,11 +28,14 @@ from bbq_plugin.model.fit import Camp, Fit, fit, optimum_at
 from bbq_plugin.model.parts import Part, Parts
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import (
+    LARGE,
     Moments,
     Robust,
     Way,
+    of_large,
     own_covariance,
     rater_clusters,
+    raters_of,
     sandwich,
     unclustered,
 )
@@ -307,6 +310,15 @@ def _rater_sums(ref: PartRef, head: FitHead) -> tuple[Any, ...]:
     return (found.panel, *rater_clusters(found))
 
 
+def _large_raters(
+    ref: PartRef, head: FitHead, own: Floats, votes: float, n: int
+) -> tuple[Any, ...]:
+    found = head.fit_of(ref)
+    if not found.data.n_raters:
+        return ()
+    return (of_large(found, raters_of(found), own, votes, n),)
+
+
 def _quality(found: Fit, first: int) -> Floats:
     del first
     return found.quality
@@ -452,8 +464,11 @@ class PartedFit(Fit):
         if self.cluster == ("none",) or self.data.n_raters < 2:
             return unclustered(self)
         _, inner, n, votes, squared = self._sums
-        way = Way(RATER, n, votes**2 / max(squared, 1e-300))
-        return sandwich(self, own_covariance(self), inner * (n / (n - 1)), (way,))
+        way, own, more = Way(RATER, n, votes**2 / max(squared, 1e-300)), own_covariance(self), None
+        if squared > (LARGE * votes) ** 2:  # else no rater is large
+            asked = part_refs(self.data.source), self.head, own, votes, n
+            (more,) = self.data.engine.sum(_large_raters, *asked)
+        return sandwich(self, own, inner * (n / (n - 1)), (way,), more)
 
     @cached_property
     def moments(self) -> Moments:
