@@ -159,7 +159,7 @@ def inspected(stream: io.BufferedReader, name: str, given: Mapping[str, Any]) ->
     base = Inspection(name, table.format, table.n_rows, columns, sampled=held)
     if table.fault is not None and not table.columns:
         return replace(base, problem=str(table.fault))
-    if not table.n_rows:
+    if not table.n_rows and table.format != "text":
         return replace(base, problem="there are no rows below the names of the columns")
     if table.n_ragged * 2 > table.n_rows or not table.columns:
         return replace(base, format="text", problem="this is text, and not a table with columns")
