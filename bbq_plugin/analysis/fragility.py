@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from bbq_plugin.data.triples import Codes, Floats
+from bbq_plugin.data.triples import Codes, Floats, triple_of
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Joint, theta_density
-from bbq_plugin.model.robust import triple_of
 from bbq_plugin.model.solvers import solve_newton
 
 MOST_TRIPLES = (

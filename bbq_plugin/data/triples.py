@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -102,6 +102,26 @@ def aggregate(
 
     run_chunks(compact, even_chunks(begin))
     return Triples(start, out_winner, out_loser, out_weight, n_items)
+
+
+def some_raters(triples: Triples, chosen: Codes) -> Triples:
+    """The wins of these raters."""
+    length = np.diff(triples.start)[chosen]
+    start = np.concatenate(([0], np.cumsum(length)))
+    at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
+    winner, loser, weight = triples.winner[at], triples.loser[at], triples.weight[at]
+    offset = None if triples.offset is None else triples.offset[at]
+    return Triples(start, winner, loser, weight, triples.n_items, offset)
+
+
+def triple_of(
+    triples: Triples, rater: NDArray[Any], winner: NDArray[Any], loser: NDArray[Any]
+) -> Codes:
+    """The place of each row among the triples, which are sorted by rater, winner and loser."""
+    k = np.int64(triples.n_items)
+    keys = (triples.rater() * k + triples.winner) * k + triples.loser
+    rows = (np.asarray(rater, dtype=np.int64) * k + winner) * k + loser
+    return np.asarray(np.searchsorted(keys, rows), dtype=np.int64)
 
 
 def worker_count() -> int:

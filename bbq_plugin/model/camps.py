@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.linalg import eigh
 
-from bbq_plugin.data.triples import Floats, Triples
+from bbq_plugin.data.triples import Floats, Triples, some_raters
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.objectives import Height, Joint, Marginal, Summed
 from bbq_plugin.model.parts import Blocks, Part, Parts
@@ -32,7 +32,6 @@ from bbq_plugin.model.population import (
     few_raters,
     is_sparse,
     priors_of,
-    some_raters,
 )
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import summed_products

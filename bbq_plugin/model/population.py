@@ -30,7 +30,7 @@ from math import inf, lgamma
 
 import numpy as np
 
-from bbq_plugin.data.triples import Codes, Floats, Triples
+from bbq_plugin.data.triples import Floats, Triples, some_raters
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.objectives import LEAST_GUESSER_BETA, Height, Joint, Marginal, theta_density
 from bbq_plugin.model.parts import Part, Parts
@@ -136,16 +136,6 @@ def joined(found: list[Triples]) -> Triples:
         np.concatenate([t.loser for t in found]), np.concatenate([t.weight for t in found]),
         found[0].n_items, np.concatenate(offsets) if offsets else None,
     )  # fmt: skip
-
-
-def some_raters(triples: Triples, chosen: Codes) -> Triples:
-    """The wins of these raters."""
-    length = np.diff(triples.start)[chosen]
-    start = np.concatenate(([0], np.cumsum(length)))
-    at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
-    winner, loser, weight = triples.winner[at], triples.loser[at], triples.weight[at]
-    offset = None if triples.offset is None else triples.offset[at]
-    return Triples(start, winner, loser, weight, triples.n_items, offset)
 
 
 @dataclass(slots=True, eq=False)

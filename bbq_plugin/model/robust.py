@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.data.clusters import RATER, Clusters, clusters_of
-from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
+from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks, triple_of
 from bbq_plugin.errors import ConvergenceError, UnsupportedError
 from bbq_plugin.model.kernels import scores as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Marginal, Objective
@@ -454,14 +454,6 @@ def summed_products(start: Codes, winner: Any, loser: Any, push: Floats, k: int)
     full = half + half.T
     full[np.diag_indices(size)] *= 0.5
     return np.asarray(full)
-
-
-def triple_of(triples: Triples, rater: Any, winner: Any, loser: Any) -> Codes:
-    """The place of each row among the triples, which are sorted by rater, winner and loser."""
-    k = np.int64(triples.n_items)
-    keys = (triples.rater() * k + triples.winner) * k + triples.loser
-    rows = (np.asarray(rater, dtype=np.int64) * k + winner) * k + loser
-    return np.asarray(np.searchsorted(keys, rows), dtype=np.int64)
 
 
 def shrunk(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.rankings import information_weight
-from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
+from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, triple_of
 from bbq_plugin.model import Fit, Priors, SignedPriors
 from bbq_plugin.model.kernels.held_out import ranking_evidence, turned_sums
 from bbq_plugin.model.leave_out import Consensus, LeftOut
@@ -271,15 +271,9 @@ def given_by(data: Comparisons, t: Triples) -> Given:
     return Given(pairs, by_pair + by_slate, n + n_slates, n_slates, tied, ranked)
 
 
-def triple_of_row(data: Comparisons, t: Triples, rows: Codes | None = None) -> Codes:
-    """The place of each win among the triples of the model."""
-    k = data.n_items
-    codes = (t.rater() * k + t.winner) * k + t.loser
-    rater, winner, loser = (
-        (column if rows is None else column[rows]).astype(np.int64)
-        for column in (data.rater, data.winner, data.loser)
-    )
-    return np.searchsorted(codes, (rater * k + winner) * k + loser)
+def triple_of_row(data: Comparisons, t: Triples, rows: Codes) -> Codes:
+    """The place of each of these wins among the triples of the model."""
+    return triple_of(t, data.rater[rows], data.winner[rows], data.loser[rows])
 
 
 def slate_of_row(data: Comparisons, named: Codes, rows: Codes) -> Codes:
