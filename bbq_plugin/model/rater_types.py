@@ -427,7 +427,8 @@ def _posterior(table: _Table, eta: Floats, numbers: Codes) -> tuple[Floats, Floa
     drawn = np.random.default_rng(0).standard_normal((POINTS // 2, numbers.size))
     drawn = np.concatenate((np.zeros((1, numbers.size)), drawn, -drawn))
     etas = np.tile(eta, (len(drawn), 1))
-    etas[:, numbers] += drawn @ (axes * sd).T
+    # The symmetric root: axes have no sign of their own, and raters come in any order.
+    etas[:, numbers] += drawn @ (axes * sd) @ axes.T
     log_weight = table.values(etas) + 0.5 * np.sum(drawn**2, axis=1)
     # The prior of the numbers that this form does not have.
     others = np.setdiff1d(ALL, numbers)
