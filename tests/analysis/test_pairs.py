@@ -228,11 +228,18 @@ def test_sides_are_even_for_every_item_and_make_up_for_the_past(fit: bbq.Fit) ->
     left = Counter(row.left for row in found)
     right = Counter(row.right for row in found)
     past = dict(zip(fit.items, fit.data.left_excess.tolist(), strict=True))  # type: ignore[union-attr]
-    for item in left | right:
-        planned = left[item] - right[item]
-        assert abs(past[item] + planned) <= max(abs(past[item]), 3)
     pairs = Counter((row.left, row.right) for row in found)
     assert all(abs(n - pairs[b, a]) <= 1 for (a, b), n in pairs.items())
+    after = {item: past[item] + left[item] - right[item] for item in past}
+    for item in left | right:
+        # In an odd number of meetings the one gives way that is nearer to even.
+        gives_way = sum(
+            n != pairs[b, a] and abs(past[b if item == a else a]) > abs(past[item])
+            for (a, b), n in pairs.items()
+            if item in (a, b) and (a < b or not pairs[b, a])
+        )
+        assert abs(after[item]) <= max(abs(past[item]), 3) + gives_way
+    assert sum(map(abs, after.values())) < sum(map(abs, past.values()))
 
 
 def test_how_often_an_item_stood_left_is_counted() -> None:
