@@ -187,6 +187,13 @@ class Leaderboard(Rows[ItemRow]):
         """P(row i is better than row j)."""
         return np.asarray(self._known.better()[np.ix_(self._order, self._order)])
 
+    def with_rows(self, rows: list[ItemRow]) -> Leaderboard:
+        """The same leaderboard with other numbers in its rows."""
+        return Leaderboard(
+            rows, self._order, self._known, self.level, self.scale, self.clusters, self.wider,
+            camp=self.camp, ordered_by=self.ordered_by,
+        )  # fmt: skip
+
     def _repr_html_(self) -> str:
         digits = 2 if self.scale == "theta" else 0
         rows = (

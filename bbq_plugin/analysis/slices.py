@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import NormalDist
@@ -11,7 +11,7 @@ from statistics import NormalDist
 import numpy as np
 
 from bbq_plugin.analysis.analysis import Analysis
-from bbq_plugin.analysis.leaderboard import Leaderboard, Row, leaderboard, to_rating
+from bbq_plugin.analysis.leaderboard import ItemRow, Leaderboard, Row, leaderboard, to_rating
 from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError, did_you_mean
@@ -204,12 +204,23 @@ class SlicedStudy:
         return tuple(rows)
 
     def target(self, shares: Mapping[str, float]) -> Leaderboard:
-        """The leaderboard of a mix of slices with these shares (post-stratification)."""
+        """The leaderboard of a mix of slices with these shares (post-stratification).
+
+        An item's win share is the mean of those in the slices, and so are its ends: what is not
+        known of two slices may go together, so that the interval is never too narrow. ``n`` and
+        ``wins`` count the slices that have a share.
+        """
         weights = checked_shares(shares, list(self.groups), self.tag)
         self.shares = dict(zip(self.groups, weights, strict=True))
         mixed = self.pooled.mix_fit(self._fit, weights)
         to = self.overall.limits
-        return leaderboard(mixed, "robust", to.level, to.scale, seed=to.seed)
+        board = leaderboard(mixed, "robust", to.level, to.scale, seed=to.seed)
+        parts = [
+            (weight, {row.item: row for row in self.boards[name]})
+            for name, weight in self.shares.items()
+            if weight
+        ]
+        return board.with_rows([_of_mix(row, parts) for row in board])
 
 
 def checked_shares(shares: Mapping[str, float], names: Sequence[str], tag: str) -> list[float]:
@@ -223,6 +234,19 @@ def checked_shares(shares: Mapping[str, float], names: Sequence[str], tag: str) 
     if min(weights) < 0 or not np.isfinite(total) or total <= 0:
         raise UsageError(f"the shares of {tag} are {dict(shares)}; expected positive numbers")
     return [weight / total for weight in weights]
+
+
+def _of_mix(row: ItemRow, parts: Sequence[tuple[float, Mapping[str, ItemRow]]]) -> ItemRow:
+    """The row of an item in a mix, with what its rows in the slices say of answers and raters."""
+    found = [(weight, rows[row.item]) for weight, rows in parts]
+    return replace(
+        row,
+        win_share=sum(weight * one.win_share for weight, one in found),
+        win_share_lower=sum(weight * one.win_share_lower for weight, one in found),
+        win_share_upper=sum(weight * one.win_share_upper for weight, one in found),
+        n=sum(one.n for _, one in found),
+        wins=sum(one.wins for _, one in found),
+    )
 
 
 def _one_ranking(found: Fit) -> Fit:

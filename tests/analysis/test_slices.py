@@ -82,6 +82,17 @@ def test_a_mix_of_one_slice_is_that_slice_and_shares_need_not_sum_to_one(
     assert half["i0"] == pytest.approx((both[0]["i0"] + both[1]["i0"]) / 2)
 
 
+def test_the_win_share_of_a_mix_is_the_mean_of_its_slices_and_no_other_slice_counts(
+    apart: SlicedStudy,
+) -> None:
+    mix = {row.item: row for row in apart.target({"en": 0.5, "de": 0.5})}
+    en, de = ({row.item: row for row in apart.boards[name]} for name in ("en", "de"))
+    for item, row in mix.items():
+        assert row.win_share == pytest.approx((en[item].win_share + de[item].win_share) / 2)
+        assert row.win_share_lower <= row.win_share <= row.win_share_upper
+        assert (row.n, row.wins) == (en[item].n + de[item].n, en[item].wins + de[item].wins)
+
+
 def test_shares_of_what_is_no_slice_are_refused(apart: SlicedStudy) -> None:
     with pytest.raises(UsageError, match="no slice 'jp' of language; language has: en, de, ja"):
         apart.target({"jp": 1.0})
