@@ -74,6 +74,7 @@ class PanelDivision(Rows[CampRow]):
     def __init__(
         self, rows: list[CampRow], correlations: Floats, axis: AxisOfTaste | None,
         tastes: tuple[CampTaste, ...], member: Mapping[str, Member],
+        asked: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(rows)
         #: Of each rater.
@@ -84,6 +85,8 @@ class PanelDivision(Rows[CampRow]):
         self.correlations = correlations
         #: None unless the raters differ in more than quality.
         self.axis = axis
+        #: How many camps were asked for; None where the answers decided.
+        self.asked = asked
 
     def reverse_of(self, camp: int) -> int:
         """The camp (from 1) whose ranking is nearest to the reverse of this one's."""
@@ -120,7 +123,8 @@ def panel_division(fit: Fit) -> PanelDivision:
         belongs = zip(member.tolist(), fit.membership.max(axis=1).tolist(), strict=True)
         members = [Member(camp + 1, p) for camp, p in belongs]
         named = dict(zip(fit.raters, members, strict=True))
-    return PanelDivision(rows, correlations, _axis(fit), _tastes(fit), named)
+    asked = None if fit.division is None else fit.division.asked
+    return PanelDivision(rows, correlations, _axis(fit), _tastes(fit), named, asked)
 
 
 def _tastes(fit: Fit) -> tuple[CampTaste, ...]:

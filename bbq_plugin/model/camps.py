@@ -257,6 +257,18 @@ class Division:
     pull: Floats
     of_share: Floats
     by_share: Floats
+    #: How many camps were asked for, None where the criterion decided; and how many it asks for.
+    asked: int | None = None
+    supported: int | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That there are more camps than the answers ask for."""
+        if self.asked is None or self.supported is None or self.supported >= len(self.theta):
+            return ()
+        found = "one camp" if self.supported == 1 else f"{self.supported} camps"
+        text = f"camps={self.asked} was asked for, and the answers themselves ask for {found}"
+        return (f"{text}: that the panel is divided into {len(self.theta)} is not supported",)
 
     def covariance(self, population: Population | None) -> Floats:
         """Of the mean of theta over all raters, their division into camps being uncertain too."""
@@ -578,6 +590,8 @@ class Camps:
     division: Division
     priors: Priors
     population: Population | None = None
+    #: How many camps the criterion asks for, where more were wanted.
+    supported: int | None = None
 
     @property
     def n(self) -> int:
@@ -655,6 +669,7 @@ def search(
     axes, answers = [axis], max(float(triples.weight.sum()), 2.0)
     usual = priors_of(CENTRE) if priors.estimated else priors
     most = min(MOST_CAMPS if wanted is None else wanted, MOST_PARAMETERS // triples.n_items)
+    supported = None
     while now.n < most:
         division = _more_camps(triples, usual, now.division, axes)
         if division is None:
@@ -668,11 +683,14 @@ def search(
         division = more.division
         counted = np.bincount(division.membership.argmax(axis=1), minlength=more.n)
         before, after = (_criterion(c.division, answers) for c in (now, more))
-        if wanted is None and (before - after < LEAST_GAIN or counted.min() < LEAST_RATERS):
-            break
+        if before - after < LEAST_GAIN or counted.min() < LEAST_RATERS:
+            if wanted is None:
+                break
+            supported = now.n if supported is None else supported
         now, mixture = more, Mixture(triples, more.priors, more.n)
         now.division = mixture.at(division.theta, division.share)
         axes = [mixture.axis(now.division, camp) for camp in range(now.n)]
+    now.supported = now.n if supported is None else supported
     return now
 
 
@@ -703,11 +721,23 @@ def divided(
         return replace(found, axis=axis)
     camps = search(part, priors, found.theta, axis if part is triples else screen(part), wanted)
     found = replace(found, axis=axis)
+    if wanted is not None and camps.n < wanted:
+        text = f"camps={wanted} was asked for, but no more than {camps.n} could be told apart"
+        found = replace(found, warnings=(*found.warnings, text))
     if camps.n == 1:
         return found
     found = replace(found, priors=camps.priors, population=camps.population)
     near = camps.division
-    return settled(in_blocks(triples), items, found, near.theta, near.share, tol)
+    found = settled(in_blocks(triples), items, found, near.theta, near.share, tol)
+    if wanted is None:
+        return found
+    return _as_asked(found, wanted, camps.supported if axis.fires else 1)
+
+
+def _as_asked(found: Optimum, asked: int | None, supported: int | None) -> Optimum:
+    """The optimum, with how many camps were asked for and how many the answers ask for."""
+    division = replace(cast("Division", found.division), asked=asked, supported=supported)
+    return replace(found, division=division)
 
 
 def settled(
@@ -761,7 +791,8 @@ def followed(
         slope[:, at < 0] = 0.0
         population = replace(population, slope=slope.reshape(theta.size, -1))
     found = replace(found, population=population)
-    return settled(triples, items, found, theta, last.share, tol)
+    found = settled(triples, items, found, theta, last.share, tol)
+    return _as_asked(found, last.asked, last.supported)
 
 
 def refit(triples: Triples, priors: Priors, now: Division, copies: Floats) -> Floats:

@@ -804,9 +804,11 @@ def _fit_of(
     data: Comparisons, model: Model, solver: Solver, found: Optimum, clusters: tuple[str, ...],
     ties: TiesUsed,
 ) -> Fit:  # fmt: skip
+    of_camps = () if found.division is None else found.division.warnings
     return Fit(
         data=data, model=model, solver=solver, priors=found.priors, theta=found.theta,
         quality=found.quality, trace=np.array(found.trace), error=found.error, converged=True,
-        warnings=(*warnings_of(data, model), *found.warnings), population=found.population,
-        axis=found.axis, division=found.division, cluster=clusters, ties=ties,
+        warnings=(*warnings_of(data, model), *found.warnings, *of_camps),
+        population=found.population, axis=found.axis, division=found.division, cluster=clusters,
+        ties=ties,
     )  # fmt: skip

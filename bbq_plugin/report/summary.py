@@ -118,16 +118,16 @@ def division_sentences(division: PanelDivision) -> list[Sentence]:
 
 
 def _camps(division: PanelDivision) -> Sentence:
+    as_asked = "" if division.asked is None else f", as asked (camps={division.asked})"
     camps = [row for row in division if not row.inverted]
     if len({row.best for row in camps}) == 1:
         sizes = ", ".join(f"{row.n_raters:,}" for row in camps[:-1])
         sizes = f"{sizes} and {camps[-1].n_raters:,}"
-        head = (
-            f"The panel is divided into {len(camps)} camps of {sizes} raters. All of them prefer "
-        )
+        into = f"into {len(camps)} camps of {sizes} raters{as_asked}"
+        head = f"The panel is divided {into}. All of them prefer "
         return (head, name(camps[0].best), " first; they differ in what follows.")
     into = "" if len(camps) == 2 else f" into {len(camps)} camps"
-    parts: list[str | Name] = [f"The panel is divided{into}: "]
+    parts: list[str | Name] = [f"The panel is divided{into}{as_asked}: "]
     for at, row in enumerate(camps):
         who = counted(row.n_raters, "rater") if at == 0 else f", {row.n_raters:,}"
         parts += [

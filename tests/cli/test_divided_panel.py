@@ -54,6 +54,22 @@ def test_as_many_camps_as_asked_for(votes: Path) -> None:
     assert [camp["camp"] for camp in document["camps"]] == [1, 2, 3]
 
 
+def test_camps_that_were_asked_for_are_said_to_be_so(votes: Path, tmp_path: Path) -> None:
+    found = bbq("fit", votes, "--camps", 2).stdout
+    assert "The panel is divided, as asked (camps=2): " in found
+    assert "is not supported" not in found, "the answers ask for two as well"
+    one = tmp_path / "one.jsonl"
+    design = "--raters 30 --comparisons 1500 --seed 4"
+    assert bbq("simulate", *design.split(), "-o", one).exit_code == 0
+    assert len(json.loads(bbq("fit", one, "--format", "json").stdout)["camps"]) == 1
+    document = json.loads(bbq("fit", one, "--camps", 2, "--format", "json").stdout)
+    assert len(document["camps"]) == 2
+    assert any(
+        "camps=2 was asked for, and the answers themselves ask for one camp" in text
+        for text in document["warnings"]
+    )
+
+
 def test_csv_tells_whose_row_it_is(votes: Path) -> None:
     rows = list(csv.DictReader(StringIO(bbq("fit", votes, "--format", "csv").stdout)))
     assert [row["camp"] for row in rows] == [""] * 8 + ["1"] * 8 + ["2"] * 8
