@@ -524,7 +524,8 @@ class FitOptions(Struct, frozen=True, kw_only=True):
         _help(
             "What else moves an answer; its effect is estimated, and held equal in the ratings. "
             "side: on which side an item stood. Or a column of numbers, left less right, such as "
-            "length_diff, or two of them (length_left, length_right). Repeatable."
+            "length_diff; where there is none, length_diff is length_left less length_right. "
+            "Repeatable."
         ),
     ] = ()
 

@@ -73,6 +73,12 @@ def number(value: float | None, digits: int = 0) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
+def signed(value: float, digits: int = 0) -> str:
+    """A number with its sign, + as well."""
+    text = number(value, digits)
+    return f"+{text}" if value > 0 else text
+
+
 def count(value: float) -> str:
     """A number of comparisons: whole, or with one digit where ties or weights are fractions."""
     return number(value, 0 if isnan(value) or float(value).is_integer() else 1)
@@ -196,4 +202,4 @@ def _html(text: str) -> str:
 
 def unit_text(covariate: str, unit: float) -> str:
     """What the effect of a covariate is for."""
-    return "left, not right" if covariate == "side" else f"{unit:.4g} more (one sd)"
+    return "left, not right" if covariate == "side" else f"{unit:.4g} more (root mean square)"

@@ -59,10 +59,21 @@ def covariate_pairs(name: str) -> list[tuple[str, str]]:
     return [(stem + left, stem + right) for left, right in COVARIATE_ENDS]
 
 
+def covariate_of_side(name: str) -> tuple[str, str] | None:
+    """Of a tag called as that of one side: the difference to ask for, and the other side's tag."""
+    for ends in COVARIATE_ENDS:
+        for mine, other in (ends, ends[::-1]):
+            stem = name.removesuffix(mine)
+            if stem and stem != name:
+                return f"{stem}_diff", stem + other
+    return None
+
+
 def covariate_tags(names: Sequence[str]) -> list[str]:
-    """All tags that these covariates may be made of."""
+    """All tags that these covariates may be made of, and those of the other side."""
     pairs = [tag for name in names for pair in covariate_pairs(name) for tag in pair]
-    return [*names, *pairs]
+    sides = [side[1] for name in names if (side := covariate_of_side(name)) is not None]
+    return list(dict.fromkeys((*names, *pairs, *sides)))
 
 
 class Comparison(msgspec.Struct, frozen=True, gc=False):

@@ -28,7 +28,7 @@ import numpy as np
 
 from bbq_plugin.data.clusters import Clusters, clusters_of
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.records import SIDE, covariate_pairs
+from bbq_plugin.data.records import SIDE, covariate_of_side, covariate_pairs
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.model.objectives import (
@@ -72,7 +72,7 @@ class CovariateDesign:
     """The wins with what the covariates say of each: winner less loser, in standard deviations."""
 
     names: tuple[str, ...]
-    #: What one unit of each is in the values of the file: a standard deviation; 1 of the side.
+    #: What one unit of each is in the values of the file: a root mean square; 1 of the side.
     unit: Floats
     triples: Triples
     x: Floats  # covariates x triples
@@ -145,6 +145,12 @@ def _sides(data: Comparisons) -> Floats:
 def _differences(data: Comparisons, name: str) -> tuple[Floats, str]:
     """What a tag, or the difference of two, says of the winner less the loser; and a warning."""
     known = list(data.tags)
+    side = covariate_of_side(name)
+    if side is not None and {name, side[1]} <= set(known):
+        raise UsageError(
+            f"covariate {name!r} is that of one side, and {side[1]!r} that of the other; what "
+            f"counts is the difference: use {side[0]!r} alone"
+        )
     pairs = covariate_pairs(name)
     pair = next((both for both in pairs if set(both) <= set(known)), None)
     if name not in known and pair is None:

@@ -174,6 +174,13 @@ def test_what_does_not_go_together_is_refused(data: Comparisons, options: Any, s
         bbq.fit(data, covariates=["side"], **options)
 
 
+def test_the_length_of_one_side_is_refused_with_what_to_ask_for() -> None:
+    two = Comparisons.from_comparisons(answers(lengths="two"))
+    for asked in (["length_a", "length_b"], ["length_b"]):
+        with pytest.raises(UsageError, match=r"one side.*use 'length_diff' alone"):
+            bbq.fit(two, covariates=asked, camps=1)
+
+
 def test_names_and_values_that_cannot_be_are_refused(data: Comparisons) -> None:
     with pytest.raises(UsageError, match=r"no covariate 'length'.*length_diff"):
         bbq.fit(data, covariates=["length"])
