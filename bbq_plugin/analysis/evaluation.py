@@ -113,6 +113,8 @@ class Evaluation:
     agreement: tuple[AgreementRow, ...]
     correlations: tuple[CorrelationRow, ...]
     forecast: tuple[MoreRatersRow, ...]
+    #: Raters whose answers have several values of the tag that groups them.
+    in_several: int = 0
 
 
 def evaluation(
@@ -125,12 +127,17 @@ def evaluation(
     curves = tuple(row for one in fits for row in growth(one, seed, advance=heard))
     judge = next((one for one in fits if one.rated and MODELS[one.model].gives_verdicts), None)
     dots: tuple[AgreementRow, ...] = ()
+    in_several = 0
     if judge is not None:
         dots = agreement(judge, group)
+        if group is not None:
+            answers = _answers_by(judge.data, group)[:, :-1]
+            in_several = int(np.sum(np.count_nonzero(answers, axis=1) > 1))
     return Evaluation(
         tuple(fits), table, curves,
         tuple(row for one in fits for row in sensitivity(one, seed)),
         dots, correlations(dots), forecast_more(fits[0], more, seed=seed),
+        in_several,
     )  # fmt: skip
 
 
@@ -255,10 +262,14 @@ def _groups(data: Comparisons, tag: str | None) -> list[str]:
     if tag not in data.tags:
         raise UsageError(f"no answer has a tag {tag!r}{did_you_mean(tag, list(data.tags))}")
     values = data.tag_values.get(tag, ())
-    counts = np.zeros((data.n_raters, len(values) + 1), dtype=np.int64)
-    codes: Codes = data.tags[tag].astype(np.int64)
-    np.add.at(counts, (data.rater, codes), 1)
-    return [(*values, "")[int(row.argmax())] for row in counts]
+    return [(*values, "")[int(row.argmax())] for row in _answers_by(data, tag)]
+
+
+def _answers_by(data: Comparisons, tag: str) -> Codes:
+    """How many answers of each rater have each value of a tag; those without one are last."""
+    counts: Codes = np.zeros((data.n_raters, len(data.tag_values.get(tag, ())) + 1), dtype=np.int64)
+    np.add.at(counts, (data.rater, data.tags[tag].astype(np.int64)), 1)
+    return counts
 
 
 def correlations(dots: Sequence[AgreementRow]) -> tuple[CorrelationRow, ...]:

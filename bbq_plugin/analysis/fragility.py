@@ -53,6 +53,8 @@ class Fragility:
     first: str
     comparisons: Removal | None
     raters: Removal | None
+    #: Whether there are answers without a winner; these hold no item up and are not counted.
+    ties: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """For the JSON document."""
@@ -74,6 +76,7 @@ def fragility(fit: Fit) -> Fragility | None:
         fit.items[study.first],
         None if votes is None else Removal(votes[0], study.rows.size, votes[1]),
         None if raters is None else Removal(raters[0], fit.data.n_raters, raters[1], named),
+        study.rows.size < fit.data.rater.size,
     )
 
 

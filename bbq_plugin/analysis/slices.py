@@ -82,6 +82,8 @@ class SlicedStudy:
         self._fit = _one_ranking(overall.fit)
         #: Of the mix that was asked for last.
         self.shares: dict[str, float] = {}
+        #: What its shares summed to as they were given.
+        self.total = 1.0
 
     @cached_property
     def pooled(self) -> Pooled:
@@ -211,6 +213,7 @@ class SlicedStudy:
         ``wins`` count the slices that have a share.
         """
         weights = checked_shares(shares, list(self.groups), self.tag)
+        self.total = float(sum(shares.values()))
         self.shares = dict(zip(self.groups, weights, strict=True))
         mixed = self.pooled.mix_fit(self._fit, weights)
         to = self.overall.limits

@@ -251,7 +251,7 @@ def _print_sliced(
             page = report_html(overall, command=origin.command, slices=study, mix=mix)
         emit(page, output)
     else:
-        from bbq_plugin.report.summary import slice_lines
+        from bbq_plugin.report.summary import rescaled_text, slice_lines
         from bbq_plugin.report.terminal_tables import MOST_ROWS, leaderboard_table, slices_table
 
         width, limit = width_of(output), None if show_all else MOST_ROWS
@@ -265,6 +265,7 @@ def _print_sliced(
             )
             title = f"With other shares of {plain(by)}: {said}"
             slices.append(leaderboard_table(mix, limit=limit, width=width, title=title))
+            slices += [line for line in (rescaled_text(study),) if line]
         show(_tables(overall, origin, width, show_all=show_all, slices=slices), output)
     return {"": overall, **study.analyses}
 

@@ -204,6 +204,7 @@ def sliced_dict(study: SlicedStudy, mix: Leaderboard | None, origin: Origin) -> 
     found["differences"] = [dict(row) for row in study.differences]
     found["of_raters"] = study.of_raters
     found["target"] = None if mix is None else [dict(row) for row in mix]
+    found["target_shares"] = None if mix is None else study.shares
     return found
 
 

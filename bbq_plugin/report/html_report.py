@@ -49,6 +49,7 @@ from bbq_plugin.report.summary import (
     evaluation_lines,
     name,
     quality_lines,
+    rescaled_text,
     slice_lines,
     stop_section,
 )
@@ -219,6 +220,7 @@ class SlicesSection:
     folded: bool
     mix: Leaderboard | None
     shares: str
+    rescaled: str
     #: Between two slices; none where there are more.
     apart: tuple[SliceDifference, ...]
     quality: list[str]
@@ -233,6 +235,7 @@ def _slices_section(study: SlicedStudy, mix: Leaderboard | None) -> SlicesSectio
         any(row.quality is not None for row in study.summaries),
         len(board) > ROWS_SHOWN, mix,
         ", ".join(f"{plain(name)} {share:.0%}" for name, share in study.shares.items() if share),
+        rescaled_text(study),
         study.differences if len(study.groups) == 2 else (), quality_lines(study),
         chart(partial(slices_spec, study, PAGE), "Ratings by slice. The table has the numbers."),
     )  # fmt: skip

@@ -384,6 +384,8 @@ def fragility_sentence(found: Fragility) -> Sentence:
             continue
         parts.append("; without " if parts else "Without ")
         parts.append(f"{removal.n:,} of {counted(removal.of, what)}")
+        if what == "comparison" and found.ties:
+            parts.append(" with a winner,")
         if removal.raters:
             parts.append(" (")
             for at, rater in enumerate(removal.raters[:NAMED]):
@@ -451,6 +453,12 @@ def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
             f"{who} expect τ {row.tau:.2f} ({row.tau_lower:.2f}–{row.tau_upper:.2f}) with what all "
             f"such raters agree on, and the same best item with P = {row.top1:.2f}."
         )
+    if found.in_several:
+        correlated.append(
+            f"Each rater is in one group, that of most of their answers; "
+            f"{counted(found.in_several, 'rater')} of {len(found.agreement):,} have answers in "
+            "several. bbq fit --by parts the answers instead."
+        )
     for one in found.correlations:
         name_of = f"{plain(one.group)}. " if one.group else ""
         correlated.append(
@@ -486,7 +494,16 @@ def slice_lines(study: SlicedStudy) -> list[str]:
             f"  {plain(cell.item)} is {way} in {plain(cell.slice)}, by {abs(cell.difference):,.0f} "
             f"({ends[0]:,.0f} to {ends[1]:,.0f})"
         )
+    if len(found) > MOST_SLICE_LINES:
+        lines.append(f"  and {len(found) - MOST_SLICE_LINES} more, marked in the table")
     return [*lines, *quality_lines(study)]
+
+
+def rescaled_text(study: SlicedStudy) -> str:
+    """That the shares of a mix did not sum to 1; empty where they did."""
+    if abs(study.total - 1) < 1e-6:
+        return ""
+    return f"The shares as given sum to {study.total:.4g}; they were divided by it."
 
 
 def quality_lines(study: SlicedStudy) -> list[str]:
@@ -525,7 +542,8 @@ def summary_lines(data: Comparisons, fit: Fit) -> list[str]:
     """Say what was fitted, and what was left out."""
     raters = counted(data.n_raters, "rater") if data.has_raters else "no rater names"
     compared = f"{counted(data.n_comparisons, 'comparison')} of {counted(data.n_items, 'item')}"
-    model = f"model {fit.model}; priors: {fit.priors.text(rated=fit.rated)}"
+    without = ", without raters: as bayes-bt" if fit.model == "bbq" and not fit.rated else ""
+    model = f"model {fit.model}{without}; priors: {fit.priors.text(rated=fit.rated)}"
     return [f"{compared}, {raters}", model, *_both_bad_lines(data), *left_out_lines(data)]
 
 

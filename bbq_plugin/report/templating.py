@@ -33,7 +33,9 @@ def environment(*packages: str) -> jinja2.Environment:
         plain=text.plain, capital=text.capital, number=text.number, count=text.count,
         needed=text.needed, share=text.share, chance=text.chance, odds=text.odds,
     )  # fmt: skip
-    env.globals.update(span=text.span, share_span=text.share_span, ranks=text.ranks)
+    env.globals.update(
+        signed=text.signed, span=text.span, share_span=text.share_span, ranks=text.ranks
+    )
     return env
 
 

@@ -20,6 +20,7 @@ from bbq_plugin.text import (
     ranks,
     share,
     share_span,
+    signed,
     span,
     unit_text,
 )
@@ -97,7 +98,7 @@ def effects_table(analysis: Analysis) -> Table:
     columns: list[_Column[EffectRow]] = [
         ("covariate", lambda row: Text(plain(row.covariate))),
         ("for", lambda row: Text(unit_text(row.covariate, row.unit))),
-        ("effect", lambda row: _right(f"{row.effect:+.{digits}f}", "bold")),
+        ("effect", lambda row: _right(signed(row.effect, digits), "bold")),
         ("interval", lambda row: _right(span(row.effect_lower, row.effect_upper, digits))),
     ]
     title = f"Held equal ({analysis.limits.scale}, {analysis.limits.level:.0%})"
@@ -131,7 +132,7 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
         if apart:
             gap = apart[at]
             ends = span(gap.difference_lower, gap.difference_upper, digits)
-            ratings.append(Text(f"{gap.difference:+,.{digits}f} ({ends})"))
+            ratings.append(Text(f"{signed(gap.difference, digits)} ({ends})"))
         table.add_row(Text(plain(row.item)), _right(number(row.rating, digits), "bold"), *ratings)
     counts = [f"{row.n_comparisons:,}" for row in study.summaries[: len(shown)]]
     table.add_section()

@@ -22,6 +22,7 @@ from bbq_plugin.analysis.evaluation import (
 from bbq_plugin.cli.main import main
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.report.summary import evaluation_lines
 
 MODELS: Sequence[Any] = ("bbq", "bayes-bt", "crowd-bt")
 
@@ -108,6 +109,23 @@ def test_raters_are_grouped_by_a_tag() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match="no answer has a tag 'country'"):
         agreement(fit, "country")
+
+
+def test_raters_with_answers_in_several_groups_are_counted() -> None:
+    rows = [
+        bbq.Comparison(
+            f"{r}-{n}", f"r{r}", f"i{n % 4}", f"i{(n + 1) % 4}", "left" if n % 3 else "right",
+            tags={"language": "de" if n < 10 and r < 5 else "en"},
+        )
+        for r in range(8)
+        for n in range(24)
+    ]  # fmt: skip
+    fit = bbq.fit(Comparisons.from_comparisons(rows), camps=1)
+    found = evaluation([fit], 5, group="language")
+    assert found.in_several == 5
+    first = evaluation_lines(found)["correlations"][0]
+    assert first.startswith("Each rater is in one group")
+    assert "5 raters of 8 have answers in several" in first
 
 
 def test_one_rater_cannot_be_forecast() -> None:

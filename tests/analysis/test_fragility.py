@@ -71,6 +71,19 @@ def test_a_leader_by_one_vote_falls_with_it() -> None:
     assert (found.first, found.comparisons.n) == ("x", 2)
 
 
+def test_comparisons_with_a_winner_are_told_from_all() -> None:
+    rows = [("a", "b", said) for said in ["left"] * 5 + ["right"] * 4 + ["tie"]]
+    data = Comparisons.from_comparisons(
+        [bbq.Comparison(f"{n}", f"r{n}", *row) for n, row in enumerate(rows)]  # type: ignore[arg-type]
+    )
+    found = fragility(bbq.fit(data, priors="paper", camps=1))
+    assert found is not None
+    assert "of 9 comparisons with a winner, b would be first" in "".join(fragility_sentence(found))
+    found = fragility(bbq.fit(kept(data, data.weight == 1), priors="paper", camps=1))
+    assert found is not None
+    assert "of 9 comparisons b would be first" in "".join(fragility_sentence(found))
+
+
 def test_several_camps_have_no_first_place_to_lose() -> None:
     data = bbq.simulate(raters=40, comparisons=4000, minority=0.4, spread=1.2, seed=9).arrays()
     assert fragility(bbq.fit(data, camps=2)) is None

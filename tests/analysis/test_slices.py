@@ -12,7 +12,7 @@ from bbq_plugin.analysis import Analysis, Leaderboard
 from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.report.summary import slice_lines
+from bbq_plugin.report.summary import MOST_SLICE_LINES, rescaled_text, slice_lines
 
 K = 6
 
@@ -91,6 +91,20 @@ def test_the_win_share_of_a_mix_is_the_mean_of_its_slices_and_no_other_slice_cou
         assert row.win_share == pytest.approx((en[item].win_share + de[item].win_share) / 2)
         assert row.win_share_lower <= row.win_share <= row.win_share_upper
         assert (row.n, row.wins) == (en[item].n + de[item].n, en[item].wins + de[item].wins)
+
+
+def test_shares_that_were_divided_by_their_sum_are_said_to_be(apart: SlicedStudy) -> None:
+    apart.target({"en": 0.5, "de": 0.6})
+    assert rescaled_text(apart) == "The shares as given sum to 1.1; they were divided by it."
+    apart.target({"en": 0.5, "de": 0.5})
+    assert rescaled_text(apart) == ""
+
+
+def test_no_more_slices_are_named_than_counted(apart: SlicedStudy) -> None:
+    n = sum(cell.differs for cell in apart.cells)
+    assert n > MOST_SLICE_LINES
+    told = [line for line in slice_lines(apart) if line.startswith("  ")]
+    assert told[MOST_SLICE_LINES:] == [f"  and {n - MOST_SLICE_LINES} more, marked in the table"]
 
 
 def test_shares_of_what_is_no_slice_are_refused(apart: SlicedStudy) -> None:

@@ -33,7 +33,7 @@ from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
 from bbq_plugin.report.summary import summary_lines
 from bbq_plugin.report.terminal_tables import leaderboard_table, raters_table, reason_lines
 from bbq_plugin.simulation import Study
-from bbq_plugin.text import cell, chance, odds, plain
+from bbq_plugin.text import cell, chance, odds, plain, signed
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -150,6 +150,18 @@ def test_the_report_is_json_whatever_is_unknown(fit: bbq.Fit) -> None:
     assert [rater["median_time_s"] for rater in again["raters"]] == [None] * 10
     assert again["items"][0]["rating"] == report["items"][0]["rating"]
     assert isinstance(again["raters"][0]["reasons"], list)
+
+
+def test_the_line_of_the_model_says_what_was_fitted_without_raters(fit: bbq.Fit) -> None:
+    answers = [bbq.Comparison(f"{n}", None, "elm", "oak", "left") for n in range(3)]
+    some = bbq.fit(bbq.Comparisons.from_comparisons(answers))
+    line = summary_lines(some.data, some)[1]
+    assert line.startswith("model bbq, without raters: as bayes-bt; priors: ")
+    assert summary_lines(fit.data, fit)[1].startswith("model bbq; priors: ")
+
+
+def test_one_minus_sign_everywhere() -> None:
+    assert [signed(value) for value in (-78.2, 0.0, 85.0, -1234.0)] == ["−78", "0", "+85", "−1,234"]
 
 
 def test_the_items_that_are_called_bad_most_often_are_named(fit: bbq.Fit) -> None:
