@@ -40,7 +40,14 @@ from bbq_adapters.row_reader import (
     too_long,
     weight,
 )
-from bbq_adapters.wording import rater_place, rater_word, tokens, word_set
+from bbq_adapters.wording import (
+    SHOWN_ORDER,
+    SWAPPED,
+    rater_place,
+    rater_word,
+    tokens,
+    word_set,
+)
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,
@@ -57,7 +64,7 @@ from bbq_plugin.data.records import (
 from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     Slow = Callable[[Iterator[tuple[RowPlace, Row]]], Iterator[Comparison | Skipped | Note]]
 
@@ -131,6 +138,8 @@ _GAMES: dict[str, tuple[Outcome, bool]] = {
 }  # fmt: skip
 
 _PAIR: dict[str, Outcome] = {"model_1": "left", "model_2": "right", "tie": "tie"}
+# The order in which two were shown.
+_ORDERS = re.compile(rb"\b(?:AB|BA|ab|ba)\b")
 _HTML = re.compile(r"<[^>]*>|^#+\s*(Model [AB]:)?|[*_`\s]+$")
 
 
@@ -684,6 +693,9 @@ class ArenaAdapter:
             return None
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):
+                if shape.fields[-1] in ("winner", "label") and _may_be_swapped(found.fields, head):
+                    # The winner may be the side as shown: all rows are looked at.
+                    return None
                 return f"{kind} with {', '.join(shape.fields)} ({shape.title})"
         return None
 
@@ -713,6 +725,12 @@ class ArenaAdapter:
         if chosen.both_bad == "drop" or chosen.rater is not None:
             return chain(note, _records(rows(stream, name), chosen))
         return batches(stream, name, lambda found: _records(found, chosen))
+
+
+def _may_be_swapped(fields: Iterable[str], head: bytes) -> bool:
+    """Whether a column seems to say that the sides were shown the other way round."""
+    words = {word for field in fields for word in tokens(field)}
+    return bool(words & SWAPPED or (words & SHOWN_ORDER and _ORDERS.search(head)))
 
 
 def _told_rater(stream: io.BufferedReader, said: str | None) -> tuple[Sequence[Note], str | None]:

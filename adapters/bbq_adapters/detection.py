@@ -24,6 +24,7 @@ from bbq_adapters.row_reader import number, ordinal, seconds_since_1970
 from bbq_adapters.wording import (
     NO_NAMES,
     SKIPS,
+    SWAPPED,
     families,
     label_meaning,
     rater_place,
@@ -526,15 +527,10 @@ def _is_pair(cells: Sequence[Sequence[str]]) -> bool:
 def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     """Two items and a column that says who won."""
     found: list[_Found] = []
-    numbers = {name for pair in _number_pairs(table) for name in pair}
-    for one in table:
-        if one.name in items.columns or one.is_list or not one.counts:
-            continue
-        if one.name in numbers or (one.is_text and not one.is_names):
-            continue
-        if (one.is_constant and one.n > 3) or set(one.words) & (_EXPECTED | _ALIKE):
-            continue
-        reading = _by_item_names(items, one) or _by_codes(items, one)
+    for one in _choice_columns(table, items):
+        reading = _by_item_names(items, one)
+        if reading is None and (reading := _by_codes(items, one)) is not None:
+            _ask_of_swap(reading, table)
         if reading is not None:
             found.append(reading)
     found = _without_guesses(found, table, items)
@@ -559,6 +555,49 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         found[0].doubts.append(f"{other} could be the column of choices as well")
         found[0].explicit = False
     yield from found[:3]
+
+
+def _choice_columns(table: ProfiledTable, items: _Items) -> Iterator[ColumnProfile]:
+    """Columns that may say who won."""
+    numbers = {name for pair in _number_pairs(table) for name in pair}
+    for one in table:
+        if one.name in items.columns or one.is_list or not one.counts:
+            continue
+        if one.name in numbers or (one.is_text and not one.is_names):
+            continue
+        # Beside winner_ab, winner_ba holds what was said with the sides swapped.
+        swapped = one.words[-1:] == ["ba"]
+        expected = set(one.words) & (_EXPECTED | _ALIKE)
+        if not (swapped or expected or (one.is_constant and one.n > 3)):
+            yield one
+
+
+_NO = word_set("false no 0 f n ab original normal")
+_YES = word_set("true yes 1 t y ba swapped flipped reversed")
+
+
+def _ask_of_swap(found: _Found, table: ProfiledTable) -> None:
+    """Where the sides were shown the other way round in some rows, a side may be that shown."""
+    for one in table:
+        said = {value.casefold(): value for value in one.counts}
+        swaps = said.keys() & _YES
+        if not swaps or not said.keys() <= _YES | _NO or one.name in found.used:
+            continue
+        if not (set(one.words) & SWAPPED or said.keys() & {"ba", "swapped", "flipped", "reversed"}):
+            continue
+        choice = found.options.get("winner", "the choice")
+        found.explicit = False
+        found.doubts.append(
+            f"{one.name} says which rows were shown the other way round: {choice} is taken for "
+            "the item of that column, and not for the side that was shown"
+        )
+        straight = [said[value] for value in said if value in _NO]
+        if straight:
+            rows = {"rows": {one.name: "|".join(straight)}}
+            found.others.append(
+                (rows, f"{choice} is the side that was shown (only rows shown straight are read)")
+            )
+        return
 
 
 def _number_pairs(table: ProfiledTable) -> list[tuple[str, ...]]:
@@ -780,12 +819,14 @@ def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             *items.roles(), *(Role("outcome", name, "the choices of one rater") for name in names)
         ]  # fmt: skip
         options = {**items.options, "raters": names, "values": found.values}
-        yield _Found(
+        reading = _Found(
             "two items and a column of choices for each rater",
             options, 7 + items.score / 2, roles, [*items.doubts, *found.doubts],
             others=[({"values": other}, difference) for other, difference in found.others],
             used={*items.columns, *names}, items=items.columns,
         )  # fmt: skip
+        _ask_of_swap(reading, table)
+        yield reading
 
 
 def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:

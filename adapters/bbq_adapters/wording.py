@@ -96,6 +96,12 @@ SKIPS = word_set(
     "weiss nicht|ubersprungen|passer|omitir|no se|saltar",
     "|",
 )
+#: Words of columns that say that the two sides were shown the other way round.
+SWAPPED = word_set(
+    "swap swapped flip flipped reverse reversed switched mirrored inverted vertauscht getauscht"
+)
+#: Words of columns that say in which order the two were shown.
+SHOWN_ORDER = word_set("order presentation presented shown display displayed reihenfolge")
 # Words of columns that say who answered, the surer ones first; and words that make such a column
 # something else.
 _RATERS = (

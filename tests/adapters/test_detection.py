@@ -774,3 +774,50 @@ def test_marks_of_two_users_are_not_the_choices_of_raters(tmp_path: Path) -> Non
     data, options = as_proposed(file(tmp_path, table(head, rows)))
     assert "raters" not in options
     check(data, raters=0)
+
+
+@pytest.mark.parametrize(
+    ("column", "straight", "turned"),
+    [
+        ("swapped", "False", "True"),
+        ("is_swapped", "0", "1"),
+        ("flipped", "no", "yes"),
+        ("order", "AB", "BA"),
+        ("presentation", "ab", "ba"),
+    ],
+)
+@pytest.mark.parametrize("words", [("left", "right"), ("model_a", "model_b")])
+@pytest.mark.parametrize("choice", ["shown_choice", "winner"])
+def test_sides_that_were_shown_swapped_are_asked_about(
+    tmp_path: Path, column: str, straight: str, turned: str, words: tuple[str, str], choice: str
+) -> None:
+    rows = []
+    for i, (rater, a, b, side) in enumerate(chosen(words)):
+        swapped = i % 2 == 1
+        shown = words[1 - words.index(str(side))] if swapped else side
+        rows.append([rater, a, b, turned if swapped else straight, shown])
+    path = file(tmp_path, table(["rater", "model_a", "model_b", column, choice], rows))
+    with pytest.raises(UnclearError) as refused:
+        read(path)
+    first, *others = refused.value.readings
+    assert any(f"{column} says which rows were shown" in doubt for doubt in first.doubts)
+    shown_side = next(one for one in others if "that was shown" in one.difference)
+    data = read(path, shown_side.adapter, **shown_side.options)
+    kept = [vote for i, vote in enumerate(VOTES) if i % 2 == 0]
+    wins = {item: sum(vote[2] == item for vote in kept) for item in ITEMS}
+    found = dict.fromkeys(data.items, 0)
+    for winner in data.winner.tolist():
+        found[data.items[winner]] += 1
+    assert found == wins
+
+
+def test_a_winner_by_name_is_the_same_on_both_sides(tmp_path: Path) -> None:
+    rows = [[v[3], *sorted((v[2], loser(v))), i % 2, v[2]] for i, v in enumerate(VOTES)]
+    path = file(tmp_path, table(["rater", "model_a", "model_b", "swapped", "winner"], rows))
+    check(read(path))
+
+
+def test_what_was_said_with_swapped_sides_is_not_proposed(tmp_path: Path) -> None:
+    rows = [[*row, "B" if row[-1] == "A" else "A"] for row in chosen(("A", "B"))]
+    path = file(tmp_path, table(["rater", "item_a", "item_b", "winner_ab", "winner_ba"], rows))
+    assert [one.options["winner"] for one in look(path).readings] == ["winner_ab"]
