@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 SCHEMA = "bbq.inspect/1"
 # Rows that are shown as comparisons in words.
 _SHOWN = 5
+# Rows by which another reading is tried.
+_TRIED = 1000
 _MOST_COLUMNS = 40
 _LONGEST_SAMPLE = 40
 
@@ -104,12 +107,27 @@ def _inspected(source: Input, name: str) -> dict[str, Any]:
         "problem": "" if known else said.problem,
         "commands": [],
     }
-    if reading is not None:
-        _try_out(name, reading, document)
-        readings = [reading] if known else list(said.readings)
-        for one in readings:
-            words = [] if known and source.adapter is None else words_of(one)
-            document["commands"].append(completed(["fit", name, *_typed(source, one)], words))
+    if reading is None:
+        return document
+    readings = [reading] if known else list(said.readings)
+    refusals = _try_out(name, reading, document, recognised=known and source.adapter is None)
+    if known and (better := [one for error in refusals for one in getattr(error, "readings", ())]):
+        # As `bbq fit` proposes them.
+        known, readings = False, better
+        document["reading"] = _reading_dict(better[0])
+        document["problem"] = said.problem
+        refusals = _try_out(name, better[0], document)
+    allowed = [next(iter(getattr(error, "more_words", ())), None) for error in refusals]
+    # A command that is refused again helps nobody.
+    kept = [one for one in readings if one is readings[0] or _is_read(name, one)]
+    if None in allowed:
+        kept = []
+    more = [word for words in allowed for word in words or ()]
+    if not known:
+        document["others"] = [_reading_dict(one) for one in kept[1:]]
+    for one in kept:
+        words = [] if known and source.adapter is None else words_of(one)
+        document["commands"].append(completed(["fit", name, *_typed(source, one)], [*words, *more]))
     document["commands"] = [one for one in document["commands"] if one]
     return document
 
@@ -139,17 +157,24 @@ def _reading_dict(reading: Reading | None) -> dict[str, Any] | None:
     return None if reading is None else asdict(reading)
 
 
-def _try_out(name: str, reading: Reading, document: dict[str, Any]) -> None:
-    """Read the file so, and note what comes of it."""
+def _try_out(
+    name: str, reading: Reading, document: dict[str, Any], *, recognised: bool = False
+) -> list[BBQError]:
+    """Read the file so, and note what comes of it; why a command that reads it so is refused.
+
+    `recognised`: the adapter is the one that recognises the file, and is not named.
+    """
     from bbq_plugin.data.files import check_board, read, records
     from bbq_plugin.data.records import Comparison
 
     options = dict(reading.options)
-    adapter = reading.adapter or None
-    try:
+    adapter = None if recognised else reading.adapter or None
+    refusals: list[BBQError] = []
+    with suppress(BBQError):
         found = records(name, adapter, **options)
         first = islice((one for one in found if isinstance(one, Comparison)), _SHOWN)
         document["comparisons"] = [in_words(one) for one in first]
+    try:
         data = read([name], adapter, max_skipped=1.0, force=True, **options)
         document["counts"] = {
             "n_comparisons": data.n_comparisons,
@@ -160,9 +185,30 @@ def _try_out(name: str, reading: Reading, document: dict[str, Any]) -> None:
             "skip_reasons": dict(data.skip_reasons),
         }
         document["notes"] = list(data.warnings)
+        if data.skip_reasons:
+            try:
+                read([name], adapter, force=True, **options)
+            except BBQError as error:
+                refusals.append(error)
         check_board(data)
     except BBQError as error:
-        document["problem"] = str(error)
+        refusals.append(error)
+    if refusals:
+        # Not where to look: this is the place.
+        document["problem"] = "; ".join(str(one).split("; see what is in")[0] for one in refusals)
+    return refusals
+
+
+def _is_read(name: str, reading: Reading) -> bool:
+    """Whether the first rows of the file can be read so."""
+    from bbq_plugin.data.files import records
+    from bbq_plugin.data.records import Comparison
+
+    try:
+        found = records(name, reading.adapter or None, **reading.options)
+        return any(isinstance(one, Comparison) for one in islice(found, _TRIED))
+    except BBQError:
+        return False
 
 
 def in_words(one: Comparison) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
@@ -494,7 +495,7 @@ class TooManySkippedError(FormatError):
         percent = next(p for p in range(1, 101) if n <= p / 100 * rows)
         if wrong:
             remedy = suspicion or f"adapter {adapter!r} or its mapping may be the wrong one"
-            remedy += "; see what is in the file with: bbq inspect"
+            remedy += f"; see what is in the file with: bbq inspect {shlex.quote(file)}"
         else:
             remedy = (
                 f"if these rows are no answers, allow more (--max-skipped {percent}%, "

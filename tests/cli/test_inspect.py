@@ -235,3 +235,48 @@ def test_a_growing_file_without_a_header_is_not_read_in_parts(tmp_path: Path) ->
         assert result.exit_code == 0, result.stderr
         report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
         assert report["n_comparisons"] == n
+
+
+@pytest.mark.parametrize("codes", [("A", "B"), ("left", "right"), (1, 2), ("Model A", "Model B")])
+def test_inspect_proposes_what_fit_proposes(tmp_path: Path, codes: tuple[object, object]) -> None:
+    path = file(tmp_path, table(["rater", "model_a", "model_b", "winner"], chosen(codes)))
+    last = bbq("inspect", path).stdout.splitlines()[-1]
+    assert last == proposals(bbq("fit", path))[0]
+    assert pasted(last, tmp_path).returncode == 0
+
+
+def test_inspect_proposes_no_command_that_is_refused(tmp_path: Path) -> None:
+    tasks = [
+        {
+            "id": i, "data": {"prompt": f"say {i}", "answer1": f"a text {i}", "answer2": f"b {i}"},
+            "annotations": [{
+                "id": i, "completed_by": 1, "was_cancelled": False,
+                "result": [{
+                    "id": f"r{i}", "type": "pairwise", "from_name": "c", "to_name": "c",
+                    "value": {"selected": ("left", "right")[i % 2]},
+                }],
+            }],
+        }
+        for i in range(1, 30)
+    ]  # fmt: skip
+    path = file(tmp_path, json.dumps(tasks), "tasks.json")
+    refused = bbq("fit", path)
+    assert refused.exit_code == 1
+    shown = bbq("inspect", path).stdout
+    assert "no keys clearly hold the names of the items" in shown.replace("\n", " ")
+    assert "Try: " not in shown
+    assert "bbq inspect" not in shown
+
+
+def test_inspect_proposes_what_lets_the_file_in(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[f"x{i}", f"y{i}", "AB"[i % 2]] for i in range(8)]
+    path = file(tmp_path, table(["item_a", "item_b", "winner"], rows))
+    last = bbq("inspect", path).stdout.splitlines()[-1]
+    assert last.endswith(" --force")
+    assert pasted(last, tmp_path).returncode == 0
+    gaps = [[*row[:3], "" if i % 12 == 0 else row[3]] for i, row in enumerate(chosen(("l", "r")))]
+    named = [[*row[:3], {"l": row[1], "r": row[2], "": ""}[str(row[3])]] for row in gaps]
+    path = file(tmp_path, table(["rater", "left", "right", "winner"], named))
+    last = bbq("inspect", path).stdout.splitlines()[-1]
+    assert last.endswith(" --max-skipped 9%")
+    assert pasted(last, tmp_path).returncode == 0
