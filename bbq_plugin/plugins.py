@@ -300,6 +300,11 @@ def _mapping(name: str, text: str) -> dict[str, str]:
         key, sign, value = part.rpartition("=")
         if not sign:
             raise UsageError(f"{name} is {text!r}; expected pairs such as 1=left,2=right")
+        if not key.strip():
+            raise UsageError(
+                f"{name} is {text!r}, with nothing before the equals sign; "
+                f"if the value is an equals sign itself, write -O {name}=={text}"
+            )
         found[key.strip()] = value.strip()
     return found
 

@@ -6,6 +6,7 @@ leaves no question is certain, and is read without asking.
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -165,7 +166,8 @@ def inspected(stream: io.BufferedReader, name: str, given: Mapping[str, Any]) ->
     if table.n_ragged * 2 > table.n_rows or not table.columns:
         return replace(base, format="text", problem="this is text, and not a table with columns")
     found = _found(table, given)
-    if not found or found[0].weak:
+    said = not {"winner", "raters"}.isdisjoint(given)
+    if not found or (found[0].weak and not said):
         return replace(base, problem=found[0].weak if found else _why_nothing(table))
     readings = _readings(found, given)
     if not readings:
@@ -189,7 +191,7 @@ def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
         part = table.where(wanted)
         if not part.n_held:
             continue
-        for one in _shapes(part):
+        for one in _shapes(part, given):
             if one.used & part.further and "ranking" not in one.options:
                 # Only ballots are uneven; in other rows a cell too many is a mistake.
                 continue
@@ -208,7 +210,7 @@ def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
     return sorted(out, key=lambda one: -one.score)
 
 
-def _shapes(table: ProfiledTable) -> Iterator[_Found]:
+def _shapes(table: ProfiledTable, given: Mapping[str, Any]) -> Iterator[_Found]:
     """Every shape that the columns allow."""
     square = _matrix(table)
     if square is not None:
@@ -220,11 +222,13 @@ def _shapes(table: ProfiledTable) -> Iterator[_Found]:
     yield from _rankings(table)
     yield from _lists(table)
     pairs = _item_pairs(table)
-    if not extremes:
+    if {"winner", "loser"} <= given.keys():
+        yield from _said_winner_loser(table, given["winner"], given["loser"])
+    elif not extremes:
         yield from _winner_loser(table)
     for pair in pairs[:3]:
         yield from _choices(table, pair)
-        yield from _annotators(table, pair)
+        yield from _annotators(table, pair, _listed(given.get("raters", ())))
         yield from _two_numbers(table, pair)
     yield from _slates(table)
 
@@ -545,10 +549,11 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         len(alike) == len(found) > 1
         and len({frozenset(one.options["values"].items()) for one in found}) == 1
     ):
-        names = listed((one.options["winner"] for one in found), 6)
+        columns = [one.options["winner"] for one in found]
         found[0].weak = (
-            f"{names} have the same values: they may be the choices of several raters "
-            f"(-O raters=…) or the answers to several questions (-O winner=…); say which"
+            f"{listed(columns, 6)} have the same values: they may be the choices of several raters "
+            f"(-O {shlex.quote('raters=' + spelled(columns))}) or the answers to several questions "
+            f"(-O {shlex.quote('winner=' + columns[0])}); say which"
         )
     if len(found) > 1 and found[1].score > found[0].score - 1.5:
         other = found[1].options["winner"]
@@ -787,8 +792,13 @@ def _is_given_by_items(items: _Items, one: ColumnProfile) -> bool:
     )
 
 
-def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
-    """Two items, and one column of choices a rater."""
+def _listed(said: str | Sequence[str]) -> list[str]:
+    """Columns as they were said, in one text or one by one."""
+    return [one.strip() for one in (said.split(",") if isinstance(said, str) else said)]
+
+
+def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -> Iterator[_Found]:
+    """Two items, and one column of choices a rater; those `said` to be, or by their names."""
     groups: dict[str, list[ColumnProfile]] = {}
     free = [
         one for one in table
@@ -804,6 +814,8 @@ def _annotators(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     for family in short:
         if tokens(family[0])[0] in _PEOPLE:
             groups.setdefault(family[0], [table[name] for name in family])
+    if said:
+        groups = {"": [table[name] for name in said if name in table.columns]}
     for group in groups.values():
         vocabulary = {value for one in group for value in one.counts}
         if len(group) < 2 or len(vocabulary) > SMALL:
@@ -860,6 +872,17 @@ def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:
     yield from found[:1]
     if not found and len(table.columns) <= 4:
         yield from _bare_pair(table)
+
+
+def _said_winner_loser(table: ProfiledTable, winner: str, loser: str) -> Iterator[_Found]:
+    """The columns of winner and loser that were named."""
+    if winner in table.columns and loser in table.columns:
+        roles = [Role("winner", winner, "as said"), Role("loser", loser, "as said")]
+        used = (winner, loser)
+        options = {"winner": winner, "loser": loser}
+        yield _Found(
+            "winner and loser", options, 9.0, roles, used={*used}, items=used, explicit=True
+        )
 
 
 def _bare_pair(table: ProfiledTable) -> Iterator[_Found]:

@@ -894,27 +894,32 @@ def outcome(
     place: RowPlace,
     *,
     told: bool = False,
+    tellable: bool = False,
 ) -> Outcome | Skipped:
     """Who won, by one of the words or by the name of an item; never a guess.
 
-    Words that the user has `told` count before names of items.
+    Words that the user has `told` count before names of items; `tellable`: they can be told.
     """
     value = row.get(field)
     if value is None or value == "":
         return Skipped(str(place), NO_WINNER)
     if not is_name(value):
-        raise _unknown(value, field, words, left, right, place)
+        raise _unknown(value, field, words, left, right, place, tellable=False)
     word = name_text(value)
     said = words.get(word)
     named: Outcome | None = "left" if word == left else "right" if word == right else None
     if named is None or (told and said is not None):
         if said is None:
-            raise _unknown(word, field, words, left, right, place)
+            raise _unknown(word, field, words, left, right, place, tellable=tellable)
         return said
     if said not in (None, named):
         problem = f"{field} is {word!r}, which is both an outcome and the name of an item"
         raise place.error(problem, word, "rename the item, or say what it means with values=")
     return named
+
+
+# A longer one is no code that somebody would type.
+_LONGEST_TOLD = 40
 
 
 def _unknown(
@@ -924,8 +929,14 @@ def _unknown(
     left: str,
     right: str,
     place: RowPlace,
+    *,
+    tellable: bool,
 ) -> Exception:
     *most, last = [w for w in words if w != "tie (bothbad)"] or ["the name of an item"]
     expected = f"{', '.join(most)} or {last} (or one of the two item names)" if most else last
-    remedy = did_you_mean(word, (left, right, *words), "correct or drop the line", before="")
+    drop = "correct or drop the line"
+    if tellable and len(str(word)) <= _LONGEST_TOLD:
+        drop += f", or say what it means: -O values={word}=… "
+        drop += "(left, right, tie, both_bad or skip)"
+    remedy = did_you_mean(word, (left, right, *words), drop, before="")
     return place.unknown(f"{field} is {brief(word, 80)}; expected {expected}", word, remedy)

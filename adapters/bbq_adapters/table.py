@@ -152,6 +152,11 @@ class TableAdapter:
 
     name = "table"
     lines_stand_alone = True
+    #: Who says one of these means this adapter.
+    telling_options = (
+        "left", "right", "winner", "loser", "items", "best", "ranks", "ranking", "wins", "matrix",
+        "raters",
+    )  # fmt: skip
     #: With these a file is read as a whole.
     whole_options = ("matrix", "records", "header")
     option_help = {  # noqa: RUF012 - read by plugins, never written
@@ -570,8 +575,9 @@ def _choices(columns: TableColumns, first: Row) -> _Answers:
         for column in asked:
             value = _canonical(lookup(row, column))
             said = outcome(
-                {column: value}, column, _matched(words, value), left, right, place, told=told
-            )
+                {column: value}, column, _matched(words, value), left, right, place,
+                told=told, tellable=True,
+            )  # fmt: skip
             if isinstance(said, Skipped):
                 yield said
             elif cast("str", said) == _SKIP:

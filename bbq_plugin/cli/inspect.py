@@ -242,7 +242,9 @@ def _screen(document: dict[str, Any]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield Text(plain(document["file"]), style="bold")
-    about = [document["format"], document["encoding"], counted(document["n_rows"], "row")]
+    about = [document["format"]]
+    if document["n_rows"] or document["columns"]:
+        about += [document["encoding"], counted(document["n_rows"], "row")]
     yield Text(plain("  " + ", ".join(part for part in about if part)))
     if document["sampled"]:
         yield Text("  Only the first rows were looked at for roles.")

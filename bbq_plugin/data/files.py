@@ -342,12 +342,22 @@ def recognised(
     except UnrecognisedError:
         found = inspected(file, name, options, keep=True, known=known)
         reading = found.certain
+        if not found.readings and (told := _told(options, known)) is not None:
+            return told, "told by its options", options
         if reading is None:
             raise UnclearError(found.problem, name, found.readings, inspected=True) from None
         chosen, _ = chosen_adapter(reading.adapter, file.head, name, known)
         roles = ", ".join(f"{role.role}: {role.column}" for role in reading.roles)
         return chosen, f"{reading.shape} ({roles})", {**reading.options, **options}
     return chosen, why, options
+
+
+def _told(options: Mapping[str, Any], known: Mapping[str, Adapter] | None) -> Adapter | None:
+    """The adapter that one of the options belongs to, where no file is recognised."""
+    for one in (adapters() if known is None else known).values():
+        if not options.keys().isdisjoint(getattr(one, "telling_options", ())):
+            return one
+    return None
 
 
 def inspected(
