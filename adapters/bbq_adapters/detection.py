@@ -34,6 +34,7 @@ from bbq_adapters.wording import (
     word_set,
 )
 from bbq_plugin.data.readings import Confidence, Inspection, Reading, Role, spelled
+from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.text import counted, listed
 from bbq_plugin.text import share as percent
 
@@ -559,7 +560,32 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         other = found[1].options["winner"]
         found[0].doubts.append(f"{other} could be the column of choices as well")
         found[0].explicit = False
+    elif found and (same := _same_codes(found[0], table, items)):
+        found[0].doubts.append(
+            f"{listed(same, 6)} {'have' if len(same) > 1 else 'has'} the same values as "
+            f"{found[0].options['winner']}: the answers to another question are not read"
+        )
+        found[0].explicit = False
     yield from found[:3]
+
+
+def _same_codes(one: _Found, table: ProfiledTable, items: _Items) -> list[str]:
+    """Other columns that may be answers to another question: with the same words or codes."""
+    choice = table[one.options["winner"]]
+    values = set(choice.counts)
+    if "values" not in one.options and not values <= {*OUTCOMES}:
+        return []
+    return [
+        other.name
+        for other in table
+        if other.name not in one.used
+        and set(other.counts) <= values
+        and len(other.counts) > 1
+        and other.values != choice.values
+        and not set(other.words) & (_EXPECTED | _ALIKE)
+        and other.words[-1:] != ["ba"]
+        and not _is_given_by_items(items, other)
+    ]
 
 
 def _choice_columns(table: ProfiledTable, items: _Items) -> Iterator[ColumnProfile]:

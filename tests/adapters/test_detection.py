@@ -821,3 +821,16 @@ def test_what_was_said_with_swapped_sides_is_not_proposed(tmp_path: Path) -> Non
     rows = [[*row, "B" if row[-1] == "A" else "A"] for row in chosen(("A", "B"))]
     path = file(tmp_path, table(["rater", "item_a", "item_b", "winner_ab", "winner_ba"], rows))
     assert [one.options["winner"] for one in look(path).readings] == ["winner_ab"]
+
+
+def test_a_second_question_with_the_same_codes_is_named(tmp_path: Path) -> None:
+    rows = [[*row, "AB"[i // 3 % 2], "AB"[i // 7 % 2]] for i, row in enumerate(chosen(("A", "B")))]
+    head = ["rater", "model_a", "model_b", "overall", "fluency", "style"]
+    path = file(tmp_path, table(head, rows))
+    with pytest.raises(UnclearError) as refused:
+        read(path)
+    first = refused.value.readings[0]
+    assert first.options["winner"] == "overall"
+    said = next(one for one in first.doubts if "the same values as overall" in one)
+    assert "fluency" in said
+    assert "style" in said
