@@ -728,7 +728,9 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
     meaning: dict[str, str] = {}
     doubts = []
     for value in others:
-        said = label_meaning(value)
+        said = "tie" if value in ("=", "==") else label_meaning(value)
+        if value in ("=", "=="):
+            doubts.append(f"{value!r} is taken for a tie")
         if not isinstance(said, str):
             skip = " ".join(tokens(value)) in SKIPS
             if not skip or len(others) > SMALL:
@@ -875,7 +877,7 @@ def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:
         for b in columns:
             if a is b or not _says_won(a) or not _says_lost(b, a) or (a.is_constant and a.n > 3):
                 continue
-            if a.is_small and _is_outcome_like(a):
+            if a.is_small and _is_outcome_like(a) and not _are_letters(a, b):
                 continue
             common = _overlap(a, b)
             score, why = _pair_score(a, b, related=True)
@@ -898,6 +900,14 @@ def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:
     yield from found[:1]
     if not found and len(table.columns) <= 4:
         yield from _bare_pair(table)
+
+
+def _are_letters(winner: ColumnProfile, loser: ColumnProfile) -> bool:
+    """Whether letters name three or more items, and are not the two sides."""
+    both = {*winner.counts, *loser.counts}
+    named = not any(isinstance(label_meaning(value), str) for value in both)
+    rows = zip(winner.values, loser.values, strict=True)
+    return named and len(both) > 2 and all(a != b for a, b in rows if a and b)
 
 
 def _said_winner_loser(table: ProfiledTable, winner: str, loser: str) -> Iterator[_Found]:
@@ -1257,9 +1267,13 @@ def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
     ]
     rows = [row for row in rows if row]
 
+    called = all(set(one.words) & _RANK for one in columns)
+
     def is_order(row: list[str]) -> bool:
         ranks = sorted(ordinal(cell) or 0 for cell in row)
-        return ranks == list(range(1, len(row) + 1))
+        # Equal ranks could be scores, where the columns are not called ranks.
+        tied = called and ranks[0] == 1 and ranks[-1] <= len(row)
+        return tied or ranks == list(range(1, len(row) + 1))
 
     ordered = share(rows, is_order)
     if ordered < 0.8 or sum(len(row) for row in rows) < 2 * len(rows) or not rows:

@@ -21,6 +21,7 @@ _SIGNED = re.compile(r"\s*(\w+)\s*(>+|<+|=+|≈)\s*(\w+)\s*")
 # Ways to count the things shown, each from the first one on.
 _COUNTS: tuple[tuple[str, ...], ...] = (
     ("left", "right"),
+    ("leftvote", "rightvote"),
     ("links", "rechts"),
     ("gauche", "droite"),
     ("izquierda", "derecha"),
@@ -67,7 +68,7 @@ _FILLERS = word_set(
 )
 _TIES = word_set(
     "tie|tied|draw|equal|equally good|both equal|both good|both are good|both equally good|same|"
-    "the same|about the same|no preference|no difference|equivalent|neither is better|"
+    "tievote|the same|about the same|no preference|no difference|equivalent|neither is better|"
     "both|both are equal|they are equal|they are the same|both are equally good|about equal|"
     "roughly equal|roughly the same|equal quality|same quality|no clear winner|"
     "equals|equally|even|ties|drawn|undecided draw|both same|both the same|equal both|"
@@ -80,7 +81,7 @@ _TIES = word_set(
 )
 _BOTH_BAD = word_set(
     "both bad|bothbad|both are bad|equally bad|tie both bad|tie bothbad|neither is good|"
-    "both are equally bad|both equally bad|both poor|neither good",
+    "bothbad vote|both are equally bad|both equally bad|both poor|neither good",
     "|",
 )
 #: What ballots have in the place of a name.

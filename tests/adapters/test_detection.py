@@ -834,3 +834,42 @@ def test_a_second_question_with_the_same_codes_is_named(tmp_path: Path) -> None:
     said = next(one for one in first.doubts if "the same values as overall" in one)
     assert "fluency" in said
     assert "style" in said
+
+
+def test_names_with_an_equals_sign_for_a_tie(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [v[3], v[0], v[1], "=" if i % 9 == 0 else v[2]] for i, v in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["user", "option_1", "option_2", "clicked"], rows))
+    data, options = as_proposed(path)
+    assert options["values"] == {"=": "tie"}
+    check(data, ties=N_THIRD, third=True)
+
+
+def test_the_buttons_of_an_arena_are_known_in_any_table(tmp_path: Path) -> None:
+    rows = chosen(("leftvote", "rightvote"), third="tievote")
+    path = file(tmp_path, table(["user", "left_name", "right_name", "vote"], rows))
+    check(as_proposed(path)[0], ties=N_THIRD, third=True)
+
+
+def test_columns_of_ranks_may_hold_equal_ranks(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, order in enumerate(ORDERS):
+        ranks = [order.index(item) + 1 for item in ITEMS]
+        rows.append([RATERS[i % 4], *(1 if rank == 2 and i % 2 else rank for rank in ranks)])
+    path = file(tmp_path, table(["rater", *(f"{item}_rank" for item in ITEMS)], rows))
+    data, options = as_proposed(path)
+    assert options["lower"] == "better"
+    assert (data.n_ties, len(data.raters)) == (len(ORDERS) // 2, 4)
+    scores = file(tmp_path, table(["rater", *ITEMS], rows), "scores.csv")
+    assert not look(scores).readings
+
+
+def test_a_winner_and_a_loser_may_be_letters(tmp_path: Path) -> None:
+    letter = dict(zip(ITEMS[:4], "abcd", strict=True))
+    known = [vote for vote in VOTES if {vote[0], vote[1]} <= letter.keys()]
+    rows: list[list[object]] = [
+        [v[3], letter[v[2]], letter[loser(v)]] for v in known if letter[v[2]] != "d"
+    ]
+    data = read(file(tmp_path, table(["judge", "winner", "loser"], rows)))
+    assert (data.n_comparisons, len(data.items), len(data.raters)) == (len(rows), 4, 4)
