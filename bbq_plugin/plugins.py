@@ -271,7 +271,7 @@ def _parsed(name: str, text: str, hint: Any) -> Any:
         except ValueError:
             raise UsageError(f"{name} is {text!r}; expected a number") from None
     if takes == "mapping":
-        return _mapping(name, text)
+        return as_mapping(name, text)
     if takes == "list" and text.lstrip().startswith("["):
         return tuple(_json(name, text, list))
     if takes == "list":
@@ -291,7 +291,8 @@ def _json(name: str, text: str, kind: type) -> Any:
     return found
 
 
-def _mapping(name: str, text: str) -> dict[str, str]:
+def as_mapping(name: str, text: str) -> dict[str, str]:
+    """Pairs as they are typed, such as 1=left,2=right, or as JSON."""
     if text.lstrip().startswith("{"):
         return dict(_json(name, text, dict))
     found = {}

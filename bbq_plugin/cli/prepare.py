@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,8 @@ from bbq_plugin.errors import UsageError
 from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bbq_plugin.scale.prepared_set import PreparedSet
 
 
@@ -63,6 +66,7 @@ def prepare(
     """
     from bbq_plugin.scale.preparation import (
         Preparation,
+        all_named,
         checked_keep,
         checked_memory,
         from_database,
@@ -82,14 +86,28 @@ def prepare(
             output, kept, parts, limit, retract, source.strict, source.max_skipped, moved
         )
         files = _files(source) if _reads_lake(source) else []
-        if from_lake(files, source.options, source.adapter):
-            found = prepare_lake(files, source.options, how)
-        elif from_database(files, source.options, source.adapter):
-            found = prepare_database(files[0], source.options, how)
+        roles = _roles(source.options)
+        if from_lake(files, roles, source.adapter):
+            found = prepare_lake(files, roles, how)
+        elif from_database(files, roles, source.adapter):
+            found = prepare_database(files[0], roles, how)
         else:
+            if all_named(files, roles, source.adapter):
+                # What DuckDB does not read of such a table is read in memory.
+                source = replace(source, adapter="table")
             tags = tuple(name for name in kept if name not in ("side", "time"))
             found = prepare_comparisons(source.read(tags), how)
     _tell(found)
+
+
+def _roles(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with what the values mean as a mapping."""
+    values = options.get("values")
+    if not isinstance(values, str):
+        return dict(options)
+    from bbq_plugin.plugins import as_mapping
+
+    return {**options, "values": as_mapping("values", values)}
 
 
 def _files(source: Input) -> list[str]:

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ _WORDS = {
     "left": 0, "model_a": 0, "right": 1, "model_b": 1, "tie": 2, "both_bad": 3, "tie (bothbad)": 3,
 }  # fmt: skip
 _LAKE = (".parquet", ".csv", ".csv.gz")
+# What may stand around a name.
+_BLANKS = "' \t\r\n\u00a0'"
 
 
 def checked_keep(keep: Sequence[str]) -> tuple[str, ...]:
@@ -87,8 +90,24 @@ def checked_memory(limit: str) -> str:
 
 def from_lake(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
     """Whether DuckDB can read these files itself: tables whose columns are all named."""
+    # An answer that is to be skipped is known to the adapter of tables alone.
+    skips = "skip" in (roles.get("values") or {}).values()
+    return all_named(files, roles, adapter) and not skips and not any(map(_is_utf16, files))
+
+
+def all_named(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
+    """Whether these are tables whose columns are all named."""
     tables = bool(files) and all(name.lower().endswith(_LAKE) for name in files)
     return tables and _all_named(roles, adapter)
+
+
+def _is_utf16(name: str) -> bool:
+    """Whether a file begins as UTF-16 does, which DuckDB does not read."""
+    path = Path(name)
+    if not name.lower().endswith(".csv") or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def from_database(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
@@ -277,12 +296,12 @@ def _lake_view(
             raise FormatError(f"{what}={column}: there is no such column{hint}", files[0])
 
     def name_of(value: str, column: str) -> str:
-        """A name as text; whole numbers without .0, and blank text is none."""
+        """A name as text without blanks around it; whole numbers without .0; blank text is none."""
         text = f"CAST({value} AS VARCHAR)"
         if kinds[column] in ("DOUBLE", "FLOAT"):
             whole = f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
             text = f"CASE WHEN {value} = floor({value}) THEN {whole} ELSE {text} END"
-        return f"CASE WHEN trim({text}) = '' THEN NULL ELSE {text} END"
+        return f"nullif(trim({text}, {_BLANKS}), '')"
 
     def number_of(role: str, otherwise: str) -> str:
         return f"TRY_CAST({_ident(roles[role])} AS DOUBLE)" if role in roles else otherwise
@@ -349,7 +368,7 @@ def _outcome_sql(values: Mapping[str, str]) -> str:
             raise UsageError(
                 f"values: {word!r} is to mean {meaning!r}; expected left, right, tie or both_bad"
             )
-    told = "".join(f" WHEN word = {_text(w)} THEN {_WORDS[m]}" for w, m in values.items())
+    told = "".join(f" WHEN {_is_word(w)} THEN {_WORDS[m]}" for w, m in values.items())
     words = "".join(
         f" WHEN word = {_text(word)} THEN CASE WHEN (word = first AND {code} <> 0) "
         f"OR (word = second AND {code} <> 1) THEN -1 ELSE {code} END"
@@ -359,6 +378,15 @@ def _outcome_sql(values: Mapping[str, str]) -> str:
         f"CASE WHEN word IS NULL THEN NULL{told}{words} WHEN word = first THEN 0 "
         "WHEN word = second THEN 1 ELSE -1 END"
     )
+
+
+def _is_word(word: str) -> str:
+    """Whether this stands there; a number as 1, 1.0 or 1.00."""
+    try:
+        number = float(word)
+    except ValueError:
+        return f"word = {_text(word)}"
+    return f"(word = {_text(word)} OR TRY_CAST(word AS DOUBLE) = {_text(repr(number))}::DOUBLE)"
 
 
 def _checked_rows(

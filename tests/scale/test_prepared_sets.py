@@ -204,3 +204,46 @@ def test_commands_take_a_set_as_they_take_files(
     prepare(votes, to=tmp_path / "v.bbq")
     run = CliRunner().invoke(main, [*command, str(tmp_path / "v.bbq"), "--seed", "1"])
     assert run.exit_code == 0, run.output
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_what_the_values_mean_can_be_said_as_for_every_command(tmp_path: Path, ending: str) -> None:
+    rows = [(a, b, r) for a, b in ("ab", "bc", "ca") for r in ("1", "0.0", "0.5", "1.00")]
+    left, right, result = (list(column) for column in zip(*rows, strict=True))
+    file = tmp_path / f"games.{ending}"
+    if ending == "csv":
+        lines = ["one,two,result", *(",".join(row) for row in rows)]
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    else:
+        parquet(file, {"one": left, "two": right, "result": [float(x) for x in result]})
+    told: dict[str, Any] = {
+        "left": "one",
+        "right": "two",
+        "winner": "result",
+        "values": "1=left,0=right,0.5=tie",
+    }
+    prepare(file, to=tmp_path / "g.bbq", options=told)
+    found = open_dataset(tmp_path / "g.bbq").read()
+    assert (found.n_comparisons, found.n_ties) == (12, 3)
+    assert found.digest == bbq.read(file, "table", **told).digest
+    skipping = told | {"values": "1=left,0=right,0.5=skip"}
+    prepare(file, to=tmp_path / "s.bbq", options=skipping)
+    assert open_dataset(tmp_path / "s.bbq").read().n_comparisons == 9
+
+
+def test_blanks_around_names_and_utf_16_do_not_matter(tmp_path: Path) -> None:
+    table = columns(600)
+    plain = prepare_and_read(tmp_path, "plain", table, "utf-8")
+    table["model_a"][0] += " "
+    table["judge"][1] += "  "
+    for name, encoding in (("blanks", "utf-8"), ("wide", "utf-16")):
+        found = prepare_and_read(tmp_path, name, table, encoding)
+        assert (sorted(found.items), found.digest) == (sorted(plain.items), plain.digest)
+
+
+def prepare_and_read(folder: Path, name: str, table: dict[str, list[Any]], encoding: str) -> Any:
+    file = folder / f"{name}.csv"
+    rows = [",".join(table), *map(",".join, zip(*table.values(), strict=True))]
+    file.write_text("\n".join(rows) + "\n", encoding=encoding)
+    prepare(file, to=folder / f"{name}.bbq")
+    return open_dataset(folder / f"{name}.bbq").read()
