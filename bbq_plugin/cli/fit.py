@@ -29,7 +29,7 @@ from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -244,6 +244,7 @@ def _print_sliced(
         emit(report_json(sliced_dict(study, mix, origin)), output)
     elif chosen == "csv":
         emit(grouped_csv(study.analyses), output)
+        _warn(study.analyses.values())
     elif chosen == "html":
         from bbq_plugin.report.html_report import report_html
 
@@ -310,6 +311,14 @@ def _analysed(
     return result
 
 
+def _warn(results: Iterable[Analysis]) -> None:
+    """What a CSV file has no place for."""
+    from bbq_plugin.report.documents import all_warnings
+
+    said = (text for result in results for text in all_warnings(result))
+    tell(*dict.fromkeys(said), what="Warning")
+
+
 def _print_one(
     result: Analysis, chosen: str, output: Path | None, origin: Origin, *, show_all: bool
 ) -> None:
@@ -320,6 +329,7 @@ def _print_one(
         emit(report_json(report_dict(result, origin, most_raters=most)), output)
     elif chosen == "csv":
         emit(boards_csv(result), output)
+        _warn([result])
     elif chosen == "html":
         emit(_page(result, origin), output)
     else:
@@ -346,6 +356,7 @@ def _print_groups(
         emit(report_json(groups_dict(tag, documents, origin)), output)
     elif chosen == "csv":
         emit(grouped_csv(results), output)
+        _warn(results.values())
     elif chosen == "html" and output is not None:
         for value, result in results.items():
             page = output.with_stem(f"{output.stem}-{file_part(value)}")

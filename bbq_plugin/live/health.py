@@ -105,6 +105,12 @@ def health_of(facts: ServiceFacts, told: Iterable[HealthSentence], now: float) -
     for reason, n in facts.unread[:_SHOWN]:
         text = f"{counted(n, 'answer')} held because of {plain(reason)}"
         sentences.append(HealthSentence("amber", text))
+    if facts.n_refused:
+        text = (
+            f"{facts.n_refused:,} of {counted(facts.n_sources, 'source')} refused; bbq status says "
+            "why"
+        )
+        sentences.append(HealthSentence("amber", text))
     return Health(
         tuple(sentences), facts.last_pull, facts.last_event, facts.n_waiting,
         sum(n for _, n in facts.held), lag_s,

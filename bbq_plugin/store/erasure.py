@@ -15,7 +15,7 @@ import msgspec
 
 from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.store.answer_upsert import bury, delete_rows
-from bbq_plugin.store.sources import ALERTS_NOTE, HEALTH
+from bbq_plugin.store.sources import ALERTS_NOTE, ERASED, HEALTH
 from bbq_plugin.text import counted, plain
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from bbq_plugin.store.store import Store
     from bbq_plugin.store.transaction import Transaction
 
-#: What stands in the place of a name.
-ERASED = "erased"
 _EXCLUDED = "excluded "
 
 

@@ -57,7 +57,10 @@ class SourceEntry:
 
 
 class Counts(NamedTuple):
-    """How much a store holds; names stay known when their comparisons are taken back."""
+    """How much a store holds; names stay known when their comparisons are taken back.
+
+    A rater who was erased leaves a place without a name, which does not count.
+    """
 
     n_comparisons: int
     n_items: int
@@ -104,11 +107,14 @@ def counts(db: sqlite3.Connection) -> Counts:
     """How much there is in all studies."""
     sql = (
         "SELECT (SELECT sum(n_comparisons) FROM study), "
-        "(SELECT count(*) FROM item), (SELECT count(*) FROM rater)"
+        "(SELECT count(*) FROM item), (SELECT count(*) FROM rater WHERE name NOT GLOB ? "
+        "OR EXISTS (SELECT 1 FROM comparison c WHERE c.rater = rater.id))"
     )
-    return Counts(*map(int, db.execute(sql).fetchone()))
+    return Counts(*map(int, db.execute(sql, (f"{ERASED} [0-9]*",)).fetchone()))
 
 
+#: What stands in the place of a rater who was erased, with the number of the place.
+ERASED = "erased"
 #: The name of the note with what a service tells of its problems.
 HEALTH = "health"
 #: That with the alerts that were sent and those that wait.
@@ -130,6 +136,9 @@ class ServiceFacts:
     last_event: float | None
     #: What the service itself has said, as JSON.
     told: str | None
+    #: Files and tables of which nothing was taken, and how many there are of all.
+    n_refused: int = 0
+    n_sources: int = 0
 
 
 def service_facts(db: sqlite3.Connection) -> ServiceFacts:
@@ -152,7 +161,10 @@ def service_facts(db: sqlite3.Connection) -> ServiceFacts:
         "(SELECT value FROM note WHERE name = ?)",
         (HEALTH,),
     ).fetchone()
-    return ServiceFacts(n_waiting, oldest, tuple(held), tuple(unread), *times)
+    refused = db.execute(
+        "SELECT coalesce(sum(status = 'refused'), 0), count(*) FROM source"
+    ).fetchone()
+    return ServiceFacts(n_waiting, oldest, tuple(held), tuple(unread), *times, *refused)
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,10 @@ def _parts(
     """The fields of the data sets that a choice among the records of a study makes."""
     builder = DatasetBuilder(merge=False, **choice)
     builder.begin(name)
+    builder.tags_remedy = (
+        "; if the files have it, the store was filled without tags: read them again into a new "
+        "store with --keep-tags"
+    )
     for row in db.execute(f"{SELECT_COMPARISONS} WHERE c.study = ? ORDER BY c.id", (study,)):
         record = comparison(row)
         if LEAST_WEIGHT <= record.weight <= MOST_WEIGHT:

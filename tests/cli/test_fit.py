@@ -97,6 +97,14 @@ def test_the_json_report_is_alone_on_standard_output(study: Path) -> None:
     assert {"model", "priors", "n_skipped", "log_posterior", "warnings", "level"} <= set(report)
 
 
+def test_warnings_are_told_beside_the_csv(tmp_path: Path) -> None:
+    path = tmp_path / "wins.csv"
+    path.write_text("winner,loser\noak,elm\nelm,Oak\nOak,elm\n", encoding="utf-8")
+    result = bbq("fit", path, "--format", "csv", "--intervals", "laplace")
+    assert "Warning: items 'oak' and 'Oak' differ only in case" in result.stderr
+    assert "Warning" not in result.stdout
+
+
 def test_the_csv_is_the_leaderboard(study: Path, tmp_path: Path) -> None:
     out = tmp_path / "board.csv"
     result = bbq("fit", study, "--format", "csv", "--intervals", "laplace", "-o", out)

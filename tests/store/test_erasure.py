@@ -18,7 +18,7 @@ from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import Memory
 from tests.live.server.payloads import body, event
 from tests.store.answers import answer, held
-from tests.store.stores import run
+from tests.store.stores import report, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +67,10 @@ def contents(path: Path) -> bytes:
 def test_nothing_of_a_person_is_left_in_the_file(store: Path) -> None:
     parts = (PERSON.encode(), b"quaxolotl")
     assert all(part in contents(store) for part in parts)
+    assert report("status", "--store", store)["n_raters"] == 3
     result = run("store", "erase", "--store", store, "--rater", PERSON)
     assert result.exit_code == 0, result.output
+    assert report("status", "--store", store)["n_raters"] == 2
     counts = "61 answers, 0 events, 2 lead's decisions, 1 journal row, 4 notes\n"
     assert result.stdout.endswith(counts)
     for unreached in ("backups", "reports", "Label Studio"):

@@ -27,6 +27,8 @@ def test_it_says_what_was_read_refused_and_waits_and_why(tmp_path: Path) -> None
     assert "a table of 1 row and 2 columns (x, y)" in by_name[HOSTILE_NAME]["reason"]
     assert by_name["growing.jsonl"]["status"] == "waiting"
     assert by_name["growing.jsonl"]["reason"] == "its last line is not finished"
+    assert found["health"]["colour"] == "amber"
+    assert found["health"]["sentences"] == ["1 of 4 sources refused; bbq status says why"]
 
 
 def test_a_person_sees_it_and_no_name_acts_on_the_terminal(tmp_path: Path) -> None:
@@ -124,3 +126,10 @@ def test_thousands_of_bad_files_do_not_fill_the_screen(tmp_path: Path) -> None:
     assert "2999.csv" in shown
     assert "and 2,980 more" in shown
     assert len(report("status", "--store", tmp_path / "a.db")["sources"]) == 3000
+
+
+def test_a_tag_that_was_not_kept_is_named_with_the_remedy(tmp_path: Path) -> None:
+    result = run("fit", "--store", filled(tmp_path), "--by", "language")
+    assert result.exit_code == 2
+    assert "no row has a tag 'language'" in result.stderr
+    assert "--keep-tags" in result.stderr
