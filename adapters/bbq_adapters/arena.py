@@ -269,7 +269,7 @@ def _arena_hard(row: Row, place: RowPlace, options: ArenaOptions) -> Votes:
             "the row does not say which baseline the model was compared with",
             remedy="name it with the option baseline=NAME",
         )
-    baseline, games = name_text(base), row.get("games")
+    baseline, games = name_text(base).strip(), row.get("games")
     if not isinstance(games, list) or len(games) not in (1, 2):
         raise place.error(
             "games is not a list of one or two games", remedy="correct or drop the line"
@@ -588,6 +588,8 @@ class _BatchDecoder:
         if rater is not None and not all(rater):
             # Another field may name the rater of such a row.
             raise _UnusualRow
+        if _has_blanks({*left, *right, *(rater or ())}):
+            raise _UnusualRow
         keys, at = self._keys(votes, rater, left, right), self._moments(votes)
         # An item called `tie` makes some outcomes ambiguous.
         tags = {
@@ -641,6 +643,11 @@ class _BatchDecoder:
         if known.count(None) != found.count(None):
             raise _UnusualRow
         return known
+
+
+def _has_blanks(names: set[Any]) -> bool:
+    """Whether a name has blanks around it, which the reader of single rows takes away."""
+    return any(isinstance(name, str) and name != name.strip() for name in names)
 
 
 def _before(chosen: str | None, ordered: Sequence[str]) -> Sequence[str]:

@@ -95,9 +95,9 @@ def identity(entry: Any) -> str | None:
 
 
 def name_of(value: Any) -> str | None:
-    """A name as text, or None for what is none."""
+    """A name as text without blanks around it, or None for what is none."""
     if isinstance(value, str):
-        return value if value.strip() else None
+        return value.strip() or None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

@@ -710,14 +710,14 @@ def is_nothing(value: object) -> bool:
 
 
 def item(row: Row, field: str, place: RowPlace) -> str:
-    """The item that a field names; BrokenRow if it names none."""
+    """The item that a field names, without blanks around it; BrokenRow if it names none."""
     check_row(row, place)
     value = row.get(field)
     if value is None and field not in row:
         raise missing(row, field, place)
-    if value is None or not is_name(value) or not name_text(value).strip():
+    if value is None or not is_name(value) or not (name := name_text(value).strip()):
         raise no_item(place, field, value)
-    return name_text(value)
+    return name
 
 
 def no_item(place: RowPlace, field: str, value: object) -> BrokenRow:
@@ -741,9 +741,9 @@ def rater(row: Row, fields: Iterable[str] = RATER_FIELDS) -> str | None:
         value = row.get(field)
         # MT-Bench's judge may be a list such as ["gpt-4", "pair-v2"]: together they are one rater.
         if isinstance(value, list) and value and all(map(is_name, value)):
-            return ", ".join(map(name_text, value))
-        if is_name(value) and name_text(value).strip():
-            return name_text(value)
+            return ", ".join(name_text(one).strip() for one in value)
+        if is_name(value) and (name := name_text(value).strip()):
+            return name
     return None
 
 
@@ -905,7 +905,7 @@ def outcome(
         return Skipped(str(place), NO_WINNER)
     if not is_name(value):
         raise _unknown(value, field, words, left, right, place, tellable=False)
-    word = name_text(value)
+    word = name_text(value).strip()
     said = words.get(word)
     named: Outcome | None = "left" if word == left else "right" if word == right else None
     if named is None or (told and said is not None):

@@ -368,9 +368,9 @@ def wins_of(
         half = np.where(decided[row], 0, 1 + again).astype(np.int8)
     if raters:
         answers["answers"] = _answers_of(columns, row, half, sides=known, keyed=keyed)
-    elif columns["slate"].any():
-        # What rankings they were is worth knowing without their raters too.
-        slate = _by_win(_slate(columns), row)
+    elif columns["slate"].any() or half is not None:
+        # What rankings and ties they were is worth knowing without their raters too.
+        slate = _by_win(_slate(columns), row) if columns["slate"].any() else None
         answers["answers"] = Answers(None, None, None, False, None, None, half, slate)  # noqa: FBT003
     return answers | {
         "tags": MappingProxyType({name: _by_win(column, row) for name, column in tags.items()}),
@@ -442,6 +442,8 @@ class FileLog:
     sha256: str = ""
     reasons: Counter[str] = field(default_factory=Counter)
     last_slate: str | None = None
+    #: Whether the rows have ids of their own.
+    has_ids: bool = False
 
     def skip(self, record: Skipped, *, strict: bool = False) -> None:
         """Count a row that was left out, or refuse it."""
@@ -507,6 +509,10 @@ class TooManySkippedError(FormatError):
         self.more_words = () if wrong else (("--max-skipped", f"{percent}%"),)
 
 
+# Rows that are there exactly twice are worth a word where nearly all of so many are.
+_FEW_TWINS, _NEARLY_ALL = 20, 0.95
+
+
 class DatasetBuilder:
     """Takes records and batches file by file; `parts` makes the arrays of them."""
 
@@ -532,6 +538,8 @@ class DatasetBuilder:
         self.raters = RaterCodes("rater")
         self.values = RawCodes("tag")
         self.tags: Counter[str] = Counter()
+        #: What to add where a tag that is asked for is not there.
+        self.tags_remedy = ""
         self.log = SkipLog()
         self.notes: dict[str, None] = {}
         self.files: list[FileLog] = []
@@ -613,6 +621,9 @@ class DatasetBuilder:
         file = self.files[-1]
         if file.apart and key.startswith(f"{PurePath(file.name).name}:"):
             return hash((file.apart, key)) or 1
+        if not file.has_ids:
+            base = PurePath(file.name).name
+            file.has_ids = not key.startswith((f"{base}:", f"{file.name}:"))
         return hash(key) or 1
 
     def _add_batch(self, batch: Batch) -> None:
@@ -637,6 +648,7 @@ class DatasetBuilder:
         columns: Columns = {"rater": rater, "left": left, "right": right, "outcome": outcome}
         if batch.keys is not None:
             columns["key"] = key_hashes(batch.keys, n)
+            file.has_ids = True
         if batch.at is not None:
             columns["at"] = np.array(batch.at, dtype=np.float64)
         lines: Any = batch.lines
@@ -692,6 +704,10 @@ class DatasetBuilder:
         if not keep.any():
             raise DataError(self._why_nothing(n_dropped))
         self._note_combined()
+        for codes in (self.items, self.raters):
+            self._note_case(codes)
+        if self.merge:
+            self._note_twice(columns, tags, file)
         whole = {
             "skipped": tuple(self.log.first),
             "skip_reasons": MappingProxyType(dict(self.log.reasons)),
@@ -728,6 +744,47 @@ class DatasetBuilder:
             self.notes[
                 f"{n} such as {first!r} combine names that occur alone as well; if they are one "
                 "output of several items, say --adapter table -O split=+"
+            ] = None
+
+    def _note_twice(
+        self, columns: Columns, tags: Mapping[str, NDArray[np.int32]], file: NDArray[Any]
+    ) -> None:
+        """Say where nearly every row is there exactly twice, and nothing tells them apart."""
+        known = [log.has_ids or not log.n_answers for log in self.files]
+        if all(known) or not len(self.raters.names) or not np.isnan(columns["at"]).all():
+            return
+        names = ("rater", "left", "right", "outcome", "slate")
+        same: NDArray[Any] = np.zeros(file.size, dtype=np.int64)
+        for column in (*(columns[name] for name in names), *tags.values()):
+            same = _mixed(same, column)
+        for name in ("weight", "time_s"):
+            same = _mixed(same, columns[name].view(np.int64))
+        for i, log in enumerate(self.files):
+            mine = file == i
+            rows = int(mine.sum())
+            if known[i] or rows < _FEW_TWINS:
+                continue
+            _, times = np.unique(same[mine], return_counts=True)
+            twice = 2 * int((times == 2).sum())
+            if twice >= _NEARLY_ALL * rows:
+                self.notes[
+                    f"{log.name}: {twice / rows:.0%} of the rows are there exactly twice, rater "
+                    "included, without ids or times: the votes may be stored twice; all of them "
+                    "count"
+                ] = None
+
+    def _note_case(self, codes: RawCodes) -> None:
+        """Say which names differ only in case."""
+        first: dict[str, str] = {}
+        twins = [(name, first.setdefault(name.casefold(), name)) for name in codes.names]
+        twins = [(name, other) for name, other in twins if name != other]
+        if twins:
+            (name, other), kind = twins[0], codes.kind
+            remedy = "; --rename makes them one" if kind == "item" else ""
+            more = f", and {len(twins) - 1:,} more" if len(twins) > 1 else ""
+            self.notes[
+                f"{kind}s {other!r} and {name!r} differ only in case{more}: they count as two"
+                f"{remedy}"
             ] = None
 
     def _check_duplicates(
@@ -785,7 +842,8 @@ class DatasetBuilder:
         for tag in (*self.where, *([] if self.by is None else [self.by])):
             if tag not in self.tags:
                 known = f"known: {listed(self.tags)}"
-                raise UsageError(f"no row has a tag {tag!r}{did_you_mean(tag, self.tags, known)}")
+                meant = did_you_mean(tag, self.tags, known)
+                raise UsageError(f"no row has a tag {tag!r}{meant}{self.tags_remedy}")
         wanted = ", ".join(f"{tag}={value}" for tag, value in self.where.items())
         raise DataError(
             f"none of the {self.n_filtered:,} answers has {wanted or self.by}; "

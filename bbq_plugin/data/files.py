@@ -280,7 +280,10 @@ def _parts(
     options: Mapping[str, Any],
     max_skipped: float,
 ) -> dict[str, dict[str, Any]]:
-    for path in _distinct(paths):
+    files, again = _distinct(paths)
+    for name in again:
+        builder.add(Note(f"{name} is named more than once, and read once"))
+    for path in files:
         name = str(path)
         try:
             with opened(path, options) as file:
@@ -490,14 +493,21 @@ def files_of(path: FileName) -> Sequence[FileName]:
     return found
 
 
-def _distinct(paths: FileName | Sequence[FileName]) -> list[FileName]:
-    """The paths, each file once: a glob and a name may well say the same one."""
+def _distinct(
+    paths: FileName | Sequence[FileName],
+) -> tuple[list[FileName], dict[str, None]]:
+    """The paths, each file once, and those that came again."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not given:
         raise UsageError("no file was given; name at least one")
     found: dict[str, FileName] = {}
+    again: dict[str, None] = {}
     for path in (one for typed in given for one in files_of(typed)):
         name = os.fspath(path)
         is_path = name != STANDARD_INPUT and not is_database(name)
-        found.setdefault(os.path.realpath(name) if is_path else name, path)
-    return list(found.values())
+        own = os.path.realpath(name) if is_path else name
+        if own in found:
+            again[name] = None
+        else:
+            found[own] = path
+    return list(found.values()), again

@@ -17,8 +17,8 @@ from bbq_plugin.data.records import Batch
 from bbq_plugin.errors import FormatError
 from bbq_plugin.plugins import adapters
 
-names = st.sampled_from(["oak", "elm", "ash", "tie", "model_a", 7, 7.0, "7", "ü"])
-raters = st.sampled_from(["ann", "bob", "", None, 3, ["x", "y"]])
+names = st.sampled_from(["oak", "elm", "elm ", "ash", "tie", "model_a", 7, 7.0, "7", "ü"])
+raters = st.sampled_from(["ann", " ann", "bob", "", None, 3, ["x", "y"]])
 winners = st.sampled_from(["model_a", "model_b", "tie", "both_bad", "tie (bothbad)", "oak", None])
 
 

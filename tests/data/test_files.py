@@ -405,3 +405,54 @@ def test_a_name_that_cannot_be_shown_is_refused_with_its_file(
     path.write_text(json.dumps([{**A, "model_a": name}]))
     with pytest.raises(FormatError, match=message):
         read(path)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "json"])
+def test_blanks_around_a_name_make_no_other_item_or_rater(tmp_path: Path, ending: str) -> None:
+    rows = [
+        {"judge": who, "model_a": a, "model_b": "llama", "winner": won}
+        for who, a, won in (("ann", "gpt", "gpt"), ("ann ", "gpt ", "gpt"), ("ann", "gpt", "gpt "))
+    ]
+    path = tmp_path / f"votes.{ending}"
+    if ending == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    elif ending == "json":
+        path.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    found = read(path)
+    assert (set(found.items), found.raters, found.n_comparisons) == ({"gpt", "llama"}, ("ann",), 3)
+    assert set(found.winner.tolist()) == {found.items.index("gpt")}
+
+
+def test_names_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "wins.csv"
+    path.write_text("winner,loser\nGPT,llama\ngpt,llama\nllama,Gpt\n", encoding="utf-8")
+    (said,) = read(path).warnings
+    assert said.startswith("items 'GPT' and 'gpt' differ only in case, and 1 more")
+
+
+def test_a_file_that_is_named_twice_is_read_once_and_noted(tmp_path: Path) -> None:
+    path = tmp_path / "wins.csv"
+    path.write_text("winner,loser\ngpt,llama\n", encoding="utf-8")
+    found = read([path, path])
+    assert found.n_comparisons == 1
+    assert found.warnings == (f"{path} is named more than once, and read once",)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_rows_that_are_all_there_twice_are_noted_and_all_count(tmp_path: Path, ids: bool) -> None:
+    rows = [
+        {"judge": f"r{n}", "model_a": a, "model_b": b, "winner": "model_a"}
+        for n in range(10)
+        for a, b in ("xy", "yz", "zx")
+    ]
+    once, twice = tmp_path / "once.jsonl", tmp_path / "twice.jsonl"
+    for path, some in ((once, rows), (twice, rows + rows)):
+        named = [row | ({"id": n} if ids else {}) for n, row in enumerate(some)]
+        path.write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
+    assert read(once).warnings == ()
+    found = read(twice)
+    assert found.n_comparisons == 60
+    assert any("100% of the rows are there exactly twice" in one for one in found.warnings) != ids
