@@ -33,8 +33,8 @@ convert_options = together(
     click.option(
         "--layout",
         type=Choice(["bbq", "arena", "evalica", "crowd-kit", "choix", "preflib"]),
-        help="The columns of which tool; bbq reads its own layout back exactly. Default: bbq, or "
-        "preflib for its suffixes.",
+        help="The columns of which tool; bbq reads wins, ties and weights of its own layout back "
+        "exactly. Default: bbq, or preflib for its suffixes.",
     ),
     click.option(
         "--format",
@@ -53,10 +53,10 @@ convert_options = together(
 def convert(source: Input, layout: Any, file_format: Any, output: Path | None) -> None:
     """Write comparisons for this and other tools.
 
-    Each row of the output has rater, winner, loser and weight. A tie in FILES becomes two rows of
-    half the weight, one each way. Other layouts are those of other tools, and bbq reads them too.
+    Each row of the output has rater, winner, loser and weight, and where there are ties a column
+    tie: 1 for a tie, 0 for a win. Other layouts are those of other tools, and bbq reads them too.
     What a layout cannot hold (raters, weights, ties) is refused or said in a note; times, tags and
-    ids are in none.
+    ids are in none, and the sides of the items only in arena and evalica.
     """
     write_converted(source.read, layout, file_format, output)
 

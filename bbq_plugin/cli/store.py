@@ -233,8 +233,8 @@ def export(
 ) -> None:
     """Write all comparisons of a store, or of one of its studies.
 
-    The rows are those of `bbq convert`: each has rater, winner, loser and weight, and a tie is two
-    rows of half the weight, one each way.
+    The rows are those of `bbq convert`: each has rater, winner, loser and weight, and a column tie
+    where there are ties.
     """
     from bbq_plugin.store import read_store
 

@@ -290,7 +290,10 @@ class Comparisons:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the wins by name, whatever the order of rows and the names of files."""
+        """SHA-256 of the wins by name, whatever the order of rows and the names of files.
+
+        The halves of ties are told from half wins.
+        """
         item_order = sorted(range(self.n_items), key=self.items.__getitem__)
         rater_order = sorted(range(self.n_raters), key=self.raters.__getitem__)
         item_rank = np.empty(self.n_items, "<i4")
@@ -298,7 +301,9 @@ class Comparisons:
         rater_rank = np.zeros(max(1, self.n_raters), "<i4")
         rater_rank[rater_order] = np.arange(self.n_raters)
         ranks = rater_rank[self.rater], item_rank[self.winner], item_rank[self.loser]
-        rows = (*ranks, self.weight.astype("<f8"))
+        rows: tuple[NDArray[Any], ...] = (*ranks, self.weight.astype("<f8"))
+        if self.answers is not None and self.answers.half is not None and self.answers.half.any():
+            rows = (*rows, self.answers.half > 0)
         order = np.lexsort(rows[::-1])
         rated = b"rated" if self.has_raters else b"unrated"
         digest = hashlib.sha256(b"bbq.comparisons/1\0" + rated)

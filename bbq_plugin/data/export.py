@@ -2,7 +2,7 @@
 
 | layout    | columns                         | weights                            | ties |
 |-----------|---------------------------------|------------------------------------|------|
-| bbq       | rater, winner, loser, weight    | as they are                        | two half wins |
+| bbq       | rater, winner, loser, weight    | as they are                        | a column |
 | arena     | model_a, model_b, winner, judge | a column weight if they are not 1  | tie |
 | evalica   | left, right, winner, weight     | as they are (its CLI ignores them) | tie |
 | crowd-kit | worker, left, right, label      | by repeating rows                  | wins each way |
@@ -96,13 +96,24 @@ def write_comparisons(
 
 
 def _bbq(data: Comparisons) -> _Written:
-    names, who = data.items, data.raters
-    rows = zip(*_lists(data.rater, data.winner, data.loser, data.weight), strict=True)
-    if not data.has_raters:
-        unrated = ((names[won], names[lost], weight) for _, won, lost, weight in rows)
-        return ["winner", "loser", "weight"], unrated, []
-    rated = ((who[r], names[won], names[lost], weight) for r, won, lost, weight in rows)
-    return ["rater", "winner", "loser", "weight"], rated, []
+    """One row an answer; where nothing is known of ties, one a weighted win."""
+    half = None if data.answers is None else data.answers.half
+    columns: list[NDArray[Any]] = [data.winner, data.loser, data.weight]
+    heads = ["winner", "loser", "weight"]
+    if data.has_raters:
+        columns, heads = [data.rater, *columns], ["rater", *heads]
+    if half is not None and half.any():
+        # The first half of a tie stands for both.
+        columns = [*columns[:-1], np.where(half == 1, 2.0, 1.0) * data.weight, half]
+        columns, heads = [column[half < 2] for column in columns], [*heads, "tie"]
+    names: dict[str, tuple[str, ...]] = {
+        "rater": data.raters, "winner": data.items, "loser": data.items
+    }  # fmt: skip
+    shown = [
+        map(names[head].__getitem__, column) if head in names else column
+        for head, column in zip(heads, _lists(*columns), strict=True)
+    ]
+    return heads, zip(*shown, strict=True), []
 
 
 def _names(data: Comparisons) -> Iterator[str]:
@@ -294,7 +305,7 @@ def _write_parquet(file: IO[bytes], columns: list[str], rows: Iterable[_Row]) ->
         raise UnsupportedError(
             "writing Parquet needs pyarrow; install it with: pip install 'bbq-plugin[parquet]'"
         ) from error
-    kinds = {"weight": pa.float64()}
+    kinds = {"weight": pa.float64(), "tie": pa.int8()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
     # Into memory first: Parquet wants to know where it is in the file, a pipe does not tell.
     out = io.BytesIO()

@@ -74,8 +74,7 @@ def test_a_fit_of_the_converted_file_is_the_fit_of_the_original(
     if suffix == "parquet":
         pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
     target = convert(study, tmp_path / f"wins.{suffix}")
-    # Weighted wins hold the halves of ties, not that they were ties.
-    given = {"priors": "paper", "camps": 1, "ties": "half"}
+    given = {"priors": "paper", "camps": 1, "ties": "model"}
     first, again = (bbq.fit(bbq.read(path), tol=1e-12, **given) for path in (study, target))  # type: ignore[arg-type]
     assert by_name(again) == pytest.approx(by_name(first), abs=1e-9)
     quality = dict(zip(first.raters, first.quality.tolist(), strict=True))
@@ -86,20 +85,39 @@ def test_a_fit_of_the_converted_file_is_the_fit_of_the_original(
     assert bbq.read(target).digest == bbq.read(study).digest
 
 
-def test_a_tie_is_written_as_two_wins_of_half_the_weight(tmp_path: Path) -> None:
-    votes = tmp_path / "votes.csv"
-    votes.write_text("model_a,model_b,winner,judge\noak,elm,tie,ann\n", encoding="utf-8")
+@pytest.mark.parametrize("rater", ["ann", None])
+def test_a_tie_comes_back_as_a_tie(tmp_path: Path, rater: str | None) -> None:
+    votes = tmp_path / "votes.jsonl"
+    rows = [{"model_a": "oak", "model_b": "elm", "winner": word} for word in ("tie", "model_b")]
+    votes.write_bytes(b"\n".join(msgspec.json.encode(row | {"judge": rater}) for row in rows))
     original, again = bbq.read(votes), bbq.read(convert(votes, tmp_path / "wins.csv"))
-    assert (original.n_comparisons, again.n_comparisons) == (1, 2)
-    assert again.triples.weight.tolist() == [0.5, 0.5]
+    assert [(one.n_comparisons, one.n_ties) for one in (original, again)] == [(2, 1)] * 2
+    assert again.triples.weight.tolist() == original.triples.weight.tolist()
     assert again.digest == original.digest
+
+
+def test_ties_and_half_wins_have_different_digests(tmp_path: Path) -> None:
+    found = []
+    for name, rows in (("tie", "oak,elm,1,1\n"), ("half", "oak,elm,0.5,0\nelm,oak,0.5,0\n")):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(f"winner,loser,weight,tie\n{rows}", encoding="utf-8")
+        found.append(bbq.read(path))
+    assert found[0].triples.weight.tolist() == found[1].triples.weight.tolist()
+    assert found[0].digest != found[1].digest
+
+
+def test_a_tie_that_is_neither_yes_nor_no_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "wins.csv"
+    path.write_text("winner,loser,tie\noak,elm,0\noak,elm,perhaps\n", encoding="utf-8")
+    found = bbq.read(path, max_skipped=1)
+    assert (found.n_comparisons, found.n_skipped) == (1, 1)
 
 
 def test_without_a_file_the_rows_are_printed(study: Path) -> None:
     result = run("convert", study)
     rows = list(csv.reader(StringIO(result.stdout)))
-    assert rows[0] == ["rater", "winner", "loser", "weight"]
-    assert {row[3] for row in rows[1:]} == {"1", "0.5"}
+    assert rows[0] == ["rater", "winner", "loser", "weight", "tie"]
+    assert {(row[3], row[4]) for row in rows[1:]} == {("1", "0"), ("1", "1")}
     lines = run("convert", study, "--format", "jsonl").stdout.splitlines()
     assert len(lines) == len(rows) - 1
     assert list(json.loads(lines[0])) == rows[0]
@@ -113,7 +131,7 @@ def test_rows_without_raters_have_no_column_for_them(tmp_path: Path) -> None:
     assert not again.has_raters
 
 
-names = st.text(min_size=1).filter(lambda name: bool(name.strip()) and "\x00" not in name)
+names = st.text(min_size=1).map(str.strip).filter(lambda name: bool(name) and "\x00" not in name)
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -123,7 +141,7 @@ def test_every_name_comes_back_as_it_was(
 ) -> None:
     if file_format == "parquet":
         pytest.importorskip("pyarrow", reason="Parquet needs the extra 'parquet'")
-    odd = st.sampled_from(["=1+1", "'=1", "''@x", "-a", "+", "@", "'quoted'", "a\r\nb", ' "x" '])
+    odd = st.sampled_from(["=1+1", "'=1", "''@x", "-a", "+", "@", "'quoted'", "a\r\nb", '"x" y'])
     winner, loser, rater = data.draw(st.lists(odd | names, min_size=3, max_size=3, unique=True))
     weight = data.draw(st.floats(1e-3, 1e3))
     one = bbq.Comparisons.from_records([(rater, winner, loser, weight)])
