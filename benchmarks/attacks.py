@@ -80,12 +80,18 @@ def shared_taste(rng: np.random.Generator, n: int, who: int, guessers: int = 0) 
     return rows, who
 
 
-def language(rng: np.random.Generator, n: int, who: int) -> tuple[Rows, int]:
-    """A group that guesses in the half of the tasks that are in a language they do not read."""
+def language(
+    rng: np.random.Generator, n: int, who: int, *, of_items: bool = False
+) -> tuple[Rows, int]:
+    """A group that guesses in the half of the tasks that are in a language they do not read.
+
+    Or wherever one of half of the items is shown: in 79% of the tasks.
+    """
     theta, rows = rng.normal(0, 0.9, ITEMS), []
     for r in range(RATERS):
         pairs, quality = asked(rng, n), rng.beta(10, 2)
-        foreign = (rng.random(n) < 0.5) & (r < who)
+        foreign = (pairs < ITEMS // 2).any(axis=1) if of_items else rng.random(n) < 0.5
+        foreign &= r < who
         rows += answers(rng, r, theta, quality, pairs[~foreign])
         rows += answers(rng, r, theta, 0.0, pairs[foreign])
     return rows, who
@@ -183,6 +189,7 @@ HONEST: list[Attack] = [
     ("all: tastes as far apart as the items, 100 answers", continuum, 100, RATERS, {}),
     ("all: one scene each (sd 0.7), 60 answers", own_scene, 60, RATERS, {}),
     ("all: each answer stored three times without a time, 40 answers", copies, 40, RATERS, {}),
+    ("six who cannot read half of the items, 100 answers", language, 100, 6, {"of_items": True}),
 ]
 
 
