@@ -6,6 +6,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -61,6 +62,7 @@ from bbq_plugin.data.records import (
     Outcome,
     Skipped,
 )
+from bbq_plugin.errors import FormatError
 from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
@@ -358,6 +360,8 @@ SHAPES = (
 )  # fmt: skip
 
 
+# Shapes of which files often have more columns than the format asks for.
+_PLAIN_SHAPES = ("votes", "pairs", "one-hot votes")
 # Small enough to stay in the cache of a core.
 _PIECE = 1 << 17
 _BLANKS = 64
@@ -700,8 +704,11 @@ class ArenaAdapter:
             return None
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):
-                if shape.fields[-1] in ("winner", "label") and _may_be_swapped(found.fields, head):
-                    # The winner may be the side as shown: all rows are looked at.
+                if shape.title in _PLAIN_SHAPES and (
+                    _may_be_swapped(found.fields, head) or _asks_more(shape, head)
+                ):
+                    # The winner may be the side as shown, or one answer of several: all rows are
+                    # looked at.
                     return None
                 return f"{kind} with {', '.join(shape.fields)} ({shape.title})"
         return None
@@ -732,6 +739,19 @@ class ArenaAdapter:
         if chosen.both_bad == "drop" or chosen.rater is not None:
             return chain(note, _records(rows(stream, name), chosen))
         return batches(stream, name, lambda found: _records(found, chosen))
+
+
+def _asks_more(shape: Shape, head: bytes) -> bool:
+    """Whether another column has the words of the outcome too, as a second question does."""
+    said: dict[str, set[str]] = {}
+    whole: Any = io.BufferedReader(io.BytesIO(head[: head.rfind(b"\n") + 1]))
+    with suppress(FormatError):
+        for _, row in rows(whole, "", unique=False):
+            for field, value in row.items():
+                if isinstance(value, str) and field not in shape.fields:
+                    said.setdefault(field, set()).add(value.strip())
+    words = _WORDS | {*OUTCOMES, "A", "B", ""}
+    return any(len(values - {""}) > 1 and values <= words for values in said.values())
 
 
 def _may_be_swapped(fields: Iterable[str], head: bytes) -> bool:

@@ -35,6 +35,8 @@ _LONGEST_CELL = 120
 _MOST_COLUMNS = 300
 _DEEPEST = 4
 _LONGEST_LIST = 40
+# Of lists in rows so many entries are looked at.
+_MOST_ENTRIES = 20_000
 # A vocabulary of up to so many values may be one of outcomes.
 SMALL = 14
 _SMALL_KEPT = 40
@@ -139,6 +141,8 @@ class ProfiledTable:
     fault: FormatError | None = None
     #: Columns that the first row of a file without a header does not have.
     further: frozenset[str] = frozenset()
+    #: The entries of a list in each row, as rows of their own, by the name of the list.
+    nested: dict[str, ProfiledTable] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> ColumnProfile:
         return self.columns[name]
@@ -270,6 +274,7 @@ def _held(found: Iterable[tuple[RowPlace, Row]]) -> ProfiledTable:
     n_rows = n_held = n_ragged = n_cells = 0
     fault = None
     small: list[str] | None = None
+    inside: dict[str, list[tuple[int, dict[str, str]]]] = {}
     try:
         for _, row in found:
             n_rows += 1
@@ -290,6 +295,7 @@ def _held(found: Iterable[tuple[RowPlace, Row]]) -> ProfiledTable:
                 column.extend([""] * (n_held - len(column)))
                 column.append(same.setdefault(value, value))
                 n_cells += 1
+            _hold_entries(row, n_held, inside)
             n_held += 1
     except FormatError as error:
         fault = error
@@ -303,7 +309,36 @@ def _held(found: Iterable[tuple[RowPlace, Row]]) -> ProfiledTable:
         name: ColumnProfile.of(name, values, late.get(name, {}), is_list=name in lists)
         for name, values in cells.items()
     }
-    return ProfiledTable(columns, n_rows, {}, "", n_held, n_ragged, fault)
+    table = ProfiledTable(columns, n_rows, {}, "", n_held, n_ragged, fault)
+    table.nested = {name: _of_entries(name, own, table) for name, own in inside.items()}
+    return table
+
+
+def _hold_entries(row: Row, at: int, inside: dict[str, list[tuple[int, dict[str, str]]]]) -> None:
+    """Keep the entries of the lists of a row, with the number of the row."""
+    for name, entries in row.items():
+        if isinstance(entries, list) and entries and isinstance(entries[0], dict):
+            own = inside.setdefault(name, [])
+            for entry in entries[: _MOST_ENTRIES - len(own)]:
+                own.append((at, dict(_flat({"*": entry}, set(), f"{name}."))))
+
+
+def _of_entries(
+    name: str, entries: list[tuple[int, dict[str, str]]], table: ProfiledTable
+) -> ProfiledTable:
+    """The entries of a list as rows, each with what its row says beside the list."""
+    cells = {
+        column: [one.values[at] for at, _ in entries]
+        for column, one in table.columns.items()
+        if not column.startswith(f"{name}.") and not one.is_list
+    }
+    for column in {path: None for _, entry in entries for path in entry}:
+        cells[column] = [entry.get(column, "") for _, entry in entries]
+    columns = {
+        path: ColumnProfile.of(path, values, {}, is_list=any("\x1f" in value for value in values))
+        for path, values in cells.items()
+    }
+    return ProfiledTable(columns, len(entries), {}, "", len(entries))
 
 
 def _count_late(row: Row, small: list[str], late: dict[str, Counter[str]]) -> None:

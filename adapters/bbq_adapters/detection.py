@@ -6,6 +6,7 @@ leaves no question is certain, and is read without asking.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from bbq_adapters.column_statistics import (
     share,
 )
 from bbq_adapters.outcome_coding import coding, side_named
-from bbq_adapters.row_reader import number, ordinal, seconds_since_1970
+from bbq_adapters.row_reader import is_nothing, number, ordinal, seconds_since_1970
 from bbq_adapters.wording import (
     NO_NAMES,
     SKIPS,
@@ -62,7 +63,7 @@ _CHOICE = word_set(
     "ergebnis choix reponse eleccion respuesta resultado preferencia scelta risposta won win "
     "preferencja выбор ответ pick picked rating score prefer vincitore gagnant ganador sieger "
     "wins resp gsb urteil entscheidung prefers "
-    "overall ftr"
+    "overall ftr 结果 选择 偏好 投票 判断 评价 結果 選択 결과 선택"
 )
 _TRAP = word_set(
     "true truth gold golden gt expected predicted prediction model side position order correct "
@@ -96,6 +97,7 @@ _SCORE = word_set(
 _COUNT = word_set(
     "wins win won votes vote count counts n freq frequency times siege victories preferred"
 )
+_TIE = word_set("tie ties tied draw draws drawn equal")
 _NO_SCORE = word_set(
     "elo old new id number idx index length tokens time price cost prob probability date year seed"
 )
@@ -145,6 +147,8 @@ class _Found:
 
 #: Said instead of a column: there is none.
 NONE = "none"
+#: In the path of a column: of each entry of a list.
+EACH = ".*."
 # Two columns of a pair by name with a common vocabulary that comes again.
 _SURE_ITEMS = 6.0
 # What a reading needs to be proposed at all.
@@ -186,7 +190,32 @@ def _in_order(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
-    """All readings, the likeliest first, each with rater, times and rows."""
+    """All readings, the likeliest first; of a list of answers in each row, all of them."""
+    out = _found_in(table, given)
+    one_of_many = [one for one in out if _LISTED.search(str(one.options.get("winner", "")))]
+    if not table.nested or (out and out[0] not in one_of_many):
+        return out
+    inner: list[_Found] = []
+    for name, part in table.nested.items():
+        part.options = table.options
+        for one in _found_in(part, given):
+            if any(EACH in column for column in one.used):
+                one.doubts.append(f"each entry of {name} is taken for an answer of its own")
+                one.explicit = False
+                inner.append(one)
+    for one in one_of_many:
+        one.weak = (
+            f"{one.options['winner']} is one of several answers of the row; say which to read"
+        )
+    return sorted(inner, key=lambda one: -one.score) or out
+
+
+# A column in an entry of a list.
+_LISTED = re.compile(r"\.\d+\.")
+
+
+def _found_in(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
+    """The readings of one table, the likeliest first, each with rater, times and rows."""
     out: list[_Found] = []
     for wanted, why in _row_filters(table, given):
         part = table.where(wanted)
@@ -536,7 +565,7 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         reading = _by_item_names(items, one)
         if reading is None and (reading := _by_codes(items, one)) is not None:
             _ask_of_swap(reading, table)
-        if reading is not None:
+        if reading is not None and not _is_marked(table, one) and not _is_abx(table):
             found.append(reading)
     found = _without_guesses(found, table, items)
     said = [_outcomes(one, table, items) for one in found]
@@ -556,9 +585,9 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             f"(-O {shlex.quote('raters=' + spelled(columns))}) or the answers to several questions "
             f"(-O {shlex.quote('winner=' + columns[0])}); say which"
         )
-    if len(found) > 1 and found[1].score > found[0].score - 1.5:
-        other = found[1].options["winner"]
-        found[0].doubts.append(f"{other} could be the column of choices as well")
+    near = [one.options["winner"] for one in found[1:] if one.score > found[0].score - 1.5]
+    if near:
+        found[0].doubts.append(f"{listed(near, 6)} could be the column of choices as well")
         found[0].explicit = False
     elif found and (same := _same_codes(found[0], table, items)):
         found[0].doubts.append(
@@ -599,12 +628,15 @@ def _choice_columns(table: ProfiledTable, items: _Items) -> Iterator[ColumnProfi
         # Beside winner_ab, winner_ba holds what was said with the sides swapped.
         swapped = one.words[-1:] == ["ba"]
         expected = set(one.words) & (_EXPECTED | _ALIKE)
-        if not (swapped or expected or (one.is_constant and one.n > 3)):
+        # A flag for ties says nothing of who won.
+        tie = set(one.words) & _TIE and (_is_yes_or_no(one) or set(one.counts) <= {"0", "1"})
+        if not (swapped or expected or tie or (one.is_constant and one.n > 3)):
             yield one
 
 
 _NO = word_set("false no 0 f n ab original normal")
 _YES = word_set("true yes 1 t y ba swapped flipped reversed")
+_RIGHT = word_set("correct accuracy acc corr hit accurate right")
 
 
 def _ask_of_swap(found: _Found, table: ProfiledTable) -> None:
@@ -616,7 +648,7 @@ def _ask_of_swap(found: _Found, table: ProfiledTable) -> None:
             continue
         if not (set(one.words) & SWAPPED or said.keys() & {"ba", "swapped", "flipped", "reversed"}):
             continue
-        choice = found.options.get("winner", "the choice")
+        choice = found.options.get("winner") or found.options.get("wins", ("the choice",))[0]
         found.explicit = False
         found.doubts.append(
             f"{one.name} says which rows were shown the other way round: {choice} is taken for "
@@ -635,7 +667,7 @@ def _number_pairs(table: ProfiledTable) -> list[tuple[str, ...]]:
     """Pairs of columns with a number or a mark for each item, such as k1 and k2: no choices."""
     numeric = [
         one.name for one in table
-        if (one.numeric or _is_yes_or_no(one)) and one.counts and not one.is_constant
+        if one.counts and (_is_yes_or_no(one) or one.numeric)
     ]  # fmt: skip
     return [
         family
@@ -769,6 +801,24 @@ def _choice_reading(items: _Items, one: ColumnProfile, why: str, score: float) -
         used={*items.columns, one.name},
         items=items.columns,
     )
+
+
+def _is_marked(table: ProfiledTable, one: ColumnProfile) -> bool:
+    """Whether another column says if this answer is the right one: a test, and no preference."""
+    for other in table:
+        if other is one or set(other.counts) != set(one.counts) or other.values == one.values:
+            continue
+        same = [a == b for a, b in zip(one.values, other.values, strict=True)]
+        for flag in table:
+            said = [value.casefold() in _YES for value in flag.values]
+            if flag.n_distinct == 2 and set(flag.words) & _RIGHT and said == same:
+                return True
+    return False
+
+
+def _is_abx(table: ProfiledTable) -> bool:
+    """Whether one is asked if X is A or B, which is no preference."""
+    return {"a", "b", "x"} <= {name.casefold() for name in table.columns}
 
 
 def _by_codes(items: _Items, one: ColumnProfile) -> _Found | None:
@@ -971,17 +1021,65 @@ def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     """Two items with a rank, a score or a number of wins each."""
     if len(items.columns) != 2:
         return
-    numeric = [one.name for one in table if one.numeric and not one.is_constant]
+    numeric = [one.name for one in table if one.numeric]
     pairs = [
         family for family in families(numeric)
         if len(family) == 2 and not set(family) & set(items.columns)
+        and not all(table[name].is_constant for name in family)
     ]  # fmt: skip
     readings = [_numbers_reading(table, items.columns, pair, items) for pair in pairs]
+    yield from _marks(table, items, pairs)
     if not any(readings) and len(pairs) == 1 and _are_points(table, pairs[0]):
         points = _scores_reading(items, pairs[0], is_rank=False)
         yield replace(points, score=points.score - 1)
     yield from (one for one in readings if one is not None)
     yield from _one_count(table, items)
+    yield from _both_scores(table, items)
+
+
+def _marks(
+    table: ProfiledTable, items: _Items, pairs: Sequence[tuple[str, ...]]
+) -> Iterator[_Found]:
+    """A mark for each item and one for a tie, of which each row has one: winner_model_a …"""
+    ties = [one.name for one in table if set(one.words) & _TIE and set(one.counts) <= {"0", "1"}]
+    for pair, tie in ((pair, tie) for pair in pairs for tie in ties if tie not in pair):
+        rows = [row for row in _cells(table, (*pair, tie)) if any(row)]
+        if not rows or any(sorted(row) != ["0", "0", "1"] for row in rows):
+            continue
+        what = {pair[0]: "the first item won", pair[1]: "the second item won", tie: "a tie"}
+        found = _Found(
+            "two items and a mark for who won", {**items.options, "wins": pair, "ties": tie},
+            6.5 + items.score / 2,
+            [*items.roles(), *(Role("outcome", name, said) for name, said in what.items())],
+            list(items.doubts), used={*items.columns, *what}, items=items.columns, explicit=True,
+        )  # fmt: skip
+        _ask_of_swap(found, table)
+        yield found
+
+
+# 3:1, 2 - 2; no date and no span of years.
+_BOTH_SCORES = re.compile(r"\d{1,3}\s*([:–-])\s*\d{1,3}")
+
+
+def _both_scores(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """Two items, and their scores in one column."""
+    for one in table:
+        if one.name in items.columns or not one.counts:
+            continue
+        matches = [_BOTH_SCORES.fullmatch(value) for value in one.counts]
+        signs = {match[1] for match in matches if match}
+        if len(signs) != 1 or share(matches, bool) < 0.95 or one.n_distinct < 3:
+            continue
+        half = set(one.words) & word_set("ht half halftime set sets i")
+        yield _Found(
+            "two items with their scores in one column",
+            {**items.options, "ranks": (one.name,), "between": signs.pop(), "higher": "better"},
+            (2.5 if half else 4.0) + items.score / 2,
+            [*items.roles(), Role("outcome", one.name, "the score of the first, then the second")],
+            [*items.doubts, f"the first number of {one.name} is the score of {items.columns[0]}"],
+            others=[({"lower": "better", "higher": None}, "a lower score is better")],
+            used={*items.columns, one.name}, items=items.columns,
+        )  # fmt: skip
 
 
 def _are_points(table: ProfiledTable, pair: tuple[str, ...]) -> bool:
@@ -1037,14 +1135,7 @@ def _numbers_reading(
         and all(table[name].whole for name in pair)
         and low >= 0
     ):
-        ties = next(
-            (
-                one.name
-                for one in table
-                if one.numeric and {"tie", "ties", "draw", "draws"} & set(one.words)
-            ),
-            None,
-        )
+        ties = next((one.name for one in table if one.numeric and _TIE & set(one.words)), None)
         options = {**items.options, "wins": pair} | ({"ties": ties} if ties else {})
         roles = [
             *items.roles(), *(Role("outcome", name, "how often the item won") for name in pair)
@@ -1220,7 +1311,8 @@ def _rankings(table: ProfiledTable) -> Iterator[_Found]:
             for row in zip(*(table[name].values for name in group), strict=True)
         ]
         distinct = share((row for row in rows if row), lambda row: len(set(row)) == len(row))
-        if common < 0.3 or distinct < 0.9:
+        places = all(ordinal(cell) is not None for row in rows for cell in row)
+        if common < 0.3 or distinct < 0.9 or places:
             continue
         roles = [Role("rank", name, "the item at this rank, best first") for name in group]
         yield _Found(
@@ -1252,7 +1344,7 @@ def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
     """One column an item, with the rank in the cell."""
     columns = []
     for one in table:
-        ranks = [ordinal(value) for value in one.counts]
+        ranks = [ordinal(value) for value in one.counts if not is_nothing(value)]
         known = [rank for rank in ranks if rank is not None and rank.is_integer()]
         if (
             known
@@ -1263,7 +1355,8 @@ def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
     if len(columns) < 3:
         return
     rows = [
-        [cell for cell in row if cell] for row in zip(*(one.values for one in columns), strict=True)
+        [cell for cell in row if not is_nothing(cell)]
+        for row in zip(*(one.values for one in columns), strict=True)
     ]
     rows = [row for row in rows if row]
 
@@ -1355,6 +1448,10 @@ def _ordered_text(one: ColumnProfile) -> Iterator[_Found]:
             return
 
 
+# What a cell of a square table has where nothing was counted.
+_NOTHING_COUNTED = ("", "-", "–", "—", "--", "x", "X", ".", "*", "NA", "N/A")
+
+
 def _matrix(table: ProfiledTable) -> _Found | None:
     """A square table of wins."""
     columns = list(table)
@@ -1364,19 +1461,20 @@ def _matrix(table: ProfiledTable) -> _Found | None:
     n = len(cells)
     if not any(one.counts for one in cells):
         return None
-    if (
-        n < 3
-        or not table.n_rows == table.n_held == n
-        or not all(one.numeric or not one.counts for one in cells)
+    if n < 3 or not table.n_rows == table.n_held == n:
+        return None
+    place = {name: i for i, name in enumerate(labels.values if labels else [c.name for c in cells])}
+    wins = {(a.name, b.name): b.values[place[a.name]] for a in cells for b in cells if a is not b}
+    diagonal = [one.values[place[one.name]] for one in cells]
+    if any(value not in _NOTHING_COUNTED and number(value) != 0 for value in diagonal):
+        return None
+    counts = {pair: number(value) for pair, value in wins.items() if value not in _NOTHING_COUNTED}
+    if not counts or any(n is None or n < 0 or not n.is_integer() for n in counts.values()):
+        return None
+    if len(set(counts.values())) > 1 and all(
+        counts.get(pair[::-1]) == n for pair, n in counts.items()
     ):
-        return None
-    diagonal = [one.values[i] for i, one in enumerate(cells)]
-    if labels is not None:
-        place = {name: i for i, name in enumerate(labels.values)}
-        diagonal = [one.values[place[one.name]] for one in cells]
-    if any(value and number(value) != 0 for value in diagonal):
-        return None
-    if any(one.low < 0 or not one.whole for one in cells if one.counts):
+        # Distances and likenesses are the same from both sides.
         return None
     roles = [Role("item", one.name, "a row and a column of a square table") for one in cells]
     return _Found(
@@ -1449,7 +1547,7 @@ def _add_details(found: _Found, table: ProfiledTable) -> None:
         if one.counts and one.name not in found.used and one.name not in table.further
     ]  # fmt: skip
     if not {"raters", "rater"} & found.options.keys():
-        _add_rater(found, free, unnamed=_is_unnamed(table))
+        _add_rater(found, free, table, unnamed=_is_unnamed(table))
     asked = False
     for one in free:
         words = set(one.words)
@@ -1495,7 +1593,31 @@ def _leave_out_empty(found: _Found, table: ProfiledTable) -> None:
     found.explicit = False
 
 
-def _add_rater(found: _Found, free: list[ColumnProfile], *, unnamed: bool) -> None:
+def _answering_id(
+    found: _Found, free: list[ColumnProfile], table: ProfiledTable
+) -> ColumnProfile | None:
+    """A bare id that stands in several rows, each about other items: of who answered.
+
+    The id of a question or a pair comes with the same items again.
+    """
+    cells = _cells(table, [name for name in found.items if name in table.columns])
+    for one in free:
+        if one.words not in (["id"], ["pid"], ["uid"], ["sid"], ["ppt"], ["resp"]) or not cells:
+            continue
+        shown: dict[str, list[tuple[str, ...]]] = {}
+        for who, row in zip(one.values, cells, strict=True):
+            shown.setdefault(who, []).append(tuple(sorted(row)))
+        several = [rows for who, rows in shown.items() if who and len(rows) > 1]
+        if len(several) < 0.8 * len(shown) or len(shown) < 2 or one.n < 3 * one.n_distinct:
+            continue
+        if share(several, lambda rows: len(set(rows)) > min(2, len(rows) - 1)) > 0.8:
+            return one
+    return None
+
+
+def _add_rater(
+    found: _Found, free: list[ColumnProfile], table: ProfiledTable, *, unnamed: bool
+) -> None:
     """The column of who answered, if its name says so and its values do not deny it."""
     best: tuple[float, ColumnProfile] | None = None
     slate = {"ranks", "ranking", "best"} & found.options.keys()
@@ -1530,6 +1652,12 @@ def _add_rater(found: _Found, free: list[ColumnProfile], *, unnamed: bool) -> No
         why = ""
         if best is not None:
             found.doubts.append(f"{best[1].name} is taken for the rater")
+    if best is None and (own := _answering_id(found, free, table)) is not None:
+        best = 0.0, own
+        why = "different items each time; "
+        found.doubts.append(f"{own.name} is taken for the rater: it comes with different items")
+        found.others.append(({"rater": None}, f"{own.name} does not say who answered"))
+        found.explicit = False
     if best is None:
         _name_possible_raters(found, free)
         return
@@ -1548,7 +1676,7 @@ def _add_rater(found: _Found, free: list[ColumnProfile], *, unnamed: bool) -> No
 _GROUPS = word_set(
     "lang language category domain type topic task dataset city country tournament group prompt "
     "question url link version split source scene batch neutral gender status venue round season "
-    "league mode level difficulty"
+    "league mode level difficulty precinct ward district county region state school"
 )
 
 
@@ -1678,10 +1806,17 @@ def _question(first: Reading) -> str:
     return f"it looks like {first.shape}, but that is not certain"
 
 
+def _is_prose(one: ColumnProfile) -> bool:
+    """Whether a column holds texts, also short ones: of four words and more."""
+    return (
+        one.is_text or sum(n * value.count(" ") for value, n in one.counts.items()) >= 3 * one.n > 0
+    )
+
+
 def _why_nothing(table: ProfiledTable) -> str:
     """What the file is, and why no comparison is seen in it."""
     columns = list(table)
-    texts = [one for one in columns if one.is_text and one.n_distinct > 0.8 * one.n]
+    texts = [one for one in columns if _is_prose(one) and one.n_distinct > 0.8 * one.n]
     pairs = [(pair[0], pair[1]) for pair in families(one.name for one in texts) if len(pair) == 2]
     if not pairs and {"chosen", "rejected"} <= {word for one in columns for word in one.words}:
         found = [one.name for one in columns if {"chosen", "rejected"} & set(one.words)]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Names of columns in which 0 is the first item, and in which 1 says that it won.
 _INDEX = word_set("index idx")
 _FLAG = word_set("outcome score result win won wins is label y target correct")
+_PRESSED = word_set("key keys response choice resp answer button pressed keypress")
 _SIDED = word_set("choice response answer selected side direction")
 # How a tie is written where it is no word.
 _TIE_LIKE = word_set("c 0 0.5 3 s e t d n = x 2 -")
@@ -121,7 +122,21 @@ def _by_results(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -
                 found.doubts.append(f"{value!r} is taken for a tie")
                 found.others.append(({**meaning, value: "skip"}, f"{value!r} is no answer"))
             return found
-    return None
+    return _by_keys(small, values, one)
+
+
+# The keys under the left and under the right hand.
+_LEFT_HAND, _RIGHT_HAND = frozenset("qwertasdfgzxcvb"), frozenset("yuiophjklnm")
+
+
+def _by_keys(small: list[str], values: list[str], one: ColumnProfile) -> Coding | None:
+    """Two keys of a keyboard, one for each hand."""
+    hands = [
+        "left" if key in _LEFT_HAND else "right" if key in _RIGHT_HAND else "" for key in small
+    ]
+    if sorted(hands) != ["left", "right"] or not set(one.words) & _PRESSED:
+        return None
+    return _either(dict(zip(values, hands, strict=True)))
 
 
 def _by_words(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -> Coding | None:  # noqa: ARG001
@@ -189,20 +204,23 @@ def _by_numbers(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -
     elif kinds <= {1, 2}:
         found = Coding(_coded(codes, {1: "left", 2: "right"}), explicit=False)
     elif {0, 1} <= kinds and len(kinds) == 3 and 0 < max(kinds - {0, 1}) < 1:
-        found = _shares(codes, max(kinds - {0, 1}))
+        found = _shares(codes, max(kinds - {0, 1}), side_named(one, sides))
     elif kinds in ({0, 1, 2}, {1, 2, 3}):
         found = _three(codes, kinds, words)
     elif kinds <= {-1, 0, 1}:
-        low, high = ("left", "right") if words & _SIDED else ("right", "left")
+        # From the left to the right, as on a scale, where the columns are called so.
+        scale = words & _SIDED or {"left", "right"} <= {w for side in sides for w in tokens(side)}
+        low, high = ("left", "right") if scale else ("right", "left")
         found = _either(_coded(codes, {-1: low, 1: high, 0: "tie"}))
     else:
         found = _graded(codes, kinds)
     return found
 
 
-def _shares(codes: Mapping[str, float | None], third: float) -> Coding:
-    """How much of a win the first item has: 1, 0 and something between."""
-    meaning = _coded(codes, {1: "left", 0: "right", third: "tie" if third == 0.5 else "skip"})
+def _shares(codes: Mapping[str, float | None], third: float, named: str | None) -> Coding:
+    """How much of a win an item has, the first if no other is named: 1, 0 and something between."""
+    won, lost = ("right", "left") if named == "right" else ("left", "right")
+    meaning = _coded(codes, {1: won, 0: lost, third: "tie" if third == 0.5 else "skip"})
     found = _either(meaning)
     if third != 0.5:
         value = next(v for v, code in codes.items() if code == third)

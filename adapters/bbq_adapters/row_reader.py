@@ -72,6 +72,8 @@ class RowPlace(NamedTuple):
     line: int
     #: The number of the element of an array, which may all stand on one line.
     element: int | None = None
+    #: Sets the entries of a list in one row apart.
+    part: str = ""
 
     def __str__(self) -> str:
         number = "" if self.element is None else f" (element {self.element})"
@@ -754,22 +756,39 @@ def number(value: object) -> float | None:
     try:
         found = float(value)
     except (ValueError, OverflowError):
-        return None
-    return found if isfinite(found) else None
+        if not (isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip())):
+            return None
+        found = float(value.replace(",", "."))
+    # Python reads 1_2 as 12; in a file it is a name.
+    return found if isfinite(found) and not (isinstance(value, str) and "_" in value) else None
 
 
+# 12,5 as half of Europe writes it. Three digits after the comma may as well be thousands.
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,(?:\d{1,2}|\d{4,})", re.ASCII)
+_NTH = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
 _ORDINAL = re.compile(
-    r"(?:rank|choice|place|#|no\.?)?\s*(\d+)\s*(?:st|nd|rd|th|\.)?\s*"
+    rf"(?:rank|choice|place|#|no\.?)?\s*(?:(\d+)\s*(?:st|nd|rd|th|\.)?|({'|'.join(_NTH)}))\s*"
     r"(?:choice|rank|place|preference|pref)?",
     re.IGNORECASE,
 )
 
 
 def ordinal(value: object) -> float | None:
-    """A number that may be written as a place: 2, 2nd choice, Rank 2."""
+    """A number that may be written as a place: 2, 2nd choice, Rank 2, second."""
     found = number(value)
     if found is None and isinstance(value, str) and (place := _ORDINAL.fullmatch(value.strip())):
-        return float(place[1])
+        return float(place[1] or _NTH.index(place[2].lower()) + 1)
     return found
 
 
@@ -866,7 +885,7 @@ def subjects(row: Row) -> list[str]:
 
 def line_key(place: RowPlace) -> str:
     """A key for a row without one: it holds as long as the file only grows at its end."""
-    return f"{_base(place.name)}:{place.element or place.line}"
+    return f"{_base(place.name)}:{place.element or place.line}{place.part}"
 
 
 @lru_cache(maxsize=64)  # the same name for every row of a file

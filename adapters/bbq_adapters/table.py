@@ -76,6 +76,8 @@ _SKIP = "skip"
 #: Said of a column in rows: that it is not empty.
 ANY = "*"
 _ABSENT = object()
+#: In the path of a column: of each entry of a list.
+EACH = ".*."
 
 #: Among so many further rows one is looked for that has every column.
 _N_HEAD = 200
@@ -90,6 +92,8 @@ _TABLES = ("values", "rows")
 WIDEST_WEIGHTS = 1000
 # More votes in one row are a mistake.
 _MOST_VOTES = 1_000_000
+# What tables have where nothing was counted, as on their diagonal.
+_DASHES = ("-", "–", "—", "--", "x", "X", ".", "*")
 _BETWEEN = re.compile(r"\s*(?:>+|≻|;|\||,)\s*")
 
 
@@ -165,7 +169,7 @@ class TableAdapter:
         "winner": "column that says who won; with loser, the item that won",
         "loser": "column of the item that lost",
         "items": "columns of the items shown; a+b composes a name of two columns",
-        "between": "what stands between two items in one column, or between names of a ranking",
+        "between": "what stands between two items or scores in one column, or names of a ranking",
         "best": "column of the best of items, by name",
         "worst": "column of the worst of items, by name",
         "ranks": "columns of ranks or scores, one for each of items; alone: one column an item",
@@ -284,6 +288,7 @@ def _records(
         stream, name, records=columns.records, header=columns.header, unique=False,
         uneven=bool(columns.ranking),
     )  # fmt: skip
+    found = _entries(found, columns)
     ragged, first = first_whole(found)
     yield from ragged
     if first is None:
@@ -301,6 +306,25 @@ def _records(
     if not told_weight:
         table.check_weights(name)
     yield from table.notes()
+
+
+def _entries(
+    found: Iterator[tuple[RowPlace, Row]], columns: TableColumns
+) -> Iterator[tuple[RowPlace, Row]]:
+    """The rows; where columns are said as trials.*.choice, one for each entry of that list."""
+    said = (*columns.named(), *columns.rows, *(columns.tags or ()))
+    lists = {part.partition(EACH)[0] for one in said for part in one.split("+") if EACH in part}
+    if len(lists) > 1:
+        raise UsageError(f"{listed(sorted(lists))} are several lists; rows are entries of one")
+    if not lists:
+        return found
+    (name,) = lists
+    return (
+        (place._replace(part=f"/{i}"), {**row, name: {"*": entry}})
+        for place, row in found
+        if isinstance(inside := row.get(name), list)
+        for i, entry in enumerate(inside, 1)
+    )
 
 
 def _has(row: Row, columns: TableColumns) -> bool:
@@ -459,7 +483,9 @@ def _completed(columns: TableColumns, row: Row) -> TableColumns:
     known_columns(_parts_of(columns.named(), row), row)
     known_columns([*(columns.tags or ()), *columns.rows], row)
     shaped = columns.pair or columns.loser or columns.ranks or columns.ranking or columns.matrix
-    usual = {w: c for w, c in _USUAL.items() if c in row and getattr(columns, w) is None}
+    # A column that was named for something else, such as the key that was pressed, is no other.
+    free = row.keys() - set(columns.named())
+    usual = {w: c for w, c in _USUAL.items() if c in free and getattr(columns, w) is None}
     if shaped or columns.best:
         usual = {w: c for w, c in usual.items() if w not in ("left", "right", "loser")}
     elif columns.left or columns.right:
@@ -489,7 +515,8 @@ def _check_shape(columns: TableColumns, row: Row) -> None:
             "say which columns hold the two items and who won: left=, right= and winner=, or "
             f"winner= and loser=; the file has: {listed(map(str, row), 40)}"
         )
-    if c.ranks and c.pair and len(c.ranks) != len(c.pair):
+    both = len(c.pair) == 2 and len(c.ranks) == 1 and c.between
+    if c.ranks and c.pair and len(c.ranks) != len(c.pair) and not both:
         raise UsageError(f"there are {len(c.pair)} columns of items and {len(c.ranks)} of ranks")
     if c.ranks and bool(c.higher) == bool(c.lower):
         raise IncompleteMappingError(
@@ -643,12 +670,19 @@ def _ranks(columns: TableColumns, first: Row) -> _Answers:
 
     def answers(row: Row, place: RowPlace) -> Iterator[RowAnswer | Skipped]:
         given = [lookup(row, column) for column in columns.ranks]
+        if len(given) == 1 and len(names) == 2 and not is_nothing(given[0]):
+            # Both in one cell, such as 3:1.
+            given = [part.strip() for part in str(given[0]).split(columns.between or ":")]
+            if len(given) != 2:
+                expected = f"two numbers with {columns.between!r} between them"
+                raise broken_field(place, columns.ranks[0], lookup(row, columns.ranks[0]), expected)
         if len(given) == 1 and len(names) == 1 and isinstance(given[0], list):
             shown, given = _listed_names(row, columns.pair[0], place), given[0]
             if len(shown) != len(given):
                 raise broken_field(place, columns.ranks[0], given, "as long as the list of items")
         else:
             shown = [name(row, place) for name in names] or list(columns.ranks)
+        given = given if len(given) == len(shown) else [None] * len(shown)
         ranks: list[tuple[str, float]] = []
         unranked = []
         for i, (name, value) in enumerate(zip(shown, given, strict=True)):
@@ -771,7 +805,7 @@ def _wins(columns: TableColumns, first: Row) -> _Answers:
 
 
 def _times(value: object, column: str, place: RowPlace) -> int:
-    if is_nothing(value):
+    if is_nothing(value) or value in _DASHES:
         return 0
     n = number(value)
     if n is not None and not n.is_integer():

@@ -30,6 +30,10 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
     ("sinistra", "destra"),
     ("слева", "справа"),
     ("左", "右"),
+    ("左边", "右边"),
+    ("왼쪽", "오른쪽"),
+    ("sol", "sag"),
+    ("lewy", "prawy"),
     ("home", "away"),
     ("home", "visitor"),
     ("home", "visiting"),
@@ -66,6 +70,8 @@ _FILLERS = word_set(
     "sample side item choose chosen version summary translation picture result "
     "ist besser klingt mieux est mejor meglio melhor es variante"
 )
+# The same words where a script has no blanks: 左边更好 is 左边.
+_GLUED = re.compile(r"(?<=.)(?:更好|较好|好|胜出|胜|赢|的?模型)$")
 _TIES = word_set(
     "tie|tied|draw|equal|equally good|both equal|both good|both are good|both equally good|same|"
     "tievote|the same|about the same|no preference|no difference|equivalent|neither is better|"
@@ -76,7 +82,9 @@ _TIES = word_set(
     "kein unterschied|"
     "egalite|match nul|nul|identique|pareil|les deux|"
     "empate|igual|iguales|ambos|ambas|sin diferencia|pareggio|uguale|uguali|entrambi|"
-    "ничья|одинаково|равны|平局|平|同じ|引き分け|无差别|一样",
+    "ничья|одинаково|равны|平局|平|同じ|引き分け|无差别|一样|一样好|"
+    "差不多|持平|打平|平手|同样好|同等|無差別|どちらも同じ|무승부|동일|berabere|"
+    "esit|remis|tak samo",
     "|",
 )
 _BOTH_BAD = word_set(
@@ -110,7 +118,8 @@ _RATERS = (
     "labeller", "observer", "worker", "performer", "participant", "subject", "respondent", "voter",
     "expert", "coder", "grader", "answerer", "prolific", "listener", "teilnehmer", "bewerter",
     "gutachter", "juge", "annotateur", "evaluateur", "participante", "juez", "evaluador",
-    "giudice", "valutatore", "оценщик", "эксперт", "annotatorid", "judgeid", "raterid", "workerid",
+    "giudice", "valutatore", "标注员", "标注者", "评委", "评价者", "评估者", "用户", "評価者",
+    "평가자", "оценщик", "эксперт", "annotatorid", "judgeid", "raterid", "workerid",
     "participantid", "subjectid", "turker", "user", "username", "userid", "person", "proband",
     "vp", "session",
 )  # fmt: skip
@@ -231,9 +240,9 @@ def label_meaning(label: str) -> str | int | None:
             # `B > A`
             sides = sides[::-1]
         return None
-    words = tokens(label.replace("'", ""))
+    words = [_GLUED.sub("", word) or word for word in tokens(label.replace("'", ""))]
     phrase = " ".join(words)
-    if phrase in _TIES:
+    if phrase in _TIES or label.strip() in _TIES:
         return "tie"
     if phrase in _BOTH_BAD:
         return "both_bad"

@@ -87,6 +87,14 @@ CHOICES: dict[str, tuple[list[str], list[list[object]], str | None]] = {
         ["judge", "white", "black", "result"], chosen(("1-0", "0-1"), third="1/2-1/2"), "tie",
     ),
     "flag": (["user_id", "left_item", "right_item", "left_won"], chosen((True, False)), None),
+    "chinese": (
+        ["标注员", "模型1", "模型2", "结果"], chosen(("左边好", "右边好"), third="一样好"), "tie",
+    ),
+    "keys of both hands": (["participant", "stimA", "stimB", "key"], chosen(("d", "k")), None),
+    "a bare id": (["id", "stimA", "stimB", "choice"], chosen(("A", "B")), None),
+    "from left to right": (
+        ["user_id", "left_item", "right_item", "vote"], chosen((-1, 1), third=0), "tie",
+    ),
     "sentences": (
         ["evaluator", "system1", "system2", "verdict"],
         chosen(("System 1 is better", "System 2 is better"), third="About the same"), "tie",
@@ -873,3 +881,161 @@ def test_a_winner_and_a_loser_may_be_letters(tmp_path: Path) -> None:
     ]
     data = read(file(tmp_path, table(["judge", "winner", "loser"], rows)))
     assert (data.n_comparisons, len(data.items), len(data.raters)) == (len(rows), 4, 4)
+
+
+def test_no_rank_may_be_written_as_na(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, order in enumerate(ORDERS):
+        ranked = {item: rank for rank, item in enumerate(order[: 2 + i % 4], 1)}
+        rows.append([f"voter{i}", *(ranked.get(item, "NA") for item in ITEMS)])
+    blank = [["" if cell == "NA" else cell for cell in row] for row in rows]
+    head = ["voter", *ITEMS]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    same, _ = as_proposed(file(tmp_path, table(head, blank), "blank.csv"))
+    assert tuple(options["ranks"]) == ITEMS
+    assert data.n_comparisons == same.n_comparisons
+    assert (data.winner.tolist(), data.weight.tolist()) == (
+        same.winner.tolist(), same.weight.tolist(),
+    )  # fmt: skip
+
+
+def test_ranks_may_be_written_as_words(tmp_path: Path) -> None:
+    words = ("First", "Second", "Third", "Fourth", "Fifth")
+    rows: list[list[object]] = [
+        [RATERS[i % 4], *(words[order.index(item)] for item in ITEMS)]
+        for i, order in enumerate(ORDERS)
+    ]
+    data, options = as_proposed(file(tmp_path, table(["rater", *ITEMS], rows)))
+    assert (tuple(options["ranks"]), options["lower"]) == (ITEMS, "better")
+    assert data.n_comparisons == 10 * len(ORDERS)
+
+
+SCORES = [(3, 1) if v[2] == v[0] else (0, 2) if i % 9 else (1, 1) for i, v in enumerate(VOTES)]
+
+
+@pytest.mark.parametrize("sign", [":", "-", " - "])
+def test_both_scores_may_stand_in_one_column(tmp_path: Path, sign: str) -> None:
+    rows: list[list[object]] = [
+        [v[0], v[1], f"{a}{sign}{b}"] for v, (a, b) in zip(VOTES, SCORES, strict=True)
+    ]
+    data, options = as_proposed(file(tmp_path, table(["Heim", "Gast", "Ergebnis"], rows)))
+    assert (options["ranks"], options["higher"]) == (("Ergebnis",), "better")
+    assert data.n_comparisons == len(VOTES)
+    assert data.n_ties == sum(a == b for a, b in SCORES)
+
+
+def test_decimals_may_have_a_comma(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [v[0], v[1], f"{a},5", f"{b},5"] for v, (a, b) in zip(VOTES, SCORES, strict=True)
+    ]
+    head = ["Team 1", "Team 2", "Punkte 1", "Punkte 2"]
+    data, _ = as_proposed(file(tmp_path, table(head, rows, ";")))
+    assert (data.n_comparisons, data.n_ties) == (len(VOTES), sum(a == b for a, b in SCORES))
+
+
+def test_a_score_of_one_side_is_no_choice(tmp_path: Path) -> None:
+    matches = [
+        {
+            "home": {"name": v[0], "goals": 2 if v[2] == v[0] else 0},
+            "away": {"name": v[1], "goals": 1},
+        }
+        for v in VOTES
+    ]
+    path = file(tmp_path, json.dumps({"matches": matches}), "cup.json")
+    check(as_proposed(path)[0], raters=0)
+
+
+def test_the_answers_of_a_list_are_all_read(tmp_path: Path) -> None:
+    """Where a row has the answers of several raters, one of them is not taken for all."""
+    rows = [
+        {
+            "model_a": v[0],
+            "model_b": v[1],
+            "annotations": [
+                {"annotator": who, "choice": "B" if v[2] == v[1] else "A"} for who in RATERS
+            ],
+        }
+        for v in VOTES
+    ]
+    data, options = as_proposed(file(tmp_path, json.dumps(rows), "votes.json"))
+    assert options["winner"] == "annotations.*.choice"
+    assert (data.n_comparisons, len(data.raters)) == (4 * len(VOTES), 4)
+
+
+def test_the_trials_of_a_participant_may_be_a_list(tmp_path: Path) -> None:
+    rows = [
+        {
+            "participant": who,
+            "trials": [
+                {"left": v[0], "right": v[1], "choice": "right" if v[2] == v[1] else "left"}
+                for v in VOTES
+                if v[3] == who
+            ],
+        }
+        for who in RATERS
+    ]
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    check(as_proposed(file(tmp_path, content, "trials.jsonl"))[0])
+
+
+def test_marks_with_one_for_a_tie_are_counted_once(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, v in enumerate(VOTES):
+        said = 2 if i % 9 == 0 else int(v[2] == v[1])
+        rows.append([v[0], v[1], *(int(said == j) for j in range(3)), i % 2 == 0])
+    head = ["model_a", "model_b", "winner_model_a", "winner_model_b", "winner_tie"]
+    plain = file(tmp_path, table(head, [row[:-1] for row in rows]))
+    check(read(plain), raters=0, ties=N_THIRD, third=True)
+    swapped = file(tmp_path, table([*head, "swapped"], rows), "swapped.csv")
+    with pytest.raises(UnclearError) as refused:
+        read(swapped)
+    first = refused.value.readings[0]
+    assert "swapped says which rows" in first.doubts[-1]
+    check(read(swapped, first.adapter, **first.options), raters=0, ties=N_THIRD, third=True)
+
+
+def test_a_second_question_beside_arena_votes_is_asked_about(tmp_path: Path) -> None:
+    words = ("model_a", "model_b")
+    rows = [[*row, words[i // 3 % 2]] for i, row in enumerate(chosen(words))]
+    path = file(tmp_path, table(["judge", "model_a", "model_b", "winner", "style"], rows))
+    with pytest.raises(UnclearError) as refused:
+        read(path)
+    first = refused.value.readings[0]
+    assert first.options["winner"] == "winner"
+    assert any("style" in doubt for doubt in first.doubts)
+    check(read(path, first.adapter, **first.options))
+
+
+def test_a_flag_of_one_side_is_no_choice_between_both(tmp_path: Path) -> None:
+    rows = [[*row, "true", ("true", "false")[i % 2]] for i, row in enumerate(chosen((0, 1)))]
+    head = ["rater", "model_0", "model_1", "better_id", "is_0_safe", "is_1_safe"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["winner"] == "better_id"
+    check(data)
+
+
+def square(cell: Any, diagonal: object = 0) -> str:
+    rows = [[a, *(diagonal if a == b else cell(a, b) for b in ITEMS)] for a in ITEMS]
+    return table(["", *ITEMS], rows)
+
+
+def test_the_diagonal_of_a_square_table_may_be_a_dash(tmp_path: Path) -> None:
+    def won(a: str, b: str) -> int:
+        return sum(v[2] == a and loser(v) == b for v in VOTES)
+
+    check(as_proposed(file(tmp_path, square(won, "-")))[0], raters=0)
+
+
+def test_a_symmetric_table_holds_no_wins(tmp_path: Path) -> None:
+    far = file(tmp_path, square(lambda a, b: 100 + ITEMS.index(a) * ITEMS.index(b)))
+    assert not look(far).readings
+
+
+@pytest.mark.parametrize("named", ["expected", "X"])
+def test_a_test_with_right_answers_is_no_preference(tmp_path: Path, named: str) -> None:
+    rows: list[list[object]] = []
+    for i, row in enumerate(chosen(("A", "B"))):
+        target = "AB"[i // 2 % 2]
+        rows.append([*row, target, int(row[-1] == target)])
+    path = file(tmp_path, table(["subject", "A", "B", "response", named, "correct"], rows))
+    assert not look(path).readings
