@@ -1,11 +1,12 @@
 # make demo    a daemon on a folder into which votes fall, some of them by bad raters
 # make test    lint, format, types and tests
+# make docs    the site, in site/index.html
 # make soak    kill -9 in pull, push, serve, backup and restore, 50 times each
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint compile clean figures fuzz soak release
+.PHONY: demo test lint compile clean figures fuzz soak release docs evidence
 .DEFAULT_GOAL := test
 
 # The stamps hold the moment of the last installation: pip runs again only when
@@ -61,6 +62,24 @@ bench-%: $(VENV)/.stamp-bench
 	@echo "== Benchmark: $*"
 	@$(BIN)/python benchmarks/$*.py
 
+# Data of others, read where they are (../shared/data), and docs/evidence.md from what they showed.
+# A bar that is missed is written there and does not stop the rest. Half an hour.
+EVIDENCE := halves reliability camps wild log_loss more_raters slices
+evidence: $(VENV)/.stamp-bench
+	@for name in $(EVIDENCE); do \
+	  echo "== Evidence: $$name"; $(BIN)/python benchmarks/$$name.py || true; done
+	@$(BIN)/python benchmarks/docs.py
+
+# The site in site/, for a folder or a server: open site/index.html. A warning is an error.
+$(VENV)/.stamp-docs: $(VENV)/.stamp-dev
+	@echo "== Adding what builds the site"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.stamp-docs
+	@echo "== Site: site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 # Needs Chromium and its driver.
 figures: $(VENV)/.stamp-dev
 	@$(BIN)/python -m tests.report.figures
@@ -79,5 +98,5 @@ release: $(VENV)/.stamp-dev
 	@cd dist && sha256sum *
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

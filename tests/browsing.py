@@ -13,7 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -63,8 +63,10 @@ def look(browser: webdriver.Chrome, width: int, scheme: str) -> None:
     )
 
 
-def complaints(browser: webdriver.Chrome) -> tuple[list[tuple[str, str, list[str]]], int]:
-    """What axe finds wrong with the page that is shown, and how many checks it passes."""
+def complaints(
+    browser: webdriver.Chrome, impacts: Collection[str] | None = None
+) -> tuple[list[tuple[str, str, list[str]]], int]:
+    """What axe finds wrong with the page that is shown (of these impacts), and how many passed."""
     axe = files("selenium_axe_python").joinpath("axe-core/axe.min.js").read_text("utf-8")
     browser.execute_script(axe)
     found = browser.execute_async_script(
@@ -73,5 +75,6 @@ def complaints(browser: webdriver.Chrome) -> tuple[list[tuple[str, str, list[str
     wrong = [
         (v["id"], v["help"], [node["html"][:200] for node in v["nodes"][:3]])
         for v in found["violations"]
+        if impacts is None or v["impact"] in impacts
     ]
     return wrong, len(found["passes"])

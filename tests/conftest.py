@@ -37,6 +37,7 @@ TOGETHER = {
         _LABEL_STUDIO,
         "tests/live/server/test_page.py",
         "tests/report/test_browser.py",
+        "tests/test_site.py",
     ),
 }
 HAS_BROWSER = "the browser, and a Label Studio"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
+import io
+import json
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +70,76 @@ def test_benchmarks_and_examples_import_what_is_there(path: Path) -> None:
             for name in node.names:
                 found = hasattr(module, name.name)
                 assert found or importlib.import_module(f"{node.module}.{name.name}")
+
+
+NOTEBOOK = EXAMPLES / "tutorial.ipynb"
+
+
+def run_notebook(document: dict[str, Any]) -> dict[str, Any]:
+    """Run the cells in order, as a kernel would, and give each of them its outputs."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    count = 0
+    for cell in document["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        count += 1
+        tree = ast.parse("".join(cell["source"]))
+        shown = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        out = io.StringIO()
+        value = None
+        with contextlib.redirect_stdout(out):
+            exec(compile(tree, f"cell {count}", "exec"), space)  # noqa: S102 - our own notebook
+            if isinstance(shown, ast.Expr):
+                code = compile(ast.Expression(shown.value), f"cell {count}", "eval")
+                value = eval(code, space)  # noqa: S307 - our own notebook
+        cell["execution_count"] = count
+        cell["outputs"] = []
+        if out.getvalue():
+            text = out.getvalue().splitlines(keepends=True)
+            cell["outputs"].append({"name": "stdout", "output_type": "stream", "text": text})
+        if value is not None:
+            data = {"text/plain": repr(value).splitlines(keepends=True)}
+            if hasattr(value, "_repr_html_"):
+                data["text/html"] = value._repr_html_().splitlines(keepends=True)
+            cell["outputs"].append(
+                {"data": data, "execution_count": count, "metadata": {},
+                 "output_type": "execute_result"}
+            )  # fmt: skip
+    return space
+
+
+def test_the_tutorial_runs_from_top_to_bottom_and_shows_what_it_prints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("VOTES_FOLDER", raising=False)
+    document = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    before = json.dumps(document)
+    space = run_notebook(document)
+    # The folder of the simulated votes holds the same answers.
+    assert space["yours"].n_comparisons == space["data"].n_comparisons
+    assert json.dumps(document) == before, "run: python tests/test_examples.py"
+
+
+def test_the_tutorial_takes_a_folder_of_the_readers_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ["observer,scene,condition_A,condition_B,is_A_selected"]
+    rows += [
+        f"{who},s{n},jxl,{other},{n % 4 != 0:d}"
+        for who in ("ann", "bob", "cat")
+        for n in range(20)
+        for other in ("avif", "jpeg")
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(rows))
+    monkeypatch.setenv("VOTES_FOLDER", str(tmp_path))
+    space = run_notebook(json.loads(NOTEBOOK.read_text(encoding="utf-8")))
+    assert space["yours"].n_comparisons == 120
+    assert set(space["your_fit"].items) == {"jxl", "avif", "jpeg"}
+
+
+if __name__ == "__main__":
+    saved = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    run_notebook(saved)
+    text = json.dumps(saved, indent=1, ensure_ascii=False)
+    NOTEBOOK.write_text(f"{text}\n", encoding="utf-8")
+    sys.stdout.write(f"{NOTEBOOK.name} is up to date\n")
