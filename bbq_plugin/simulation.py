@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, get_args
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import Answers, left_rate
+from bbq_plugin.data.dataset import Answers, Comparisons, left_rate
 from bbq_plugin.data.rankings import break_choice, break_ranking, information_weight
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.errors import UsageError

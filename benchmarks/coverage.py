@@ -18,7 +18,7 @@ from common import Report, Table, arguments, figure, in_two_processes, mean_and_
 
 from bbq_plugin import Comparisons, fit, simulate
 from bbq_plugin.analysis import Uncertainty, uncertainty
-from bbq_plugin.data.dataset_builder import Answers
+from bbq_plugin.data.dataset import Answers
 
 STUDIES, QUICK_STUDIES = 1000, 40
 LEVEL = 0.95

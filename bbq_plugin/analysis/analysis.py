@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bbq_plugin.analysis.answer_worth import AnswerWorth
 from bbq_plugin.analysis.division import PanelDivision, panel_division
 from bbq_plugin.analysis.forecast import TOP_K
 from bbq_plugin.analysis.fragility import Fragility, fragility
@@ -28,6 +27,7 @@ from bbq_plugin.analysis.leaderboard import (
     leaderboard,
 )
 from bbq_plugin.analysis.next_pairs import (
+    AnswerWorth,
     Goal,
     NextPairs,
     information_of,

@@ -20,10 +20,11 @@ from bbq_plugin.analysis.leaderboard import Leaderboard, Row, Rows
 from bbq_plugin.analysis.next_pairs import (
     LEAST_QUALITY,
     LEAST_VARIANCE,
+    PanelRanking,
     fisher,
     gap_variance,
+    panel_ranking,
 )
-from bbq_plugin.analysis.panel_ranking import PanelRanking, panel_ranking
 from bbq_plugin.analysis.uncertainty import Uncertainty, eigen, gaussian
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.model import Fit

@@ -190,7 +190,7 @@ def serve(
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.server.access_control import AccessRules
     from bbq_plugin.live.server.http_server import listening, run
-    from bbq_plugin.live.server.serve_session import ServedProject, Service
+    from bbq_plugin.live.server.service import ServedProject, Service
     from bbq_plugin.live.tool_connection import read_secret
 
     warn_of_readers(webhook_secret_file, page_token_file, chosen.alerts.alert_url_file)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from bbq_plugin.data.database_table import is_database, opened_table
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import DatasetBuilder
+from bbq_plugin.data.dataset import Comparisons, DatasetBuilder
 from bbq_plugin.data.file_decoding import HEAD_BYTES, RawReader, unpacked
 from bbq_plugin.data.readings import Inspection, UnclearError
 from bbq_plugin.data.records import Comparison, Note

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import numpy as np
 
-from bbq_plugin.data.dataset_builder import (
+from bbq_plugin.data.dataset import (
     LEFT,
     RIGHT,
     SKIPPED_KEPT,

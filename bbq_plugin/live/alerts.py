@@ -133,7 +133,7 @@ class Alerts:
             self._memory.camps[str(study)] = n
             self._keep()
         if n > before:
-            from bbq_plugin.live.camp_changes import panel_text  # noqa: PLC0415 (a model)
+            from bbq_plugin.live.engine import panel_text  # noqa: PLC0415 (a model)
 
             text, more = plain(panel_text(analysis.fit)), {"camps": n}
             self._add(_Alert("camps", name, analysis.at, text, more=more))

@@ -1,4 +1,7 @@
-"""The engine: a store, its answers in memory, and a fit that follows them."""
+"""The engine: a store, its answers in memory, and a fit that follows them.
+
+It also knows when new answers may change the number of camps, and tells it when they did.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,14 @@ import msgspec
 import numpy as np
 
 from bbq_plugin.analysis import Analysis, Limits
+from bbq_plugin.analysis.division import panel_division
 from bbq_plugin.config import ReadSettings
-from bbq_plugin.data.clusters import checked_cluster
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import RIGHT, TIE
+from bbq_plugin.data.clusters import checked_cluster, checked_repeats
+from bbq_plugin.data.dataset import RIGHT, TIE, Comparisons
 from bbq_plugin.data.name_codes import RaterCodes, RawCodes, checked_weight, coded
 from bbq_plugin.data.records import Comparison
-from bbq_plugin.data.repeats import checked_repeats
 from bbq_plugin.data.triples import aggregate
 from bbq_plugin.errors import DataError, fit_failures
-from bbq_plugin.live.camp_changes import Surprise, panel_text
 from bbq_plugin.live.file_ingest import Ingest, Offer, Outcome
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model.camps import divisible, screen
@@ -43,6 +44,7 @@ from bbq_plugin.model.fit import (
 from bbq_plugin.model.population import Population
 from bbq_plugin.model.streaming import Streaming
 from bbq_plugin.model.ties import checked_ties, wins_of
+from bbq_plugin.report.summary import division_sentences
 from bbq_plugin.store import Store
 from bbq_plugin.store.answer_upsert import checked_key
 from bbq_plugin.store.coded_columns import usable
@@ -56,16 +58,83 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.data.repeats import Treatment
+    from bbq_plugin.data.clusters import Treatment
     from bbq_plugin.data.triples import Floats
     from bbq_plugin.live.table_ingest import TableOffer
+    from bbq_plugin.model import Fit
     from bbq_plugin.model.camps import Axis
     from bbq_plugin.model.fit import Model
     from bbq_plugin.model.ties import Ties, TiesUsed
     from bbq_plugin.store import Change, SourceEntry
-    from bbq_plugin.store.coded_columns import Codebook, ColumnArrays
+    from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, StoredTags
     from bbq_plugin.store.store_reader import Unusable
-    from bbq_plugin.store.stored_tags import StoredTags
+
+
+WORSE = -4.0  # standard deviations below what a fit expects of new answers
+
+
+class Surprise:
+    """Whether new answers fit worse than the fit by which camps were last examined expects.
+
+    Of a win with probability p it expects p log p + (1 - p) log(1 - p) nats. A rater who is not
+    known is a typical one, in any of the camps.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        self._item = {name: i for i, name in enumerate(fit.items)}
+        self._rater = {name: r for r, name in enumerate(fit.raters)}
+        self._theta = fit.camp_theta
+        self._belongs = np.vstack((fit.membership, fit.membership.mean(axis=0)))
+        self._quality = np.append(fit.quality, fit.quality.mean())
+        self._total = self._variance = 0.0
+
+    def take(
+        self, raters: Sequence[str], winners: Sequence[str], losers: Sequence[str], weight: Floats
+    ) -> None:
+        """Take in wins; those of items that the fit has not seen say nothing."""
+        won, lost = (
+            np.array([self._item.get(name, -1) for name in side], np.int64)
+            for side in (winners, losers)
+        )
+        who = np.array([self._rater.get(name, -1) for name in raters], np.int64)
+        known = (won >= 0) & (lost >= 0)
+        won, lost, who, weight = won[known], lost[known], who[known], weight[known]
+        gap = self._theta[:, won] - self._theta[:, lost]
+        s = np.einsum("nc,cn->n", self._belongs[who], 0.5 * np.tanh(0.5 * gap))
+        p = np.clip(0.5 + self._quality[who] * s, 1e-9, 1.0 - 1e-9)
+        odds = np.log(p) - np.log1p(-p)
+        self._total += float(weight @ ((1.0 - p) * odds))
+        self._variance += float(weight**2 @ (p * (1.0 - p) * odds**2))
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is worse by more than chance."""
+        return self._total < WORSE * math.sqrt(max(self._variance, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class CampChange:
+    """Another number of camps than before; ``before`` is None where there was no fit before."""
+
+    before: int | None
+    now: int
+    text: str
+
+
+def camp_change(before: int | None, fit: Fit) -> CampChange | None:
+    """What changed from so many camps to those of a fit; nothing to tell of a first single one."""
+    now = len(fit.camps)
+    if now == (before or 1):
+        return None
+    return CampChange(before, now, panel_text(fit) or "The panel is no longer divided.")
+
+
+def panel_text(fit: Fit) -> str:
+    """That the panel of a fit is divided, and by what; empty if it is not."""
+    if fit.division is None:
+        return ""
+    return " ".join("".join(told) for told in division_sentences(panel_division(fit)))
+
 
 Refresh = Literal["incremental", "full"]
 

@@ -21,14 +21,13 @@ from bbq_plugin.analysis.leaderboard import to_rating
 from bbq_plugin.analysis.raters import FALSE_RATE, LEAST
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
-from bbq_plugin.live.camp_changes import CampChange, camp_change
-from bbq_plugin.live.engine import Engine, checked_vote, key_text
+from bbq_plugin.live.engine import CampChange, Engine, camp_change, checked_vote, key_text
 from bbq_plugin.live.event_ingest import cancelled_by_push, reader_of, take
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.model.win_share import panel_shares
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.coded_columns import merged
-from bbq_plugin.store.group_commit import GroupCommit, Request
+from bbq_plugin.store.transaction import GroupCommit, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bbq_plugin.analysis import Analysis, NextPairs, RaterReport
-    from bbq_plugin.analysis.evaluation import Evaluation
+    from bbq_plugin.analysis.evaluation import Evaluation, Stability
     from bbq_plugin.analysis.leaderboard import Leaderboard, Row
     from bbq_plugin.analysis.raters.report import RaterRow
     from bbq_plugin.analysis.slices import SlicedStudy
-    from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
     from bbq_plugin.data.records import HistoryPoint

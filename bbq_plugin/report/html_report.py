@@ -23,11 +23,15 @@ from bbq_plugin.report.charts import (
     HISTORY_ITEMS,
     ITEMS_DRAWN,
     MATRIX_ITEMS,
+    PAGE,
     SMALL_HEIGHT,
     SMALL_WIDTH,
+    Chart,
     Scatter,
     can_be_drawn,
+    chart,
     division_specs,
+    drawn,
     evaluation_specs,
     held_spec,
     history_spec,
@@ -53,7 +57,6 @@ from bbq_plugin.report.summary import (
     slice_lines,
     stop_section,
 )
-from bbq_plugin.report.vega_rendering import PAGE, Chart, chart, drawn
 from bbq_plugin.text import UNKNOWN, level_text, number, plain, unit_text
 
 if TYPE_CHECKING:

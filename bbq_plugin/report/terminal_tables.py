@@ -37,9 +37,9 @@ if TYPE_CHECKING:
         RaterReport,
         RaterRow,
     )
+    from bbq_plugin.analysis.evaluation import Stability
     from bbq_plugin.analysis.leaderboard import EffectRow
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy
-    from bbq_plugin.analysis.stability import Stability
     from bbq_plugin.data.feedback_actions import Action
     from bbq_plugin.data.records import Person
 

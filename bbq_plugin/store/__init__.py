@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bbq_plugin.store.coded_columns import Change
-    from bbq_plugin.store.lock import holder
+    from bbq_plugin.store.database_file import holder
     from bbq_plugin.store.sources import SourceEntry
     from bbq_plugin.store.store import Store
     from bbq_plugin.store.store_reader import read_store, read_store_by

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.dataset_builder import FileLog
+from bbq_plugin.data.dataset import FileLog
 from bbq_plugin.data.name_codes import as_text, coded, told_by
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,

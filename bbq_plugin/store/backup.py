@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import StoreBusyError, StoreError
-from bbq_plugin.store.database_file import check_folder, explained, opened_for
-from bbq_plugin.store.lock import WriterLock, holder
+from bbq_plugin.store.database_file import WriterLock, check_folder, explained, holder, opened_for
 from bbq_plugin.store.schema import APPLICATION_ID, VERSION
 
 if TYPE_CHECKING:

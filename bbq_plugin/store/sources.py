@@ -14,15 +14,14 @@ import msgspec
 import bbq_plugin
 from bbq_plugin.data.records import UNREAD
 from bbq_plugin.errors import StoreError
-from bbq_plugin.store.database_file import DAMAGED, reading
+from bbq_plugin.store.database_file import DAMAGED, holder, reading
 from bbq_plugin.store.fit_history import FitNote, fit_notes, panel_note
-from bbq_plugin.store.lock import holder
 from bbq_plugin.store.studies import MAIN, StudyEntry, studies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from bbq_plugin.store.lock import Holder
+    from bbq_plugin.store.database_file import Holder
 
 SCHEMA = "bbq.status/1"
 

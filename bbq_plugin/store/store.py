@@ -16,17 +16,16 @@ from bbq_plugin.data.records import LeadWord
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import coded_columns, fit_history, sources, store_reader, studies
 from bbq_plugin.store.answer_upsert import Tally
-from bbq_plugin.store.coded_columns import Codebook
+from bbq_plugin.store.coded_columns import Codebook, StoredTags
 from bbq_plugin.store.database_file import (
     MEMORY,
+    WriterLock,
     check_folder,
     connect,
     explained,
     faults_explained,
     reading,
 )
-from bbq_plugin.store.lock import WriterLock
-from bbq_plugin.store.stored_tags import StoredTags
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import Transaction
 

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import UNRATED, DatasetBuilder, wins_of
+from bbq_plugin.data.dataset import UNRATED, Comparisons, DatasetBuilder, wins_of
 from bbq_plugin.data.records import (
     BAD_WEIGHT,
     LEAST_WEIGHT,
@@ -27,10 +26,9 @@ from bbq_plugin.data.records import (
 )
 from bbq_plugin.errors import DataError, StoreError
 from bbq_plugin.store.answer_upsert import among
-from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, load, usable
+from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, StoredTags, load, usable
 from bbq_plugin.store.database_file import DAMAGED, reading
 from bbq_plugin.store.sources import SourceEntry, entries
-from bbq_plugin.store.stored_tags import StoredTags
 from bbq_plugin.store.studies import MAIN, chosen_study, studies
 from bbq_plugin.text import counted
 

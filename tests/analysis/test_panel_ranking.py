@@ -7,7 +7,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis, Limits
-from bbq_plugin.analysis.panel_ranking import panel_ranking
+from bbq_plugin.analysis.next_pairs import panel_ranking
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.fit import Fit
 from bbq_plugin.model.win_share import share_slope, standing, win_shares

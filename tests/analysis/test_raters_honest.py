@@ -10,8 +10,8 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import RaterReport
-from bbq_plugin.analysis.raters.agreement import consensus_of, evidence_of, given_by
 from bbq_plugin.analysis.raters.behaviour import signs_of
+from bbq_plugin.analysis.raters.leave_one_out import consensus_of, evidence_of, given_by
 from tests.model.studies import draw_study
 
 Says = Callable[[np.random.Generator, int, int], str]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bbq_plugin.analysis import rater_report
-from bbq_plugin.analysis.raters.agreement import LEVEL, panel_p
+from bbq_plugin.analysis.raters.leave_one_out import LEVEL, panel_p
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.model import fit
 

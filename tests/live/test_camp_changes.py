@@ -12,8 +12,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.config import load
 from bbq_plugin.errors import UsageError
-from bbq_plugin.live.camp_changes import camp_change
-from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.engine import Engine, camp_change
 from bbq_plugin.live.log import Log, Problems
 from bbq_plugin.live.server.page_state import View
 from bbq_plugin.live.watch.daemon import Daemon

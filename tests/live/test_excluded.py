@@ -12,10 +12,9 @@ from bbq_plugin.analysis import Analysis
 from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live.automatic_push import Pusher
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.push import goals_of, merged_goals
+from bbq_plugin.live.push import Pusher, goals_of, merged_goals
 from bbq_plugin.live.server.page_state import View
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.automatic_push import Opened
+    from bbq_plugin.live.push import Opened
     from bbq_plugin.store import Store
 
 # So many good answers of somebody who has guessed 60 times before.

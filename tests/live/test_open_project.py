@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live.automatic_push import OpenProject
 from bbq_plugin.live.log import Problems
+from bbq_plugin.live.push import OpenProject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

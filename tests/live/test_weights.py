@@ -17,7 +17,7 @@ from bbq_plugin.live import engine as engine_module
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.live.server.access_control import AccessRules
-from bbq_plugin.live.server.serve_session import Service
+from bbq_plugin.live.server.service import Service
 from bbq_plugin.model import fit
 from bbq_plugin.model.streaming import Streaming
 from bbq_plugin.store import Store, read_store, read_store_by

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.model.leave_out import Consensus
+from bbq_plugin.analysis.raters.leave_one_out import Consensus
 from bbq_plugin.model.objectives import Marginal
 from bbq_plugin.model.priors import SignedPriors
 from bbq_plugin.model.rater_types import CampView, honest_evidence, kinds_of

@@ -18,8 +18,7 @@ from bbq_plugin.analysis.evaluation import evaluation
 from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
-from bbq_plugin.report.charts import chart_specs, evaluation_specs, slices_spec
-from bbq_plugin.report.vega_rendering import FILE, to_svg
+from bbq_plugin.report.charts import FILE, chart_specs, evaluation_specs, slices_spec, to_svg
 from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
 from tests.report.test_browser import show

@@ -11,15 +11,17 @@ import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.report.charts import (
+    FILE,
+    PAGE,
     Scatter,
     axis_spec,
     camps_spec,
     chart_specs,
     matrix_limits,
     percent,
+    to_svg,
     write_charts,
 )
-from bbq_plugin.report.vega_rendering import FILE, PAGE, to_svg
 
 if TYPE_CHECKING:
     from pathlib import Path

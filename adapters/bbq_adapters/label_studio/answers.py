@@ -36,9 +36,8 @@ from bbq_plugin.protocols import Settled
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from bbq_adapters.label_studio.comparison_control import Question
+    from bbq_adapters.label_studio.comparison_control import LabelStudioOptions, Question
     from bbq_adapters.label_studio.exports import Annotation, ExportedTask
-    from bbq_adapters.label_studio.reading_options import LabelStudioOptions
 
 _ODD_TIME = (
     "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "

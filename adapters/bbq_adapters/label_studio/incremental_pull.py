@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bbq_adapters.label_studio.client import Client
-    from bbq_adapters.label_studio.comparison_control import Question
+    from bbq_adapters.label_studio.comparison_control import LabelStudioOptions, Question
     from bbq_adapters.label_studio.exports import ExportedTask
-    from bbq_adapters.label_studio.reading_options import LabelStudioOptions
     from bbq_plugin.data.records import Record, TaskRef
     from bbq_plugin.errors import FormatError
     from bbq_plugin.protocols import ProjectMemory

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bbq_adapters.label_studio.client import TIMEOUT_S, Client, plain, query
 from bbq_adapters.label_studio.comparison_control import (
     Question,
+    checked,
     described,
     meaning,
     questions_of_kept,
@@ -26,7 +27,6 @@ from bbq_adapters.label_studio.push_plan import (
     import_tasks,
     planned,
 )
-from bbq_adapters.label_studio.reading_options import checked
 from bbq_adapters.label_studio.task_content import task_content
 from bbq_adapters.label_studio.webhook_events import EVENT_PATHS
 from bbq_plugin.data.records import Person

@@ -47,7 +47,7 @@ from bbq_plugin.errors import FormatError
 from bbq_plugin.protocols import ParsedEvent
 
 if TYPE_CHECKING:
-    from bbq_adapters.label_studio.reading_options import LabelStudioOptions
+    from bbq_adapters.label_studio.comparison_control import LabelStudioOptions
     from bbq_plugin.data.records import Record, TaskRef
     from bbq_plugin.protocols import Endpoint
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.raters.agreement import count_by, phi, slate_of_row, triple_of_row
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import Answers, median_time_s
+from bbq_plugin.analysis.raters.leave_one_out import count_by, phi, slate_of_row, triple_of_row
+from bbq_plugin.data.dataset import Answers, Comparisons, median_time_s
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model.rater_types import NODE, RaterPopulation
 

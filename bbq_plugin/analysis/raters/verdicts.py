@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from bbq_plugin.analysis.raters.agreement import Evidence
 from bbq_plugin.analysis.raters.behaviour import Sign, Signs
+from bbq_plugin.analysis.raters.leave_one_out import Evidence
 from bbq_plugin.data.triples import Floats, Mask
 from bbq_plugin.model import Fit
 from bbq_plugin.text import p_equals

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
-    from bbq_plugin.live.server.serve_session import Service
+    from bbq_plugin.live.server.service import Service
 
 #: From the first byte of a request, or from the start of a connection, to the end of the headers.
 HEAD_S = 5.0

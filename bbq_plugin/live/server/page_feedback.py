@@ -11,9 +11,8 @@ import msgspec
 
 from bbq_plugin.errors import BBQError
 from bbq_plugin.live import push
-from bbq_plugin.live.automatic_push import act
 from bbq_plugin.live.jobs import Job, Next
-from bbq_plugin.live.push import goals_of
+from bbq_plugin.live.push import act, goals_of
 from bbq_plugin.store.project_sync import Standing
 from bbq_plugin.text import plain
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
         Policy,
         Relabel,
     )
-    from bbq_plugin.live.automatic_push import OpenProject, Round
     from bbq_plugin.live.log import Problems
+    from bbq_plugin.live.push import OpenProject, Round
     from bbq_plugin.live.server.page_state import View
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store.project_sync import Memory

@@ -1,4 +1,10 @@
-"""What the page shows: the last analysis, and what more answers would buy, computed behind it."""
+"""What the page shows, computed behind it: the last analysis, its slices and its history.
+
+Beside them: what more answers would buy, and who the raters are, asked of the labelling tool.
+
+A study that ran for weeks before `bbq serve` was started has its weeks in the times of its
+answers. Each point is a fit of the answers up to a moment, with the priors of now and one ranking.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +14,262 @@ import time
 import weakref
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
 
 from bbq_plugin.analysis import Analysis, Limits
+from bbq_plugin.analysis.leaderboard import leaderboard
+from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.analysis.stopping import significant_pairs
-from bbq_plugin.live.camp_changes import CampChange, camp_change
+from bbq_plugin.data.dataset import OWN_TAGS
+from bbq_plugin.data.records import HistoryItem, HistoryPoint
+from bbq_plugin.errors import BBQError
+from bbq_plugin.live.engine import CampChange, camp_change
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.live.log import Problems
-from bbq_plugin.live.server.study_past import PastPoints, past_points
-from bbq_plugin.live.server.study_slices import Slices
+from bbq_plugin.model import fit
+from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
 from bbq_plugin.report.summary import StopSection, stop_section
+from bbq_plugin.store.store_reader import read_store_by, tag_values
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
+    from bbq_plugin.analysis import Analysis
     from bbq_plugin.analysis.inter_rater import InterRater
     from bbq_plugin.data.feedback_actions import PlanWorth
-    from bbq_plugin.data.records import HistoryPoint
+    from bbq_plugin.data.records import HistoryPoint, Person
     from bbq_plugin.live.engine import Engine
+    from bbq_plugin.live.log import Problems
+    from bbq_plugin.model import Fit
+
+
+# So often at most the tool is asked about raters that it did not know the last time.
+_REST_S = 60.0
+
+
+class RaterNames:
+    """Looked up behind the pages, which show what is known by then."""
+
+    def __init__(
+        self, ask: Callable[[], Mapping[str, Person]], on_news: Callable[[], None],
+        problems: Problems,
+    ) -> None:  # fmt: skip
+        self._ask, self._on_news, self._problems = ask, on_news, problems
+        self._known: Mapping[str, Person] = {}
+        self.job = Job("names", self._look, self._failed)
+
+    def __call__(self, rater: str) -> Person | None:
+        """Who a rater is, if that is known by now."""
+        found = self._known.get(rater)
+        if found is None:
+            self.job.wake()
+        return found
+
+    def _look(self) -> Next:
+        found = self._ask()
+        if found != self._known:
+            self._known = found
+            self._on_news()
+        self._problems.over("names")
+        return Next(_REST_S)
+
+    def _failed(self, error: Exception) -> Next:
+        self._problems.report("names", error)
+        return Next(_REST_S, _REST_S)
+
+
+#: Moments of the past that are fitted.
+MOST_POINTS = 30
+#: How long all of them may take, roughly; there are fewer points where fits are slow.
+MOST_S = 30.0
+# Of a shorter past the recorded points tell enough.
+_SHORTEST_S = 3600.0
+# Answers without a time would be missing from every point.
+_LEAST_DATED = 0.9
+# Made again when the answers of the past have grown by so much: from a late import, say.
+_GROWTH = 1.1
+
+
+@dataclass(frozen=True)
+class PastPoints:
+    """Points of the past, and how many answers they were made of."""
+
+    points: list[HistoryPoint]
+    n_answers: int = 0
+    #: When the newest answer of all was given, if all of them tell.
+    newest: float | None = None
+
+
+def past_points(
+    engine: Engine, now: Fit, before: float, known: PastPoints | None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> PastPoints:  # fmt: skip
+    """The points up to `before`, oldest first; those `known`, if there is little new."""
+    times = engine.answer_times()
+    dated = times[~np.isnan(times)]
+    old = np.sort(dated[dated <= before])
+    if known is not None and known.n_answers <= old.size <= known.n_answers * _GROWTH:
+        newest = None if known.newest is None else float(dated.max())
+        return replace(known, newest=newest)
+    none = PastPoints([], int(old.size))
+    if old.size < 2 or dated.size < _LEAST_DATED * times.size:
+        return none
+    first, last = float(old[0]), float(old[-1])
+    if last - first < _SHORTEST_S:
+        return none
+    points: list[HistoryPoint] = []
+    moments = np.linspace(first, last, MOST_POINTS + 1)[1:]
+    begun = time.monotonic()
+    ending = _point(engine, now, last)
+    spent = max(1e-3, time.monotonic() - begun)
+    # The fits of earlier moments are of fewer answers, about half as many in the mean.
+    n = int(min(MOST_POINTS, max(6, 2 * MOST_S / spent)))
+    chosen = moments[np.unique(np.linspace(0, moments.size - 2, n - 1).round().astype(int))]
+    seen = 0
+    for moment in chosen.tolist():
+        n_then = int(np.searchsorted(old, moment, side="right"))
+        if stopping():
+            break
+        if n_then > seen:
+            seen = n_then
+            points += [point for point in [_point(engine, now, moment)] if point is not None]
+    if ending is not None and last < before:
+        points.append(ending)
+    return PastPoints(points, int(old.size), float(dated.max()))
+
+
+def _point(engine: Engine, now: Fit, at: float) -> HistoryPoint | None:
+    """The leaderboard of the answers up to a moment; None where they are too few to be fitted."""
+    priors: Any = "auto" if isinstance(now.priors, CrowdPriors) else now.priors
+    try:
+        data = engine.data_until(at)
+        found = fit(
+            data, now.model, priors, 1, ties=engine.ties, cluster="none", repeats=engine.repeats
+        )
+        rows = history_rows(leaderboard(found, "laplace"))
+    except BBQError:
+        return None
+    items = {
+        name: HistoryItem(rating, lower, upper, rank) for name, rating, lower, upper, rank in rows
+    }
+    return HistoryPoint(at, data.n_comparisons, "full", items)
+
+
+#: A tag with more values names single tasks or prompts, and no slices.
+MOST_SLICES = 12
+#: A slice of fewer answers is left to the pool.
+LEAST_ANSWERS = 10
+#: Beyond, splitting the answers takes too long to follow them.
+MOST_ANSWERS = 1_000_000
+# A tag is no slicing if most of its values are too rare to be slices.
+_LEAST_SHARE = 0.8
+# This share of the time at most: senders and pages need the rest.
+_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """The slices by one tag, of one analysis."""
+
+    study: SlicedStudy
+    n_comparisons: int
+
+
+class Slices:
+    """Which tags a study can be sliced by, and its slices by those that a page asks for."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        newest: Callable[[], Analysis | None],
+        on_news: Callable[[], None],
+        problems: Problems,
+    ) -> None:
+        self._engine, self._newest = engine, newest
+        self._on_news, self._problems = on_news, problems
+        self._made: dict[str, tuple[weakref.ref[Analysis], Sliced | None]] = {}
+        self._tags: tuple[str, ...] | None = None
+        self._tags_at = 0
+        self._wanted: str | None = None
+        self.job = Job("slices", self._make, self._failed)
+
+    def tags(self) -> tuple[str, ...] | None:
+        """The tags there are slices by; None before they are known."""
+        n = self._engine.n_comparisons
+        if self._tags is None or not self._tags_at / 1.5 <= n <= self._tags_at * 1.5:
+            self.job.wake()
+        return self._tags
+
+    def last(self, tag: str) -> Sliced | None:
+        """The last slices by a tag; newer ones will follow, if there is something new."""
+        made = self._made.get(tag)
+        if made is None or made[0]() is not self._newest():
+            self._wanted = tag
+            self.job.wake()
+        return None if made is None else made[1]
+
+    def _make(self) -> Next:
+        analysis, engine = self._newest(), self._engine
+        if analysis is None:
+            return Next()
+        n = engine.n_comparisons
+        if self._tags is None or not self._tags_at / 1.5 <= n <= self._tags_at * 1.5:
+            self._tags, self._tags_at = self._found(), n
+        tag, self._wanted = self._wanted, None
+        if tag in self._tags:
+            # Of one that fails as well: it is not tried again.
+            before = self._made.get(tag, (None, None))[1]
+            self._made[tag] = weakref.ref(analysis), before
+            self._made[tag] = weakref.ref(analysis), self._sliced(tag, analysis)
+        self._problems.over("slices")
+        return self._rest()
+
+    def _found(self) -> tuple[str, ...]:
+        if self._engine.n_comparisons > MOST_ANSWERS:
+            return ()
+        store, own = self._engine.store, self._engine.study
+        tags = [
+            tag
+            for tag, (values, n) in sorted(tag_values(store.path, own, LEAST_ANSWERS).items())
+            if 1 < len(values) <= MOST_SLICES and sum(values.values()) >= _LEAST_SHARE * n
+            and tag not in OWN_TAGS
+        ]  # fmt: skip
+        questions = next(one.questions for one in store.studies() if one.id == own)
+        # The key of an answer tells its project.
+        several = len({one.project for one in questions}) > 1
+        return tuple(dict.fromkeys([*(["project"] if several else []), *tags]))
+
+    def _sliced(self, tag: str, analysis: Analysis) -> Sliced | None:
+        engine = self._engine
+        names = {one.id: one.name for one in engine.store.studies()}
+        parts = read_store_by(engine.store.path, by=tag, study=names[engine.study])
+        known, raters = set(analysis.fit.items), set(analysis.fit.raters)
+        # There may be newer answers by now, about items that the analysis does not know.
+        groups = {
+            value: data
+            for value, data in parts.items()
+            if data.n_comparisons >= LEAST_ANSWERS
+            and known.issuperset(data.items)
+            and (not analysis.fit.rated or raters.issuperset(data.raters))
+        }
+        if not 1 < len(groups) <= MOST_SLICES:
+            return None
+        study = SlicedStudy(tag, analysis, groups)
+        parts_of_page = study.cells, study.summaries
+        del parts_of_page
+        return Sliced(study, analysis.fit.data.n_comparisons)
+
+    def _failed(self, error: Exception) -> Next:
+        self._problems.report("slices", error)
+        return self._rest()
+
+    def _rest(self) -> Next:
+        self._on_news()
+        return Next(self.job.spent_s * (1 / _SHARE - 1))
+
 
 T = TypeVar("T")
 
@@ -37,8 +280,6 @@ PAIRS = 12
 #: Answers of which the page says what they would buy.
 MORE_ANSWERS = 200
 _CHANGES = 20
-# This share of the time at most: senders and pages need the rest.
-_SHARE = 0.2
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import msgspec
 from bbq_plugin.config import OUTPUTS
 from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.alerts import Alerts
-from bbq_plugin.live.camp_changes import camp_change
-from bbq_plugin.live.engine import Engine
+from bbq_plugin.live.engine import Engine, camp_change
 from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.live.health import Health, told_by
 from bbq_plugin.live.log import Problems
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
 
     from bbq_plugin.config import Settings
     from bbq_plugin.live.alerts import Send
-    from bbq_plugin.live.automatic_push import Pusher, Reach
     from bbq_plugin.live.file_ingest import Outcome
     from bbq_plugin.live.log import Log
+    from bbq_plugin.live.push import Pusher, Reach
     from bbq_plugin.live.table_ingest import TableOffer, TablePolls
     from bbq_plugin.model import Fit
 
@@ -244,7 +243,7 @@ class Daemon:
             self._tell_health()
         if not self.settings.feedback.push or self._reach is None:
             return
-        from bbq_plugin.live.automatic_push import Pusher  # noqa: PLC0415 (only if wanted)
+        from bbq_plugin.live.push import Pusher  # noqa: PLC0415 (only if wanted)
 
         self._pusher = Pusher(self.settings, self._engine, self._reach, self.problems)
         if not self._once:

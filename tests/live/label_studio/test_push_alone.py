@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from bbq_plugin.cli import main
 from bbq_plugin.data.feedback_actions import Policy, kinds_of
-from bbq_plugin.live.automatic_push import act
+from bbq_plugin.live.push import act
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import Memory
 from tests.live.label_studio.faults import Answer, Asked, Proxy

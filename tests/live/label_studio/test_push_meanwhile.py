@@ -9,7 +9,7 @@ import pytest
 from bbq_plugin.data.feedback_actions import Policy, kinds_of
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live import push
-from bbq_plugin.live.automatic_push import act
+from bbq_plugin.live.push import act
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.small import Small, by_first, without
 from tests.live.label_studio.study import chose, pair

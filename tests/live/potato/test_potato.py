@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from bbq_adapters.potato.bws_tuples import Visitor
-from bbq_adapters.potato.bws_tuples import main as write_tuples
+from bbq_adapters.potato.project_config import Visitor
+from bbq_adapters.potato.project_config import main as write_tuples
 from click.testing import CliRunner
 
 import bbq_plugin as bbq

@@ -22,7 +22,7 @@ from bbq_plugin.live.log import Problems
 from bbq_plugin.live.server.access_control import AccessRules
 from bbq_plugin.live.server.page_state import Outlooks, outlook
 from bbq_plugin.live.server.pages import Pages
-from bbq_plugin.live.server.serve_session import Service
+from bbq_plugin.live.server.service import Service
 from bbq_plugin.report.summary import stopping_lines
 from bbq_plugin.simulation import simulate
 from tests.live.server.payloads import event

@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 import bbq_plugin as bbq
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server.page_downloads import TABLES
+from bbq_plugin.live.server.pages import TABLES
 from bbq_plugin.simulation import simulate
 from bbq_plugin.store import Store
 from bbq_plugin.store.store_reader import records_of

@@ -19,9 +19,9 @@ import json, random, sys
 from numba.core.dispatcher import Dispatcher
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server.serve_session import warm_up
+from bbq_plugin.live.server.service import warm_up
 from bbq_plugin.live.server.page_state import View
-from bbq_plugin.live.server.serve_session import warm_up
+from bbq_plugin.live.server.service import warm_up
 
 def compiled():
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("bbq_plugin")]
@@ -69,7 +69,7 @@ SERVED = """
 import gc, json, os, signal, sys
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.server.http_server import listening, run
-from bbq_plugin.live.server.serve_session import Service
+from bbq_plugin.live.server.service import Service
 from bbq_plugin.live.server.access_control import AccessRules
 
 def ready(address):

@@ -21,20 +21,18 @@ from bbq_plugin.config import ALERTS
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.errors import BBQError, RemoteError
 from bbq_plugin.live.alerts import Alerts
-from bbq_plugin.live.automatic_push import OpenProject, Rounds
 from bbq_plugin.live.engine import Engine, StudyEngines
 from bbq_plugin.live.event_ingest import cancelled_by_push, event_reader
 from bbq_plugin.live.health import Health, HealthSentence, health_of, told_by
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.live.log import Problems, silent
 from bbq_plugin.live.pull import pull
+from bbq_plugin.live.push import OpenProject, Rounds
 from bbq_plugin.live.server.access_control import AccessRules, Guard
-from bbq_plugin.live.server.event_worker import Worker
 from bbq_plugin.live.server.page_feedback import Feedback
-from bbq_plugin.live.server.page_state import PageNews, View, outlook
+from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
 from bbq_plugin.live.server.pages import Pages
-from bbq_plugin.live.server.rater_names import RaterNames
-from bbq_plugin.live.server.webhook import Webhook
+from bbq_plugin.live.server.webhook import Webhook, Worker
 from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import plan_of, standing
 from bbq_plugin.store.sources import HEALTH
@@ -49,10 +47,11 @@ if TYPE_CHECKING:
     from bbq_plugin.data.feedback_actions import Policy, Relabel
     from bbq_plugin.data.records import Person
     from bbq_plugin.live.alerts import Send
-    from bbq_plugin.live.automatic_push import Opened
+    from bbq_plugin.live.push import Opened
     from bbq_plugin.protocols import Project, TaskContent
     from bbq_plugin.store.project_sync import Memory
     from bbq_plugin.store.studies import Named
+
 
 # A computation or a request that takes longer is not waited for at the end.
 _STOP_S = 5.0
