@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin import Comparison, Comparisons, fit, rater_report
 from bbq_plugin.analysis.raters.verdicts import LEAST, SURE, most_certain
-from bbq_plugin.model.rater_types import CampView, _beta, _Table
+from bbq_plugin.model.rater_population import CampView, _beta, _Table
 
 Floats = NDArray[np.float64]
 SEED = 50_000

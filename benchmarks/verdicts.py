@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 
 from bbq_plugin import Comparison, Comparisons, fit, rater_report, simulate
 from bbq_plugin.analysis import RaterReport
-from bbq_plugin.model.rater_types import honest_evidence
+from bbq_plugin.model.rater_population import honest_evidence
 
 STUDIES, QUICK_STUDIES = 10, 1
 SMALL_STUDIES, QUICK_SMALL_STUDIES = 200, 10

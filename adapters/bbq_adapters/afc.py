@@ -25,8 +25,8 @@ from bbq_adapters.row_reader import (
     tags,
 )
 from bbq_adapters.slates import Pair, best_worst_pairs, comparisons, ranked_pairs
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights
-from bbq_plugin.data.readings import Reading, UnclearError
 from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Note, Outcome, Skipped
 from bbq_plugin.errors import UsageError
 from bbq_plugin.text import brief, listed, name_text

@@ -22,7 +22,7 @@ from bbq_adapters.row_reader import (
     rows,
 )
 from bbq_adapters.wording import tokens
-from bbq_plugin.data.readings import Column
+from bbq_plugin.data.mappings import Column
 from bbq_plugin.errors import FormatError
 from bbq_plugin.text import name_text
 

@@ -34,7 +34,7 @@ from bbq_adapters.wording import (
     tokens,
     word_set,
 )
-from bbq_plugin.data.readings import Confidence, Inspection, Reading, Role, spelled
+from bbq_plugin.data.mappings import Confidence, Inspection, Reading, Role, spelled
 from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.text import counted, listed
 from bbq_plugin.text import share as percent

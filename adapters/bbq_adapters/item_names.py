@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bbq_adapters.row_reader import lookup
 from bbq_adapters.wording import families, names_an_item, side_keys
-from bbq_plugin.data.readings import Reading, UnclearError
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.errors import FormatError, did_you_mean
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard
 
 import msgspec
 
-from bbq_plugin.data.readings import Reading, UnclearError
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.records import LEAST_WEIGHT, MOST_WEIGHT, NO_WINNER, Skipped, is_subject
 from bbq_plugin.errors import FormatError, UnknownOutcomeError, UsageError, did_you_mean
 from bbq_plugin.text import brief, listed, name_text

@@ -56,8 +56,8 @@ from bbq_adapters.row_reader import (
     weight,
 )
 from bbq_adapters.slates import Pair, best_worst_pairs, comparisons, ranked_pairs
+from bbq_plugin.data.mappings import Reading, UnclearError, read_mapping
 from bbq_plugin.data.rankings import Weights
-from bbq_plugin.data.readings import Reading, UnclearError, read_mapping
 from bbq_plugin.data.records import AGAINST_ITSELF, OUTCOMES, Comparison, Note, Outcome, Skipped
 from bbq_plugin.errors import FormatError, IncompleteMappingError, UsageError, did_you_mean
 from bbq_plugin.text import brief, counted, listed, name_text
@@ -65,7 +65,7 @@ from bbq_plugin.text import brief, counted, listed, name_text
 if TYPE_CHECKING:
     import io
 
-    from bbq_plugin.data.readings import Inspection
+    from bbq_plugin.data.mappings import Inspection
 
 Better = Literal["better"]
 Beats = Literal["row", "column"]

@@ -373,7 +373,7 @@ def reading_options(command: _Command) -> _Command:
         typed["options"] = merged(typed["options"], short)
         mapping = typed.pop("mapping")
         if mapping is not None:
-            from bbq_plugin.data.readings import read_mapping
+            from bbq_plugin.data.mappings import read_mapping
 
             saved = read_mapping(mapping)
             typed["adapter"] = typed["adapter"] or saved.adapter

@@ -1,7 +1,11 @@
-"""`bbq inspect`: what is in a file, and what would be made of it, before anything is fitted."""
+"""`bbq inspect` and `bbq formats`: what is in a file, and what can be read.
+
+`try_lines` makes commands to paste: what was typed, completed by what was missing.
+"""
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import islice
@@ -11,20 +15,101 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bbq_plugin.cli.inputs import STDIN, Input, expanded, reading_options
-from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.main import ARGUMENTS, Command
 from bbq_plugin.cli.options import table_or_json_option
 from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
-from bbq_plugin.cli.suggestions import TRY, completed, words_of
 from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.text import counted, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from bbq_plugin.data.readings import Inspection, Reading
+    from bbq_plugin.data.mappings import Inspection, Reading
     from bbq_plugin.data.records import Comparison
+    from bbq_plugin.plugins import Description
+
+
+TRY = "Try: "
+
+
+def words_of(reading: Reading, typed: Sequence[str] = ()) -> list[str]:
+    """A reading as words of a command line, without those that are typed already."""
+    from bbq_plugin.data.mappings import spelled
+
+    words: list[str] = []
+    if reading.adapter and not _says(typed, "--adapter"):
+        words += ["--adapter", reading.adapter]
+    for name, value in reading.options.items():
+        if _says(typed, f"--{name}") or _has_option(typed, name):
+            continue
+        text = spelled(value)
+        # Those with an option of their own; the others by -O.
+        words += [f"--{name}", text] if name in ("items", "rows") else ["-O", f"{name}={text}"]
+    return words
+
+
+def _says(typed: Sequence[str], option: str) -> bool:
+    return any(word == option or word.startswith(f"{option}=") for word in typed)
+
+
+def _has_option(typed: Sequence[str], name: str) -> bool:
+    named = (f"{name}=", f"{name.replace('_', '-')}=")
+    for before, word in zip(["", *typed], typed, strict=False):
+        shown = word.removeprefix("--option=") if word.startswith("--option=") else word
+        is_option = before in ("-O", "--option") or shown != word
+        if is_option and shown.startswith(named):
+            return True
+        if word.startswith("-O") and word[2:].startswith(named):
+            return True
+    return False
+
+
+def completed(typed: Sequence[str], more: Sequence[str]) -> str | None:
+    """The command that was typed with more words, or None where it cannot be pasted."""
+    if "--" in typed:
+        at = list(typed).index("--")
+        words = [*typed[:at], *more, *typed[at:]]
+    else:
+        words = [*typed, *more]
+    line = shlex.join(["bbq", *words])
+    return line if plain(line) == line else None
+
+
+def try_lines(error: Exception, context: click.Context) -> Iterator[str]:
+    """The lines that end a refusal which the user can mend."""
+    from bbq_plugin.cli.inputs import STDIN, hidden_words
+
+    readings: Sequence[Reading] = getattr(error, "readings", ())
+    more: Sequence[Sequence[str]] = getattr(error, "more_words", ())
+    typed: list[str] = context.meta.get(ARGUMENTS, [])
+    if not typed or STDIN in typed or hidden_words(typed) != typed:
+        # A pipe cannot be pasted, and a secret is not repeated.
+        yield from (f"Add: {shlex.join(words_of(one, typed))}" for one in readings[:1])
+        return
+    for i, reading in enumerate(readings):
+        for doubt in reading.doubts if i == 0 else ():
+            yield f"  {plain(doubt)}"
+        if reading.difference and i:
+            yield f"  or, if {plain(reading.difference)}:"
+        line = completed(typed, words_of(reading, typed))
+        if line is not None:
+            yield TRY + line
+    for words in more:
+        line = completed(typed, words)
+        if line is not None:
+            yield TRY + line
+
+
+def option_words(options: dict[str, Any]) -> str:
+    """Options of an adapter as they are typed."""
+    from bbq_plugin.data.mappings import spelled
+
+    return shlex.join(
+        [w for name, value in options.items() for w in ("-O", f"{name}={spelled(value)}")]
+    )
+
 
 SCHEMA = "bbq.inspect/1"
 # Rows that are shown as comparisons in words.
@@ -134,7 +219,7 @@ def _inspected(source: Input, name: str) -> dict[str, Any]:
 
 def _of_adapter(name: str, why: str, source: Input, said: Inspection) -> Reading:
     """The reading by an adapter that is named, or that recognises the file."""
-    from bbq_plugin.data.readings import Reading
+    from bbq_plugin.data.mappings import Reading
 
     if name == "table" and said.readings:
         first = said.readings[0]
@@ -144,7 +229,7 @@ def _of_adapter(name: str, why: str, source: Input, said: Inspection) -> Reading
 
 def _typed(source: Input, reading: Reading) -> list[str]:
     """Options that were typed and that the reading does not hold."""
-    from bbq_plugin.data.readings import spelled
+    from bbq_plugin.data.mappings import spelled
 
     words = []
     for name, value in source.options.items():
@@ -222,7 +307,7 @@ def in_words(one: Comparison) -> str:
 
 
 def _save(document: dict[str, Any], path: Path) -> None:
-    from bbq_plugin.data.readings import Reading, mapping_toml
+    from bbq_plugin.data.mappings import Reading, mapping_toml
     from bbq_plugin.report.documents import write_atomically
 
     said = document["reading"]
@@ -315,3 +400,38 @@ def _command_lines(document: dict[str, Any]) -> Iterator[str]:
         yield plain(f"If {other['difference']}:")
         yield f"  {command}"
     yield TRY + first
+
+
+FORMATS_SCHEMA = "bbq.formats/1"
+
+
+@click.command(cls=Command)
+@click.argument("adapter", required=False)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, with the schema bbq.formats/1.")
+def formats(adapter: str | None, as_json: bool) -> None:  # noqa: FBT001 (click passes by keyword)
+    """List what can be read, or describe one ADAPTER."""
+    from bbq_plugin.plugins import describe
+
+    found = describe(adapter)
+    if as_json:
+        from dataclasses import asdict
+
+        from bbq_plugin.report.documents import report_json
+
+        document = {"schema": FORMATS_SCHEMA, "adapters": [asdict(one) for one in found]}
+        emit(report_json(document), None)
+    else:
+        show(_format_tables(found), None)
+
+
+def _format_tables(found: tuple[Description, ...]) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    for one in found:
+        yield Text.assemble((plain(one.name), "bold"), f"  {plain(one.summary)}")
+        yield Text(f"  {plain(one.recognised)}")
+        if one.options:
+            heads = ("option", "takes", "default", "meaning")
+            rows = ((each.name, each.takes, each.default, each.help) for each in one.options)
+            yield plain_table(heads, rows, indented=True)
+        yield Text("")

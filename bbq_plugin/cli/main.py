@@ -38,7 +38,7 @@ HOMES = {
     "watch": "live",
     "status": "store",
     "store": "store",
-    "formats": "formats",
+    "formats": "inspect",
     "simulate": "study",
     "demo": "study",
     "completion": "main",
@@ -134,7 +134,7 @@ def _further_lines(error: Exception, ctx: click.Context) -> list[str]:
     """Commands to paste, where the error knows of some."""
     if not (hasattr(error, "readings") or hasattr(error, "more_words")):
         return []
-    from bbq_plugin.cli.suggestions import try_lines
+    from bbq_plugin.cli.inspect import try_lines
 
     return list(try_lines(error, ctx))
 

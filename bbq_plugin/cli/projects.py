@@ -430,7 +430,7 @@ def _read_lines(store: Store, done: Pulled, lines: list[str]) -> Iterator[str]:
     lines.append(f"Read: {tasks}, {counted(done.n_new, 'comparison')}")
     for one in store.studies():
         if one.n_comparisons:
-            from bbq_plugin.store.store_reader import records_of
+            from bbq_plugin.store.store import records_of
 
             answers = list(records_of(store, one.id))
             items = sorted({name for said in answers for name in (said.left, said.right)})

@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 
 import msgspec
 
-from bbq_plugin.data.readings import Reading, UnclearError
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.errors import FormatError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.text import listed
 

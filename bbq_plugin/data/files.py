@@ -16,7 +16,7 @@ import numpy as np
 from bbq_plugin.data.database_table import is_database, opened_table
 from bbq_plugin.data.dataset import Comparisons, DatasetBuilder
 from bbq_plugin.data.file_decoding import HEAD_BYTES, RawReader, unpacked
-from bbq_plugin.data.readings import Inspection, UnclearError
+from bbq_plugin.data.mappings import Inspection, UnclearError
 from bbq_plugin.data.records import Comparison, Note
 from bbq_plugin.errors import (
     DataError,

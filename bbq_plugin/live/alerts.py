@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.config import AlertSettings
-    from bbq_plugin.live.health import Health
-    from bbq_plugin.live.log import Problems
+    from bbq_plugin.live.health import Health, Problems
     from bbq_plugin.store import Store
 
 SCHEMA = "bbq.alert/1"

@@ -41,16 +41,16 @@ from bbq_plugin.model.fit import (
     optimum_at,
     warnings_of,
 )
-from bbq_plugin.model.population import Population
+from bbq_plugin.model.prior_estimation import Population
 from bbq_plugin.model.streaming import Streaming
 from bbq_plugin.model.ties import checked_ties, wins_of
 from bbq_plugin.report.summary import division_sentences
 from bbq_plugin.store import Store
-from bbq_plugin.store.answer_upsert import checked_key
 from bbq_plugin.store.coded_columns import usable
 from bbq_plugin.store.database_file import faults_explained
-from bbq_plugin.store.store_reader import comparisons_of
+from bbq_plugin.store.store import comparisons_of
 from bbq_plugin.store.studies import MAIN
+from bbq_plugin.store.transaction import checked_key
 from bbq_plugin.text import brief
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from bbq_plugin.model.ties import Ties, TiesUsed
     from bbq_plugin.store import Change, SourceEntry
     from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, StoredTags
-    from bbq_plugin.store.store_reader import Unusable
+    from bbq_plugin.store.store import Unusable
 
 
 WORSE = -4.0  # standard deviations below what a fit expects of new answers

@@ -10,9 +10,9 @@ from bbq_plugin.errors import UsageError
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import project_sync
-from bbq_plugin.store.answer_upsert import Tally
-from bbq_plugin.store.store_reader import comparisons_under
+from bbq_plugin.store.store import comparisons_under
 from bbq_plugin.store.studies import MAIN, bind, study_ids
+from bbq_plugin.store.transaction import Tally
 
 if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison, Record

@@ -1,21 +1,27 @@
-"""Whether all of a service works, in a colour and sentences: the same on the page and elsewhere.
+"""What does not work at present, in a colour and sentences: the same on the page and elsewhere.
 
 The same in numbers: `metrics_text`, in the text format of Prometheus.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from bbq_plugin.errors import BBQError
+from bbq_plugin.live.log import silent
 from bbq_plugin.store.sources import iso
 from bbq_plugin.text import counted, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from bbq_plugin.live.log import Problem
+    from bbq_plugin.live.log import Field
     from bbq_plugin.live.server.service import Service
     from bbq_plugin.store.sources import ServiceFacts, Status
 
@@ -45,6 +51,81 @@ _PROBLEMS: dict[str, tuple[Colour, str]] = {
     "results": ("red", "The results cannot be written"),
     "folder": ("red", "The watched folder cannot be read"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that does not work at present."""
+
+    what: str
+    reason: str
+    #: When it began, in seconds since 1970.
+    since: float
+    remedy: str | None = None
+
+
+class Problems:
+    """The current problems; each is logged when it begins or changes, and when it is over.
+
+    The events are WHAT_failed and WHAT_recovered, unless others are named.
+    """
+
+    def __init__(
+        self, log: Callable[..., None] = silent, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.log = log
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._current: dict[str, tuple[Problem, dict[str, Field]]] = {}
+        #: How often each was reported since the start.
+        self.n_failures: Counter[str] = Counter()
+        #: Called after one has begun, changed or ended.
+        self.on_change: Callable[[], None] = lambda: None
+
+    def report(
+        self,
+        what: str,
+        error: Exception | str,
+        *,
+        event: str | None = None,
+        remedy: str | None = None,
+        **fields: Field,
+    ) -> None:
+        """Something failed, perhaps again; `fields` are logged with it."""
+        reason = error if isinstance(error, str) else reason_of(error)
+        remedy = remedy or getattr(error, "remedy", None)
+        with self._lock:
+            known = self._current.get(what)
+            since = self._clock() if known is None else known[0].since
+            found = Problem(what, reason, since, remedy), fields
+            self._current[what] = found
+            self.n_failures[what] += 1
+        if known != found:
+            self.log(event or f"{what}_failed", reason=reason, **fields)
+            self.on_change()
+
+    def over(self, what: str, *, event: str | None = None, **fields: Field) -> None:
+        """It works; the end of a problem is logged if there was one."""
+        with self._lock:
+            known = self._current.pop(what, None)
+        if known is not None:
+            self.log(event or f"{what}_recovered", **fields)
+            self.on_change()
+
+    def __contains__(self, what: str) -> bool:
+        return what in self._current
+
+    def __iter__(self) -> Iterator[Problem]:
+        """Oldest first."""
+        with self._lock:
+            found = [problem for problem, _ in self._current.values()]
+        return iter(sorted(found, key=lambda problem: problem.since))
+
+
+def reason_of(error: Exception) -> str:
+    """An error in one line: messages meant for people as they are, others with their kind."""
+    said = plain(str(error))
+    return said if isinstance(error, (BBQError, OSError)) else f"{type(error).__name__}: {said}"
 
 
 class HealthSentence(msgspec.Struct, frozen=True):

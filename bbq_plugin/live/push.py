@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bbq_plugin.config import Settings
     from bbq_plugin.data.feedback_actions import Action, JournalEntry, PlanWorth, Policy, Relabel
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.log import Problems
+    from bbq_plugin.live.health import Problems
     from bbq_plugin.protocols import FeedbackGoals, Project, WorthEstimate
     from bbq_plugin.store import Store
     from bbq_plugin.store.project_sync import Memory

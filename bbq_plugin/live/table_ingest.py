@@ -20,7 +20,7 @@ from bbq_plugin.data.database_table import ROW, DatabaseTable, Selection
 from bbq_plugin.data.files import Opened, found_in, inspected
 from bbq_plugin.errors import BBQError, FormatError, RemoteError, UsageError
 from bbq_plugin.live.file_ingest import Outcome
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 from bbq_plugin.plugins import OPENING, chosen_adapter
 from bbq_plugin.store.database_file import blames_store
 from bbq_plugin.store.sources import SourceEntry

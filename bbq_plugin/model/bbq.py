@@ -14,7 +14,7 @@ from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model.objectives import Joint, Marginal, Summed, joint_density, theta_density
 from bbq_plugin.model.parts import Parts
-from bbq_plugin.model.population import GREAT_DOUBT, MOST_DENSE, estimate_priors
+from bbq_plugin.model.prior_estimation import GREAT_DOUBT, MOST_DENSE, estimate_priors
 from bbq_plugin.model.priors import AnyPriors, Priors
 from bbq_plugin.model.robust import Moments, integrated_quality, known_quality
 from bbq_plugin.model.solvers import (

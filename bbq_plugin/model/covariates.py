@@ -38,7 +38,7 @@ from bbq_plugin.model.objectives import (
     population_turns,
     theta_density,
 )
-from bbq_plugin.model.population import Population, estimate_again, estimate_priors, joined
+from bbq_plugin.model.prior_estimation import Population, estimate_again, estimate_priors, joined
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import (
     Robust,

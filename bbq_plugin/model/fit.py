@@ -34,7 +34,7 @@ from bbq_plugin.model.objectives import (
     Objective,
     theta_density,
 )
-from bbq_plugin.model.population import Population
+from bbq_plugin.model.prior_estimation import Population
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
 from bbq_plugin.model.robust import Moments, Robust, robust_covariance
 from bbq_plugin.model.signed import SignedModel

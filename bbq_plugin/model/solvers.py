@@ -17,7 +17,7 @@ from bbq_plugin.model.parts import Parts
 
 if TYPE_CHECKING:
     from bbq_plugin.model.camps import Axis, Division
-    from bbq_plugin.model.population import Population
+    from bbq_plugin.model.prior_estimation import Population
     from bbq_plugin.model.priors import AnyPriors
 
 CG_RELATIVE = 1e-4

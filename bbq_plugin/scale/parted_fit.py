@@ -45,7 +45,7 @@ from bbq_plugin.scale.engines import LocalEngine
 from bbq_plugin.scale.prepared_set import PreparedSet, open_dataset, read_table
 
 if TYPE_CHECKING:
-    from bbq_plugin.model.population import Population
+    from bbq_plugin.model.prior_estimation import Population
     from bbq_plugin.scale.engines import MapEngine
 
 T = TypeVar("T")

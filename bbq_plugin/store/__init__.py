@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from bbq_plugin.store.coded_columns import Change
     from bbq_plugin.store.database_file import holder
     from bbq_plugin.store.sources import SourceEntry
-    from bbq_plugin.store.store import Store
-    from bbq_plugin.store.store_reader import read_store, read_store_by
+    from bbq_plugin.store.store import Store, read_store, read_store_by
 
 __all__ = ["Change", "SourceEntry", "Store", "holder", "read_store", "read_store_by"]
 
 _HOME = {
-    "Change": "coded_columns", "SourceEntry": "sources", "Store": "store", "holder": "lock",
-    "read_store": "store_reader", "read_store_by": "store_reader",
+    "Change": "coded_columns", "SourceEntry": "sources", "Store": "store", "holder": "database_file",
+    "read_store": "store", "read_store_by": "store",
 }  # fmt: skip
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from bbq_plugin.data.feedback_actions import Action, JournalEntry
 from bbq_plugin.errors import UsageError
-from bbq_plugin.store.answer_upsert import among
 from bbq_plugin.store.database_file import reading
+from bbq_plugin.store.transaction import among
 
 if TYPE_CHECKING:
     from bbq_plugin.data.feedback_actions import WriteState

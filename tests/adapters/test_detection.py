@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin.data.files import inspected, opened, read
-from bbq_plugin.data.readings import UnclearError
+from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.errors import FormatError
 from tests.adapters.made_votes import ITEMS, RATERS, chosen, loser, orders, table, votes
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.data.dataset import Comparisons
-    from bbq_plugin.data.readings import Inspection
+    from bbq_plugin.data.mappings import Inspection
 
 VOTES = votes()
 ORDERS = orders()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bbq_plugin.data.files import inspected, opened, read
-from bbq_plugin.data.readings import UnclearError
+from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.errors import BBQError, FormatError, UsageError
 from tests.adapters.made_votes import ITEMS, chosen, orders, table
 

@@ -10,7 +10,7 @@ import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter, exports
 from bbq_adapters.wording import label_meaning
 
-from bbq_plugin.data.readings import UnclearError
+from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 

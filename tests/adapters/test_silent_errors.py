@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from bbq_plugin.cli import main
 from bbq_plugin.data.files import read, records
-from bbq_plugin.data.readings import UnclearError
+from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import FormatError, UnrankableError
 from tests.adapters.made_votes import chosen, table, votes

@@ -18,7 +18,7 @@ from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model import camps, win_share
 from bbq_plugin.model.camps import Mixture
 from bbq_plugin.model.fit import TOGETHER, Fit
-from bbq_plugin.model.population import CENTRE, priors_of
+from bbq_plugin.model.prior_estimation import CENTRE, priors_of
 from tests.model.test_camps import panel
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.data.triples import Floats, Mask
-from bbq_plugin.model.rater_types import ALL, CENTRE, CampView, _Table
+from bbq_plugin.model.rater_population import ALL, CENTRE, CampView, _Table
 
 
 def drawn(

@@ -10,7 +10,7 @@ import pytest
 
 from bbq_plugin.data import file_decoding
 from bbq_plugin.data.files import opened, read
-from bbq_plugin.data.readings import UnclearError
+from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.errors import FormatError, UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from bbq_plugin.live.file_ingest import Ingest, Offer, Outcome
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 
 
 class Folder:

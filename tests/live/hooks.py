@@ -6,7 +6,7 @@ from pathlib import Path
 
 import bbq_plugin as bbq
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 
 
 def kept(path: Path) -> dict[str, bbq.Comparison]:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import pytest
 
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import bbq_plugin as bbq
 from bbq_plugin.config import load
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.engine import Engine, camp_change
-from bbq_plugin.live.log import Log, Problems
+from bbq_plugin.live.health import Problems
+from bbq_plugin.live.log import Log
 from bbq_plugin.live.server.page_state import View
 from bbq_plugin.live.watch.daemon import Daemon
 from bbq_plugin.simulation import write_study

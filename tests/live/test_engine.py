@@ -17,7 +17,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, StoreError, UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.model.test_camps import panel
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from bbq_plugin.config import load
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 from bbq_plugin.live.push import Pusher, goals_of, merged_goals
 from bbq_plugin.live.server.page_state import View
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bbq_plugin.config import ReadSettings
 from bbq_plugin.live.file_ingest import GROWING, Outcome
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.live.folders import Folder, begun, line
 
 

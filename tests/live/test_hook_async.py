@@ -12,7 +12,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import DataError, StoreBusyError, UsageError
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 
 if TYPE_CHECKING:
     from pathlib import Path

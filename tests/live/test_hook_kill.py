@@ -14,7 +14,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 
 from bbq_plugin.store import Store
 from bbq_plugin.store.event_inbox import n_waiting
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.live.server.payloads import event
 from tests.live.server.serving import SECRET
 from tests.live.watch.running import Nursery

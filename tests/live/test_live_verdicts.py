@@ -29,7 +29,7 @@ from bbq_plugin.live.event_ingest import event_reader, take
 from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.store import Store
 from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.store.stores import report, run
 from tests.waiting import HANG_S
 

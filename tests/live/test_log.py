@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bbq_plugin.errors import FormatError, RemoteError
-from bbq_plugin.live.log import Log, Problem, Problems, reason_of
+from bbq_plugin.live.health import Problem, Problems, reason_of
+from bbq_plugin.live.log import Log
 
 AT = 1_700_000_000.25
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.errors import RemoteError
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 from bbq_plugin.live.push import OpenProject
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model.camps import Mixture, screen
-from bbq_plugin.model.population import CENTRE, priors_of
+from bbq_plugin.model.prior_estimation import CENTRE, priors_of
 
 ITEMS = tuple("abcdefgh")
 

@@ -12,7 +12,7 @@ from scipy import integrate, special
 from bbq_plugin.model import Priors
 from bbq_plugin.model.crowd import CrowdBT
 from bbq_plugin.model.objectives import Joint, Marginal, theta_density
-from bbq_plugin.model.population import PopulationEvidence
+from bbq_plugin.model.prior_estimation import PopulationEvidence
 from tests.model.studies import draw_study
 
 PRIORS = [

@@ -11,7 +11,7 @@ import bbq_plugin as bbq
 from bbq_plugin.analysis.raters.leave_one_out import Consensus
 from bbq_plugin.model.objectives import Marginal
 from bbq_plugin.model.priors import SignedPriors
-from bbq_plugin.model.rater_types import CampView, honest_evidence, kinds_of
+from bbq_plugin.model.rater_population import CampView, honest_evidence, kinds_of
 from bbq_plugin.model.signed import signed_density
 from bbq_plugin.model.solvers import solve_newton
 
@@ -119,8 +119,8 @@ def test_more_raters_than_a_block_are_judged_like_few(monkeypatch: pytest.Monkey
     fit = bbq.fit(data)
     s = Consensus(data.triples, SignedPriors(), fit.theta, fit.quality).leave_each_out().s
     whole = kinds_of(data.triples, (CampView(1.0, s),))
-    monkeypatch.setattr("bbq_plugin.model.rater_types.BLOCK", 17)
-    monkeypatch.setattr("bbq_plugin.model.rater_types.ENOUGH_RATERS", 39)
+    monkeypatch.setattr("bbq_plugin.model.rater_population.BLOCK", 17)
+    monkeypatch.setattr("bbq_plugin.model.rater_population.ENOUGH_RATERS", 39)
     blocks = kinds_of(data.triples, (CampView(1.0, s),))
     # The population is estimated without one of the forty.
     assert np.allclose(whole.p_guesser, blocks.p_guesser, atol=0.05)

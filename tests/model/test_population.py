@@ -13,7 +13,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit
 from bbq_plugin.model.objectives import theta_density
-from bbq_plugin.model.population import few_raters, predicted
+from bbq_plugin.model.prior_estimation import few_raters, predicted
 from bbq_plugin.model.solvers import solve_newton
 from tests.model.studies import draw_study
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 
 
 def answer(key: str, outcome: Any = "left", rater: str | None = "ann", **more: Any) -> Comparison:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bbq_plugin.data.records import Comparison, FullExport, Skipped
 from bbq_plugin.errors import DataError
 from bbq_plugin.store import Store, coded_columns
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.store.answers import answer, held, ranking
 
 # -- which record of an answer counts

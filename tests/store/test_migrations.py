@@ -18,7 +18,7 @@ from bbq_plugin.store import Store, coded_columns, project_sync, read_store
 from bbq_plugin.store.database_file import slate_code
 from bbq_plugin.store.event_inbox import Inbox, settle_events
 from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.store.answers import answer
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ import msgspec
 from bbq_adapters import item_names, wording
 from bbq_adapters.item_names import Keys, Listed
 from bbq_adapters.row_reader import lookup
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights
-from bbq_plugin.data.readings import Reading, UnclearError
 from bbq_plugin.data.records import BothBad
 from bbq_plugin.errors import FormatError, UsageError, did_you_mean
 

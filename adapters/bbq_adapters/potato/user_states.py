@@ -22,8 +22,8 @@ from bbq_adapters.potato.project_config import (
     config_in,
     config_of,
 )
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights, break_ranking
-from bbq_plugin.data.readings import Reading, UnclearError
 from bbq_plugin.data.records import UNREAD, Comparison, Outcome, Record, Skipped
 from bbq_plugin.errors import FormatError, UsageError, did_you_mean
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bbq_plugin.analysis.raters.leave_one_out import count_by, phi, slate_of_row, triple_of_row
 from bbq_plugin.data.dataset import Answers, Comparisons, median_time_s
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
-from bbq_plugin.model.rater_types import NODE, RaterPopulation
+from bbq_plugin.model.rater_population import NODE, RaterPopulation
 
 LEAN_STEPS = 30
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes

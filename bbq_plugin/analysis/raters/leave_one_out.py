@@ -20,7 +20,7 @@ from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.kernels.held_out import ranking_evidence, turned_sums
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
 from bbq_plugin.model.priors import Priors, SignedPriors
-from bbq_plugin.model.rater_types import (
+from bbq_plugin.model.rater_population import (
     BY,
     NODE,
     CampView,

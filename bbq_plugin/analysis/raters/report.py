@@ -57,7 +57,7 @@ from bbq_plugin.model.camps import LEAST_RATERS, CampDensity
 from bbq_plugin.model.fit import MODELS, PartedResult, in_camps
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, theta_density
 from bbq_plugin.model.priors import CrowdPriors
-from bbq_plugin.model.rater_types import (
+from bbq_plugin.model.rater_population import (
     LikelyPopulations,
     RaterPopulation,
     likelihood_rows,

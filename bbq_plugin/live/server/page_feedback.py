@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Policy,
         Relabel,
     )
-    from bbq_plugin.live.log import Problems
+    from bbq_plugin.live.health import Problems
     from bbq_plugin.live.push import OpenProject, Round
     from bbq_plugin.live.server.page_state import View
     from bbq_plugin.protocols import FeedbackGoals, Project

@@ -26,13 +26,13 @@ from bbq_plugin.data.dataset import OWN_TAGS
 from bbq_plugin.data.records import HistoryItem, HistoryPoint
 from bbq_plugin.errors import BBQError
 from bbq_plugin.live.engine import CampChange, camp_change
+from bbq_plugin.live.health import Problems
 from bbq_plugin.live.jobs import Job, Next
-from bbq_plugin.live.log import Problems
 from bbq_plugin.model import fit
 from bbq_plugin.model.priors import CrowdPriors
-from bbq_plugin.report.history import HISTORY_POINTS, history_rows
+from bbq_plugin.report.documents import HISTORY_POINTS, history_rows
 from bbq_plugin.report.summary import StopSection, stop_section
-from bbq_plugin.store.store_reader import read_store_by, tag_values
+from bbq_plugin.store.store import read_store_by, tag_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.feedback_actions import PlanWorth
     from bbq_plugin.data.records import HistoryPoint, Person
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.log import Problems
+    from bbq_plugin.live.health import Problems
     from bbq_plugin.model import Fit
 
 

@@ -22,8 +22,8 @@ from bbq_plugin.live.server import page_charts
 from bbq_plugin.live.server.access_control import COOKIE, LoginTries, headers_of
 from bbq_plugin.live.server.page_state import MATRIX, PAIRS
 from bbq_plugin.live.server.webhook import BODY_S
-from bbq_plugin.report.documents import board_rows, report_json, rows_csv
-from bbq_plugin.report.history import history_dicts
+from bbq_plugin.report.documents import board_rows, history_dicts, report_json, rows_csv
+from bbq_plugin.report.html_report import environment
 from bbq_plugin.report.summary import (
     answer,
     camp_sentence,
@@ -32,11 +32,10 @@ from bbq_plugin.report.summary import (
     rater_sentences,
     slice_lines,
 )
-from bbq_plugin.report.templating import environment
 from bbq_plugin.store.event_inbox import n_waiting, refused_events
 from bbq_plugin.store.project_sync import task_by_answer
 from bbq_plugin.store.sources import iso, status_of
-from bbq_plugin.store.store_reader import records_of_rater
+from bbq_plugin.store.store import records_of_rater
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.text import counted, level_text
 

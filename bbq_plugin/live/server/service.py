@@ -23,9 +23,9 @@ from bbq_plugin.errors import BBQError, RemoteError
 from bbq_plugin.live.alerts import Alerts
 from bbq_plugin.live.engine import Engine, StudyEngines
 from bbq_plugin.live.event_ingest import cancelled_by_push, event_reader
-from bbq_plugin.live.health import Health, HealthSentence, health_of, told_by
+from bbq_plugin.live.health import Health, HealthSentence, Problems, health_of, told_by
 from bbq_plugin.live.jobs import Job, Next
-from bbq_plugin.live.log import Problems, silent
+from bbq_plugin.live.log import silent
 from bbq_plugin.live.pull import pull
 from bbq_plugin.live.push import OpenProject, Rounds
 from bbq_plugin.live.server.access_control import AccessRules, Guard

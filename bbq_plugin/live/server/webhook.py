@@ -17,8 +17,8 @@ from starlette.routing import Route
 from bbq_plugin.errors import BBQError, DataError
 from bbq_plugin.live.engine import StudyEngines
 from bbq_plugin.live.event_ingest import take
+from bbq_plugin.live.health import Problems, reason_of
 from bbq_plugin.live.jobs import Job, Next
-from bbq_plugin.live.log import Problems, reason_of
 from bbq_plugin.live.server.access_control import headers_of
 from bbq_plugin.store import event_inbox
 from bbq_plugin.store.database_file import blames_store

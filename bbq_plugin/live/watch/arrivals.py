@@ -25,7 +25,7 @@ from watchdog.events import (
 )
 
 from bbq_plugin.live.file_ingest import Offer
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,8 +16,7 @@ from bbq_plugin.errors import BBQError, DataError, StoreError
 from bbq_plugin.live.alerts import Alerts
 from bbq_plugin.live.engine import Engine, camp_change
 from bbq_plugin.live.file_ingest import Offer
-from bbq_plugin.live.health import Health, told_by
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Health, Problems, told_by
 from bbq_plugin.live.result_files import Outputs, limits_of, output_key, remove_results
 from bbq_plugin.live.watch.arrivals import Arrivals, NotWatched, Polling, Waits, Wakeup, chosen
 from bbq_plugin.plugins import answer_files

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.live.label_studio.faults import Answer, Asked, Proxy
 from tests.live.label_studio.study import PAIRWISE, chose, fill, pair, without_times
 from tests.live.watch.running import Nursery

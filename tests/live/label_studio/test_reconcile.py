@@ -14,7 +14,7 @@ from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import Memory
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.live.label_studio.study import PAIRWISE, chose, pair
 
 if TYPE_CHECKING:

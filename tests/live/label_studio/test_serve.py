@@ -10,7 +10,7 @@ import pytest
 
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import standing
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.browsing import text_of
 from tests.live.label_studio.server import BANNED, _free_port
 from tests.live.label_studio.study import CHOICES, PAIRWISE, chose, fill, pair, ticked

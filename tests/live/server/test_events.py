@@ -13,7 +13,7 @@ from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.event_ingest import event_reader, take
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.live.server.payloads import (
     EMAIL,
     SECRETS,

@@ -18,7 +18,7 @@ from bbq_plugin.analysis import Analysis, Limits, stopping
 from bbq_plugin.analysis.stopping import MIXTURE
 from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 from bbq_plugin.live.server.access_control import AccessRules
 from bbq_plugin.live.server.page_state import Outlooks, outlook
 from bbq_plugin.live.server.pages import Pages

@@ -20,7 +20,7 @@ from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.server.pages import TABLES
 from bbq_plugin.simulation import simulate
 from bbq_plugin.store import Store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.browsing import DESK, PHONE, complaints, look, text_of
 from tests.live.server.payloads import event
 from tests.live.server.serving import Serving, serving

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bbq_plugin.store import Store, read_store
-from bbq_plugin.store.store_reader import records_of
+from bbq_plugin.store.store import records_of
 from tests.live.server.payloads import EMAIL, SECRETS, bulk, deleted, event, project, task
 from tests.live.server.serving import SECRET, Serving, serving
 from tests.waiting import HANG_S

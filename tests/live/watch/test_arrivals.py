@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bbq_plugin.live.file_ingest import Offer
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 from bbq_plugin.live.watch.arrivals import Arrivals, Native, NotWatched, Waits, Wakeup
 from tests.waiting import HANG_S, wait_until
 

@@ -61,7 +61,7 @@ WATCH_WITHOUT_INOTIFY = """
 import sys, threading
 from pathlib import Path
 Path("/proc/sys/user/max_inotify_instances").write_text("0")
-from bbq_plugin.live.log import Problems
+from bbq_plugin.live.health import Problems
 from bbq_plugin.live.watch.arrivals import Arrivals, Waits
 from bbq_plugin.live.watch.arrivals import chosen
 folder, choice = Path(sys.argv[1]), sys.argv[2]
