@@ -24,9 +24,14 @@ from bbq_adapters.row_reader import (
     rows,
     tags,
 )
-from bbq_adapters.slates import Pair, best_worst_pairs, comparisons, ranked_pairs
 from bbq_plugin.data.mappings import Reading, UnclearError
-from bbq_plugin.data.rankings import Weights
+from bbq_plugin.data.rankings import (
+    Pair,
+    Weights,
+    best_worst_pairs,
+    ranked_pairs,
+    slate_comparisons,
+)
 from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Note, Outcome, Skipped
 from bbq_plugin.errors import UsageError
 from bbq_plugin.text import brief, listed, name_text
@@ -392,7 +397,7 @@ def _records(
             continue
         key, who, tagged = line_key(place), rater(row, people), tags(row, used)
         time_s = _seconds(row, clock)
-        yield from comparisons(trial, key, who, time_s=time_s, tags=tagged)
+        yield from slate_comparisons(trial, key, who, time_s=time_s, tags=tagged)
 
 
 def _seconds(row: Row, clock: tuple[str, float] | None) -> float | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from bbq_adapters.row_reader import BrokenRow, RowPlace, line_key, rank_of
-from bbq_adapters.slates import comparisons, ranked_pairs
+from bbq_plugin.data.rankings import ranked_pairs, slate_comparisons
 from bbq_plugin.data.records import AGAINST_ITSELF, Comparison, Note, Skipped
 from bbq_plugin.errors import FormatError
 
@@ -128,7 +128,7 @@ class _Reader:
             for b in self._systems(pair.right)
             if a != b
         ]
-        yield from comparisons(pairs, line_key(place), about.get("user") or None)
+        yield from slate_comparisons(pairs, line_key(place), about.get("user") or None)
 
     def _systems(self, name: str) -> list[str]:
         parts = [part.strip() for part in name.split(",") if part.strip()]

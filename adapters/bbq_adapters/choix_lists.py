@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.row_reader import BOM, BrokenRow, RowPlace, document, line_key, lines
-from bbq_adapters.slates import best_worst_pairs, comparisons, ranked_pairs
+from bbq_plugin.data.rankings import best_worst_pairs, ranked_pairs, slate_comparisons
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import DataError, FormatError
 from bbq_plugin.text import brief
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterator, Sequence
 
-    from bbq_adapters.slates import Pair
+    from bbq_plugin.data.rankings import Pair
 
 _DOCUMENT = re.compile(rb'\s*\{\s*"n_items"\s*:\s*\d+\s*,\s*"items"\s*:\s*\[')
 _COMMENTS = re.compile(rb'#\s*0\s+"')
@@ -53,7 +53,7 @@ class ChoixAdapter:
                 yield BrokenRow(str(error), name, place.line, brief(entry)).skipped(place)
                 continue
             # Which side an item stood on is not known.
-            yield from comparisons(pairs, line_key(place), None, sided=False)
+            yield from slate_comparisons(pairs, line_key(place), None, sided=False)
 
 
 _Entry = tuple[RowPlace, Any, "dict[int, str] | None"]

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from bbq_adapters.row_reader import BOM, BrokenRow, RowPlace, line_key, lines
-from bbq_adapters.slates import comparisons, ranked_pairs
+from bbq_plugin.data.rankings import ranked_pairs, slate_comparisons
 from bbq_plugin.data.records import Comparison, Note, Skipped
 from bbq_plugin.errors import FormatError
 
@@ -114,4 +114,4 @@ def _voters(place: RowPlace, line: str, names: dict[str, str]) -> Iterator[Compa
         raise BrokenRow("the number of voters is not usable", place.name, place.line, found[1])
     for voter in range(n):
         # Two alternatives have no sides here.
-        yield from comparisons(pairs, f"{line_key(place)}/{voter}", None, sided=False)
+        yield from slate_comparisons(pairs, f"{line_key(place)}/{voter}", None, sided=False)

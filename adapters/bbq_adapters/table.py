@@ -55,9 +55,14 @@ from bbq_adapters.row_reader import (
     tags,
     weight,
 )
-from bbq_adapters.slates import Pair, best_worst_pairs, comparisons, ranked_pairs
 from bbq_plugin.data.mappings import Reading, UnclearError, read_mapping
-from bbq_plugin.data.rankings import Weights
+from bbq_plugin.data.rankings import (
+    Pair,
+    Weights,
+    best_worst_pairs,
+    ranked_pairs,
+    slate_comparisons,
+)
 from bbq_plugin.data.records import AGAINST_ITSELF, OUTCOMES, Comparison, Note, Outcome, Skipped
 from bbq_plugin.errors import FormatError, IncompleteMappingError, UsageError, did_you_mean
 from bbq_plugin.text import brief, counted, listed, name_text
@@ -375,7 +380,7 @@ class _MappedRows:
             if not pairs:
                 yield Skipped(str(place), AGAINST_ITSELF)
                 continue
-            yield from comparisons(
+            yield from slate_comparisons(
                 pairs, key + answer.part, answer.rater or who, at=at, time_s=time_s, tags=found
             )
 

@@ -16,14 +16,13 @@ from bbq_plugin.model import Fit
 from bbq_plugin.report.documents import (
     Origin,
     boards_csv,
-    history_rows,
-    most_points,
     remove_leftovers,
     report_dict,
     report_json,
     rows_csv,
     write_atomically,
 )
+from bbq_plugin.report.history import history_rows, most_points
 from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
 from bbq_plugin.store.studies import MAIN
 

@@ -47,7 +47,8 @@ from bbq_plugin.report.charts import (
     percent,
     slices_spec,
 )
-from bbq_plugin.report.documents import all_warnings, thinned, verdict_counts
+from bbq_plugin.report.documents import all_warnings, verdict_counts
+from bbq_plugin.report.history import thinned
 from bbq_plugin.report.summary import (
     Name,
     Sentence,

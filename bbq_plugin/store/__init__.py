@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Change", "SourceEntry", "Store", "holder", "read_store", "read_store_by"]
 
 _HOME = {
-    "Change": "coded_columns", "SourceEntry": "sources", "Store": "store", "holder": "database_file",
-    "read_store": "store", "read_store_by": "store",
+    "Change": "coded_columns", "SourceEntry": "sources", "Store": "store",
+    "holder": "database_file", "read_store": "store", "read_store_by": "store",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from zlib import crc32
 import msgspec
 
 from bbq_plugin.errors import BBQError, StoreBusyError, StoreError
-from bbq_plugin.store.schema import APPLICATION_ID, COLUMNS_SINCE, MIGRATIONS, VERSION
+from bbq_plugin.store.schema import APPLICATION_ID, VERSION, migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,7 +219,7 @@ def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> No
     if writable:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        _migrate(connection, version)
+        migrate(connection, version)
     elif version < VERSION:
         raise StoreError(
             f"{path}: this store has version {version}, older than {VERSION}; "
@@ -227,21 +227,6 @@ def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> No
         )
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute("PRAGMA foreign_keys = ON")
-
-
-def _migrate(connection: sqlite3.Connection, version: int) -> None:
-    if version == VERSION:
-        return
-    steps = "".join(MIGRATIONS[version:])
-    connection.executescript(
-        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {steps}"
-        f"PRAGMA user_version = {VERSION};"
-    )
-    if version < COLUMNS_SINCE:
-        from bbq_plugin.store import coded_columns  # noqa: PLC0415 (bbq status needs no arrays)
-
-        coded_columns.rewrite(connection)
-    connection.execute("COMMIT")
 
 
 @contextmanager

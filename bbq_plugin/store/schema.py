@@ -6,6 +6,11 @@ has not seen.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
 M001_ANSWERS = """
 CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE rater (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -166,7 +171,7 @@ CREATE TABLE task_answer (
 CREATE INDEX task_answer_key ON task_answer (key);
 """
 
-# Columns with more in them: `_migrate` writes them again from the rows.
+# Columns with more in them: `migrate` writes them again from the rows.
 M004_COLUMNS = """
 DELETE FROM chunk;
 DELETE FROM removed;
@@ -318,3 +323,19 @@ COLUMNS_SINCE = 7
 
 #: "BBQ1": what `file` and other programs know a store by.
 APPLICATION_ID = 0x42425131
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Bring a store of an earlier version up to this one, in one transaction."""
+    if version == VERSION:
+        return
+    steps = "".join(MIGRATIONS[version:])
+    connection.executescript(
+        f"BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; {steps}"
+        f"PRAGMA user_version = {VERSION};"
+    )
+    if version < COLUMNS_SINCE:
+        from bbq_plugin.store import coded_columns  # noqa: PLC0415 (bbq status needs no arrays)
+
+        coded_columns.rewrite(connection)
+    connection.execute("COMMIT")

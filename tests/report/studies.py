@@ -8,7 +8,7 @@ import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison, HistoryItem, HistoryPoint, Skipped
-from bbq_plugin.report.documents import history_rows
+from bbq_plugin.report.history import history_rows
 from bbq_plugin.report.html_report import report_html
 
 if TYPE_CHECKING:

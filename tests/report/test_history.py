@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import bbq_plugin as bbq
 from bbq_plugin.data.records import HistoryItem, HistoryPoint
 from bbq_plugin.report.charts import FILE, PAGE, _apart, history_spec, to_svg
-from bbq_plugin.report.documents import history_rows, most_points, report_dict, report_json, thinned
+from bbq_plugin.report.documents import report_dict, report_json
+from bbq_plugin.report.history import history_rows, most_points, thinned
 from tests.report.studies import history_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import DataError, StoreError, UsageError
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.report.documents import history_rows
+from bbq_plugin.report.history import history_rows
 from bbq_plugin.store import Store, coded_columns, read_store
 from tests.store.stores import run
 

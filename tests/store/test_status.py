@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.report.documents import history_rows
+from bbq_plugin.report.history import history_rows
 from bbq_plugin.store import SourceEntry
 from tests.store.stores import HOSTILE_NAME, filled, report, run
 

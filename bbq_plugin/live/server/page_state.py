@@ -30,7 +30,7 @@ from bbq_plugin.live.health import Problems
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.model import fit
 from bbq_plugin.model.priors import CrowdPriors
-from bbq_plugin.report.documents import HISTORY_POINTS, history_rows
+from bbq_plugin.report.history import HISTORY_POINTS, history_rows
 from bbq_plugin.report.summary import StopSection, stop_section
 from bbq_plugin.store.store import read_store_by, tag_values
 

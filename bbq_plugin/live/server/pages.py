@@ -22,7 +22,8 @@ from bbq_plugin.live.server import page_charts
 from bbq_plugin.live.server.access_control import COOKIE, LoginTries, headers_of
 from bbq_plugin.live.server.page_state import MATRIX, PAIRS
 from bbq_plugin.live.server.webhook import BODY_S
-from bbq_plugin.report.documents import board_rows, history_dicts, report_json, rows_csv
+from bbq_plugin.report.documents import board_rows, report_json, rows_csv
+from bbq_plugin.report.history import history_dicts
 from bbq_plugin.report.html_report import environment
 from bbq_plugin.report.summary import (
     answer,

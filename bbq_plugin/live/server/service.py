@@ -22,7 +22,7 @@ from bbq_plugin.data.records import Comparison, Outcome
 from bbq_plugin.errors import BBQError, RemoteError
 from bbq_plugin.live.alerts import Alerts
 from bbq_plugin.live.engine import Engine, StudyEngines
-from bbq_plugin.live.event_ingest import cancelled_by_push, event_reader
+from bbq_plugin.live.event_ingest import Worker, cancelled_by_push, event_reader
 from bbq_plugin.live.health import Health, HealthSentence, Problems, health_of, told_by
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.live.log import silent
@@ -32,7 +32,7 @@ from bbq_plugin.live.server.access_control import AccessRules, Guard
 from bbq_plugin.live.server.page_feedback import Feedback
 from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
 from bbq_plugin.live.server.pages import Pages
-from bbq_plugin.live.server.webhook import Webhook, Worker
+from bbq_plugin.live.server.webhook import Webhook
 from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import plan_of, standing
 from bbq_plugin.store.sources import HEALTH

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.event_ingest import event_reader
+from bbq_plugin.live.event_ingest import Worker, event_reader
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.server.webhook import Worker
 from bbq_plugin.store import event_inbox as inbox_module
 from bbq_plugin.store.event_inbox import Inbox, refused_events, retry_refused
 from tests.live.server.payloads import body, event
