@@ -674,6 +674,7 @@ _ADDRESS_NOTE = (
 
 _KEY_FIELDS = ("id", "key")
 _HEAD = 64 * 1024
+_HEAD_ROWS = 1000
 _COLUMNS = re.compile(rb'"(?:model_a|left)"\s*:\s*[{\[]')
 
 
@@ -785,11 +786,13 @@ def _records(
     yield from ragged
     if first is None:
         return
-    shape = _shape(*first)
+    # A log may begin with rows of another kind: the first one of a known shape decides.
+    head = [first, *islice(found, _HEAD_ROWS)]
+    shape = _shape(*next(((at, row) for at, row in head if _known_shape(row)), first))
     used = {*shape.fields, *shape.used, *RATER_FIELDS, *_KEY_FIELDS, SESSION, options.rater or ""}
     used.add("weight")
     noted = set[str]()
-    for place, row in chain([first], found):
+    for place, row in chain(head, found):
         try:
             votes = list(shape.votes(row, place, options))
         except BrokenRow as broken:
@@ -834,10 +837,13 @@ def _rater(row: Row, vote: ArenaVote, options: ArenaOptions) -> tuple[str | None
     return who, _ADDRESS_NOTE if hashed_address and not options.salt else ""
 
 
+def _known_shape(row: Row) -> Shape | None:
+    return next((shape for shape in SHAPES if row.keys() >= set(shape.fields)), None)
+
+
 def _shape(place: RowPlace, row: Row) -> Shape:
-    for shape in SHAPES:
-        if row.keys() >= set(shape.fields):
-            return shape
+    if (shape := _known_shape(row)) is not None:
+        return shape
     # None fits: the plain one says what is missing.
     plain = next(shape for shape in SHAPES if shape.title == "votes")
     raise missing(row, next(field for field in plain.fields if field not in row), place)

@@ -310,7 +310,11 @@ def _held(found: Iterable[tuple[RowPlace, Row]]) -> ProfiledTable:
         for name, values in cells.items()
     }
     table = ProfiledTable(columns, n_rows, {}, "", n_held, n_ragged, fault)
-    table.nested = {name: _of_entries(name, own, table) for name, own in inside.items()}
+    table.nested = {
+        name: _of_entries(own, table, tuple(f"{other}." for other in inside))
+        for name, own in inside.items()
+        if not {"role", "from"} & {path.rpartition(".")[2] for _, entry in own for path in entry}
+    }
     return table
 
 
@@ -324,15 +328,17 @@ def _hold_entries(row: Row, at: int, inside: dict[str, list[tuple[int, dict[str,
 
 
 def _of_entries(
-    name: str, entries: list[tuple[int, dict[str, str]]], table: ProfiledTable
+    entries: list[tuple[int, dict[str, str]]],
+    table: ProfiledTable,
+    lists: tuple[str, ...],
 ) -> ProfiledTable:
-    """The entries of a list as rows, each with what its row says beside the list."""
+    """The entries of a list as rows, each with what its row says beside such lists."""
     cells = {
         column: [one.values[at] for at, _ in entries]
         for column, one in table.columns.items()
-        if not column.startswith(f"{name}.") and not one.is_list
+        if not column.startswith(lists) and not one.is_list
     }
-    for column in {path: None for _, entry in entries for path in entry}:
+    for column in dict.fromkeys(path for _, entry in entries for path in entry):
         cells[column] = [entry.get(column, "") for _, entry in entries]
     columns = {
         path: ColumnProfile.of(path, values, {}, is_list=any("\x1f" in value for value in values))

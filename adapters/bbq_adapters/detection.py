@@ -97,9 +97,14 @@ _SCORE = word_set(
 _COUNT = word_set(
     "wins win won votes vote count counts n freq frequency times siege victories preferred"
 )
+_WINS = word_set("win wins won w victories")
+_LOSSES = word_set("loss losses lost l defeats")
+# How good an item was held to be before; above some hundreds it is no rating by people.
+_STANDING = word_set("rating ratings points pts rank ranking")
 _TIE = word_set("tie ties tied draw draws drawn equal")
 _NO_SCORE = word_set(
-    "elo old new id number idx index length tokens time price cost prob probability date year seed"
+    "elo old new before after pre post id number idx index length tokens time price cost prob "
+    "probability date year seed"
 )
 _ORDERED = _RANK | word_set(
     "choice preference pref prioritat priority wahl choix opcion ranked ordering ordered sorted "
@@ -781,6 +786,8 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
         return None
     why = f"its values are names of the two items of the row ({percent(len(named) / len(cells))})"
     found = _choice_reading(items, one, why, 5.0 + _outcome_words(one))
+    # Most rows say nothing here, such as games without a shootout.
+    found.score -= 4 * (one.n_empty / max(1, len(one.values)) > 0.5)
     if meaning:
         found.options["values"] = meaning
     found.doubts += doubts
@@ -929,6 +936,11 @@ def _winner_loser(table: ProfiledTable) -> Iterator[_Found]:
                 continue
             if a.is_small and _is_outcome_like(a) and not _are_letters(a, b):
                 continue
+            if (
+                share(zip(a.values, b.values, strict=True), lambda row: row[0] == row[1] != "")
+                > 0.2
+            ):
+                continue
             common = _overlap(a, b)
             score, why = _pair_score(a, b, related=True)
             score += 2.5
@@ -1027,6 +1039,19 @@ def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         if len(family) == 2 and not set(family) & set(items.columns)
         and not all(table[name].is_constant for name in family)
     ]  # fmt: skip
+    won, lost = (
+        next(
+            (
+                n
+                for n in numeric
+                if set(table[n].words) - _COUNT <= words and set(table[n].words) & words
+            ),
+            None,
+        )
+        for words in (_WINS, _LOSSES)
+    )
+    if won and lost:
+        pairs.append((won, lost))
     readings = [_numbers_reading(table, items.columns, pair, items) for pair in pairs]
     yield from _marks(table, items, pairs)
     if not any(readings) and len(pairs) == 1 and _are_points(table, pairs[0]):
@@ -1126,7 +1151,8 @@ def _numbers_reading(
 ) -> _Found | None:
     words = {word for name in pair for word in table[name].words}
     low = min(table[name].low for name in pair)
-    if words & _NO_SCORE or words & _WHEN - {"time"}:
+    high = max(table[name].high for name in pair)
+    if words & _NO_SCORE or words & _WHEN - {"time"} or (words & _STANDING and high > 500):
         return None
     used, score = {*names, *pair}, 4.0 + items.score / 2
     if (
@@ -1413,7 +1439,11 @@ def _lists(table: ProfiledTable) -> Iterator[_Found]:
             )
             low = min(number(c) or 0 for row in cells[ranks.name] for c in row)
             words = set(ranks.words)
-            if same < 0.95 or not words & (_RANK | _SCORE):
+            # One of the list is marked: [1, 0]
+            marked = words & _CHOICE and all(
+                sorted(c) == ["0"] * (len(c) - 1) + ["1"] for c in cells[ranks.name] if any(c)
+            )
+            if same < 0.95 or not (words & (_RANK | _SCORE) or marked):
                 continue
             better = {"lower": "better"} if words & _RANK and low >= 1 else {"higher": "better"}
             if words & _RANK and low == 0:
@@ -1672,6 +1702,10 @@ def _add_rater(
         found.explicit = False
 
 
+_THINGS = word_set(
+    "sample doc document clip utt utterance sentence segment pair hit case brief match game map "
+    "trial set page slide row fold run seed config experiment set"
+)
 # Columns of such names group the questions or the items, not the answers of people.
 _GROUPS = word_set(
     "lang language category domain type topic task dataset city country tournament group prompt "
@@ -1694,10 +1728,29 @@ def _name_possible_raters(found: _Found, free: list[ColumnProfile]) -> None:
         )
         if few and not set(one.words) & (_GROUPS | _WHEN | _TOOK | _CHOICE | _TRAP):
             found.explicit = False
-            found.doubts.append(
-                f"no column is taken for the rater; if it is {one.name}, add -O rater={one.name}"
-            )
+            if _are_ids(one):
+                found.options["rater"] = one.name
+                found.roles.append(
+                    Role("rater", one.name, "numbered, few over many rows", "possible")
+                )
+                found.doubts.append(f"{one.name} is taken for the rater, by its values")
+                found.others.append(({"rater": None}, f"{one.name} does not say who answered"))
+            else:
+                found.doubts.append(
+                    f"no column is taken for the rater; if it is {one.name}, "
+                    f"add -O {shlex.quote('rater=' + one.name)}"
+                )
             return
+
+
+_NUMBERED = re.compile(r"([A-Za-z]+)[-_ ]?\d+|[\w.+-]+@[\w.-]+|[0-9a-f]{8,}")
+
+
+def _are_ids(one: ColumnProfile) -> bool:
+    """Whether values are numbered alike, such as p01, p02, or are addresses or long codes."""
+    matches = [_NUMBERED.fullmatch(value) for value in one.counts]
+    named = set(one.words) & (_ITEM | _THINGS)
+    return all(matches) and len({match[1] for match in matches if match}) == 1 and not named
 
 
 def _add_times(found: _Found, free: list[ColumnProfile]) -> None:
@@ -1844,12 +1897,27 @@ def _why_nothing(table: ProfiledTable) -> str:
         missing = f"{empty[0]} is empty" if empty else "no column clearly says who won"
         if expected and not empty:
             missing += f" ({expected[0]} looks like what was known or expected)"
+        scores = [
+            pair for pair in families([one.name for one in columns if one.numeric])
+            if len(pair) == 2 and not {first, second} & set(pair)
+        ]  # fmt: skip
+        if scores and not (empty or expected):
+            said = shlex.quote("ranks=" + spelled(scores[0]))
+            missing += (
+                f"; if {scores[0][0]} and {scores[0][1]} are scores, add -O {said} with "
+                "-O higher=better or -O lower=better"
+            )
         return (
             f"a table of {about} ({names}); {first} and {second} may hold the compared items, but "
             f"{missing}"
         )
     small = [one.name for one in columns if one.is_small and set(one.words) & _CHOICE]
     missing = "no two columns hold the names of compared items"
+    ranks = [one.name for one in columns if one.numeric and set(one.words) & _RANK]
+    if len(ranks) == 1:
+        missing += (
+            f" (if {ranks[0]} is the rank of one item a row, bring each ranking into one row)"
+        )
     if small:
         missing += f", though {small[0]} may hold answers"
     return f"a table of {about} ({names}); {missing}, so no votes are seen in it"

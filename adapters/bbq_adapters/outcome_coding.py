@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _INDEX = word_set("index idx")
 _FLAG = word_set("outcome score result win won wins is label y target correct")
 _PRESSED = word_set("key keys response choice resp answer button pressed keypress")
+_OVER = word_set("better over than beats beat preferred prefers wins gt above vs")
 _SIDED = word_set("choice response answer selected side direction")
 # How a tie is written where it is no word.
 _TIE_LIKE = word_set("c 0 0.5 3 s e t d n = x 2 -")
@@ -286,6 +287,10 @@ def side_named(one: ColumnProfile, sides: tuple[str, str]) -> str | None:
         (right - left) | {"b", "right", "second"},
     )
     own = set(one.words)
+    if own & _OVER and own & first and own & second:
+        # a_better_than_b speaks of the one that it names first.
+        earlier = next(word for word in one.words if word in first | second)
+        return "left" if earlier in first else "right"
     if not own & (first | second):
         # bResult of blueTeam and redTeam
         first, second = ({word[0] for word in words} for words in (left - right, right - left))

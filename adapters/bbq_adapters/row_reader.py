@@ -570,6 +570,10 @@ def table_lines(
 ) -> Iterator[tuple[RowPlace, Row]]:
     """The rows of a table from its lines; `shift` lines are missing after the header."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
+    begun = list(islice(found, _MOST_PREAMBLE))
+    before = _preamble(begun)
+    shift += before
+    found = chain(begun[before:], found)
     first = next(found, b"")
     hint = _EXCEL_HINT.fullmatch(first)
     if hint:
@@ -613,6 +617,29 @@ def table_lines(
         raise place.error(f"not valid CSV ({error})", text.last[:60], remedy) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(RowPlace(name, reader.line_num + shift + 1), error) from error
+
+
+# So many lines at the start are looked at, and more than this are no preamble.
+_MOST_PREAMBLE = 12
+_COMMENTS = ("#", "%", "//")
+
+
+def _preamble(begun: Sequence[bytes]) -> int:
+    """How many lines stand before the header: comments, a title, blank lines."""
+    texts = [line.decode("utf-8", "replace").strip("\r\n") for line in begun]
+    if len(texts) < 3:
+        return 0
+    sign = _delimiter(texts[-1])
+    counts = [text.count(sign) for text in texts]
+    usual = max(set(counts), key=counts.count)
+    for n, (text, count) in enumerate(zip(texts, counts, strict=True)):
+        filled = sum(bool(cell.strip(' "')) for cell in text.split(sign))
+        comment = text.startswith(_COMMENTS) and count != usual
+        # A title above at least three columns; one more line has to follow the header.
+        title = usual >= 2 and filled <= 1 and '"' not in text
+        if not (comment or title) or n > len(texts) - 3:
+            return n if n <= len(texts) - 3 else 0
+    return 0
 
 
 def _without_questions(

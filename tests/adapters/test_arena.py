@@ -212,3 +212,19 @@ def test_a_plain_table_is_read_in_batches_as_row_by_row(tmp_path: Path) -> None:
     assert fast.digest == slow.digest
     assert (fast.n_comparisons, fast.n_ties) == (slow.n_comparisons, slow.n_ties)
     assert (fast.n_skipped, fast.n_left) == (slow.n_skipped, slow.n_left)
+
+
+def test_a_log_may_begin_with_rows_of_another_kind(tmp_path: Path) -> None:
+    chat = {"tstamp": 1, "type": "chat", "model": "gpt", "ip": "10.0.0.1"}
+    states = [{"model_name": name, "conv_id": name} for name in ("gpt", "llama")]
+    battle = {
+        "tstamp": 2,
+        "type": "leftvote",
+        "models": ["", ""],
+        "states": states,
+        "ip": "10.0.0.1",
+    }
+    skipped, _, first = found(jsonl(tmp_path, chat, battle))
+    assert isinstance(skipped, Skipped)
+    assert isinstance(first, Comparison)
+    assert (first.left, first.right, first.outcome) == ("gpt", "llama", "left")

@@ -90,6 +90,8 @@ CHOICES: dict[str, tuple[list[str], list[list[object]], str | None]] = {
     "chinese": (
         ["标注员", "模型1", "模型2", "结果"], chosen(("左边好", "右边好"), third="一样好"), "tie",
     ),
+    "numbered codes": (["proband_nr", "Bild A", "Bild B", "Wahl"], chosen(("A", "B")), None),
+    "better than": (["rater", "item_a", "item_b", "a_better_than_b"], chosen((1, 0)), None),
     "keys of both hands": (["participant", "stimA", "stimB", "key"], chosen(("d", "k")), None),
     "a bare id": (["id", "stimA", "stimB", "choice"], chosen(("A", "B")), None),
     "from left to right": (
@@ -1039,3 +1041,86 @@ def test_a_test_with_right_answers_is_no_preference(tmp_path: Path, named: str) 
         rows.append([*row, target, int(row[-1] == target)])
     path = file(tmp_path, table(["subject", "A", "B", "response", named, "correct"], rows))
     assert not look(path).readings
+
+
+def test_numbered_values_are_proposed_as_raters(tmp_path: Path) -> None:
+    code = {who: f"tn{i:02d}" for i, who in enumerate(RATERS, 1)}
+    rows = [[code[str(row[0])], *row[1:]] for row in chosen(("left", "right"))]
+    path = file(tmp_path, table(["code", "left_image", "right_image", "choice"], rows))
+    data, options = as_proposed(path)
+    assert options["rater"] == "code"
+    check(data)
+
+
+def test_wins_and_losses_against_an_opponent(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, *(sum((v[2], loser(v)) == both for v in VOTES) for both in ((a, b), (b, a))), 0]
+        for i, a in enumerate(ITEMS)
+        for b in ITEMS[i + 1 :]
+    ]
+    head = ["model", "opponent", "wins", "losses", "ties"]
+    check(as_proposed(file(tmp_path, table(head, rows)))[0], raters=0)
+
+
+def test_a_list_of_marks_says_which_of_a_list_won(tmp_path: Path) -> None:
+    rows = [
+        {"models": v[:2], "human_preference": [int(v[2] == v[0]), int(v[2] == v[1])]} for v in VOTES
+    ]
+    check(as_proposed(file(tmp_path, json.dumps(rows), "votes.json"))[0], raters=0)
+
+
+def test_ratings_before_and_after_a_game_are_no_scores(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [v[0], v[1], 990 + i, 1010 - i, int(v[2] == v[0]), 1000 + i, 1000 - i]
+        for i, v in enumerate(VOTES)
+    ]
+    head = ["player1", "player2", "rating1", "rating2", "result", "elo1_after", "elo2_after"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["winner"] == "result"
+    check(data, raters=0)
+
+
+def test_conversations_are_no_lists_of_answers(tmp_path: Path) -> None:
+    def talk(i: int, answer: str) -> list[dict[str, str]]:
+        asked = {"role": "user", "content": f"What of {i}?"}
+        return [asked, {"role": "assistant", "content": f"{answer} {i} is what I would say."}]
+
+    rows = [{"chosen": talk(i, "Yes,"), "rejected": talk(i, "No,")} for i in range(60)]
+    assert not look(file(tmp_path, json.dumps(rows), "dpo.json")).readings
+
+
+@pytest.mark.parametrize(
+    "before", ["# a study, of trees\n# made in 2024\n", "The results,,,\n,,,\n", "Results\n\n"]
+)
+def test_lines_before_the_header_are_left_out(tmp_path: Path, before: str) -> None:
+    content = table(["rater", "item_a", "item_b", "winner"], chosen(("item_a", "item_b")))
+    path = file(tmp_path, before + content)
+    check(as_proposed(path)[0])
+    broken = file(tmp_path, before + content + "ann,oak\n" * 5, "broken.csv")
+    with pytest.raises(FormatError, match="5 of 125 rows"):
+        as_proposed(broken)
+
+
+def test_a_header_may_begin_with_a_hash(tmp_path: Path) -> None:
+    rows = [[i, *row] for i, row in enumerate(chosen(("item_a", "item_b")))]
+    content = table(["#id", "rater", "item_a", "item_b", "winner"], rows, "\t")
+    check(as_proposed(file(tmp_path, content))[0])
+
+
+def test_a_winner_that_few_rows_have_is_not_read_before_the_scores(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [v[0], v[1], a, b, v[2] if a == b else ""] for v, (a, b) in zip(VOTES, SCORES, strict=True)
+    ]
+    head = ["home", "away", "home_goals", "away_goals", "shootout_winner"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert tuple(options["ranks"]) == ("home_goals", "away_goals")
+    assert data.n_comparisons == len(VOTES)
+
+
+def test_numbers_of_unknown_direction_are_asked_about(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [v[0], v[1], 12.5 + a, 12.5 + b] for v, (a, b) in zip(VOTES, SCORES, strict=True)
+    ]
+    found = look(file(tmp_path, table(["runner_a", "runner_b", "time_a", "time_b"], rows)))
+    assert not found.readings
+    assert "-O ranks=time_a,time_b with -O higher=better or -O lower=better" in found.problem
