@@ -81,6 +81,54 @@ def test_someone_who_always_presses_the_same_button_is_excluded_for_it() -> None
     assert "exclude" not in set(_others(report))
 
 
+def _leaning(share: float, votes: int = VOTES) -> list[bbq.Comparison]:
+    """The first rater answers left, whatever is shown, in this share of so many answers."""
+    rng = np.random.default_rng(5)
+
+    def lean(_: int, answer: bbq.Comparison) -> bbq.Comparison:
+        return _with(answer, outcome="left") if rng.random() < share else answer
+
+    changed = _changed(_answers(), lean)
+    mine = [answer for answer in changed if answer.rater == FIRST][:votes]
+    return [answer for answer in changed if answer.rater != FIRST] + mine
+
+
+def test_a_lean_to_one_side_is_told_with_its_interval() -> None:
+    row = _first(_report(_leaning(0.6)))
+    assert 0.1 < row.side_bias_lower < row.side_bias < row.side_bias_upper < 0.5
+    assert any(reason.startswith("leans to one side: ") for reason in row.reasons)
+    assert any("Of two equal items it chooses the left one in " in r for r in row.reasons)
+
+
+def test_a_lean_that_few_answers_show_is_drawn_to_that_of_the_others() -> None:
+    many, few = (_first(_report(_leaning(0.6, votes))) for votes in (VOTES, 12))
+    assert few.left_rate > 0.7
+    assert 0 < few.side_bias < many.side_bias
+    assert not any("leans" in reason for reason in few.reasons)
+
+
+def test_a_layout_that_favours_one_side_is_no_sign_against_each_rater() -> None:
+    rng = np.random.default_rng(6)
+    shown = [_with(c, outcome="left") if rng.random() < 0.3 else c for c in _answers()]
+    report = _report(shown)
+    assert np.mean([row.side_bias for row in report]) > 0.1
+    assert not any("leans" in reason for row in report for reason in row.reasons)
+
+
+def test_nothing_is_said_of_a_side_where_side_and_item_are_the_same_thing() -> None:
+    fixed = [
+        c if c.left < c.right else _with(
+            c, left=c.right, right=c.left,
+            outcome={"left": "right", "right": "left"}.get(c.outcome, c.outcome),
+        )
+        for c in _answers()
+        if "item-1" in (c.left, c.right)
+    ]  # fmt: skip
+    report = _report(fixed)
+    assert all(np.isnan(row.side_bias) for row in report)
+    assert any("always shown on the same side" in text for text in report.not_known)
+
+
 def test_a_winner_shown_first_is_no_lean_when_the_items_explain_it() -> None:
     # The better item always stands on the left, and the rater is right: many lefts, no bias.
     rng = np.random.default_rng(0)

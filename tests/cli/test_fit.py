@@ -26,7 +26,8 @@ RATER_FIELDS = [
     *("rater", "n", "quality", "quality_lower", "quality_upper", "agreement", "left_rate"),
     *("tie_rate", "median_time_s", "camp", "p_bad", "verdict", "reasons"),
     *("p_guesser", "p_inverted", "p_camp", "p_below"),
-    *("agreement_expected", "left_expected", "tempo", "self_consistency"),
+    *("agreement_expected", "left_expected", "side_bias", "side_bias_lower", "side_bias_upper"),
+    *("tempo", "self_consistency"),
     *("self_consistency_expected", "drift", "n_gold", "gold_rate", "gold_expected"),
     *("moved", "shift_sd", "effect", "way_back", "model_verdict", "lead_word"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model.rater_population import NODE, RaterPopulation
 
 LEAN_STEPS = 30
+LEANS = np.geomspace(0.02, 4.0, 40)  # nats that raters' leans may differ by
+USUAL_LEAN = 0.5  # the scale of its prior, tau exp(-tau / 0.5): never quite 0
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
 PARTS = (1 / 3, 1 / 2, 2 / 3)  # where a rater may have changed
 CHANGED_SIDES = 0.01  # of the answers, up to which side and item are the same thing
@@ -32,6 +35,27 @@ class Sign:
     def but_of(self, raters: Mask) -> Sign:
         """The same, but of these raters it says nothing."""
         return Sign(self.seen, self.expected, self.n, np.where(raters, np.nan, self.p))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideBias:
+    """By rater: how much more often than not the left one of two equal items is chosen.
+
+    Of b_r ~ Normal(b, tau^2) on the log-odds, partially pooled: ``mean`` is sigma(b_r) - 1/2, with
+    its interval, ``panel`` that of the others together, and ``wrong`` the probability that the
+    rater leans no more than they do, or to the other side. NaN where it is not known.
+    """
+
+    mean: Floats
+    lower: Floats
+    upper: Floats
+    panel: Floats
+    wrong: Floats
+
+    def but_of(self, raters: Mask) -> SideBias:
+        """The same, but of these raters it says nothing."""
+        columns = (self.mean, self.lower, self.upper, self.panel, self.wrong)
+        return SideBias(*(np.where(raters, np.nan, one) for one in columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +100,7 @@ class Signs:
     """The signs that these data can show; what they cannot is said in ``not_known``."""
 
     left: Sign | None = None
+    side_bias: SideBias | None = None
     switches: Sign | None = None
     tempo: Sign | None = None
     repeats: Sign | None = None
@@ -90,7 +115,7 @@ class Signs:
 
 def signs_of(
     data: Comparisons, t: Triples, s: Floats, quality: Floats, honest: RaterPopulation,
-    least: int = 10,
+    least: int = 10, level: float = 0.95,
 ) -> Signs:  # fmt: skip
     """All signs; ``s`` by triple ``t`` without the rater, ``honest`` who the raters are."""
     signs, answers = Signs(), data.answers
@@ -107,16 +132,17 @@ def signs_of(
     if answers.side is None:
         signs.not_known.append("on which side an item was shown")
     else:
-        signs.left, switches = sides_of(single, answers.side, own, least)
+        signs.left, signs.side_bias, switches = sides_of(single, answers.side, own, least, level)
         fixed = sides_fixed(single, answers.side, data.n_items)
         if fixed.all():
             # A rater who prefers the item on the left prefers the left.
-            signs.left = None
+            signs.left = signs.side_bias = None
             signs.not_known.append(
                 "whether a rater leans to one side: each item was always shown on the same side"
             )
         else:
             signs.left = signs.left.but_of(fixed)
+            signs.side_bias = signs.side_bias.but_of(fixed)
             # Rows may be sorted by anything: only recorded times show a pattern.
             signs.switches = switches.but_of(fixed) if answers.dated else None
     signs.tempo = _tempo(data, answers, rows, least)
@@ -164,8 +190,8 @@ def _decided(data: Comparisons, t: Triples, answers: Answers, s: Floats) -> Deci
 
 
 def sides_of(
-    rows: DecidedAnswers, side: NDArray[np.int8], own: Floats, least: int
-) -> tuple[Sign, Sign]:
+    rows: DecidedAnswers, side: NDArray[np.int8], own: Floats, least: int, level: float
+) -> tuple[Sign, SideBias, Sign]:
     """Left answers against what the items and the lean of the others explain; changes of side."""
     place = side[rows.row]
     rows, place = rows.where(place != 0), place[place != 0]
@@ -173,9 +199,48 @@ def sides_of(
     p = 0.5 + own[rows.rater] * rows.s * place
     n, went = rows.count(), rows.count(left)
     shift = _lean_of_each(rows, p, went)
-    usual = _shifted(rows, p, _lean_of_others(shift, n >= least))
+    others, error = _lean_of_others(shift, n >= least)
+    usual = _shifted(rows, p, others)
     lean = _beyond_chance(went, rows.count(usual), rows.count(usual * (1 - usual)), n)
-    return lean, _switches(rows, left, _shifted(rows, p, shift))
+    bias = _pooled_leans(rows, p, went, shift, others, error, level)
+    return lean, bias, _switches(rows, left, _shifted(rows, p, shift))
+
+
+def _pooled_leans(
+    rows: DecidedAnswers, p: Floats, went: Floats, shift: Floats, others: Floats, error: float,
+    level: float,
+) -> SideBias:  # fmt: skip
+    """The lean of each rater, drawn to that of the others by how much leans differ at all.
+
+    tau is averaged over, by how likely the shifts are, each with the curvature of its own answers.
+    """
+    n, chance = rows.count(), _shifted(rows, p, shift)
+    told = rows.count(chance * (1 - chance))
+    known = (n > 0) & (told > 0)
+    apart, own = (shift - others)[known], np.maximum(told[known], 1e-9)
+    wide = 1.0 / own + LEANS[:, None] ** 2
+    height = -0.5 * np.sum(np.log(wide) + apart**2 / wide, axis=1)
+    # The grid is even in log tau, the prior is one of tau.
+    weight = np.exp(height - height.max() + 2.0 * np.log(LEANS) - LEANS / USUAL_LEAN)
+    weight /= weight.sum()
+    prior = 1.0 / (float(weight @ LEANS) ** 2 + error**2)
+    # Newton's steps, for all raters at once: the posterior has one top.
+    at = others.copy()
+    for _ in range(LEAN_STEPS):
+        chance = _shifted(rows, p, at)
+        told = rows.count(chance * (1 - chance))
+        pull = went - rows.count(chance) - prior * (at - others)
+        at += np.clip(pull / (told + prior), -1.0, 1.0)
+    # What is not known of tau moves the leans too.
+    drawn = apart * LEANS[:, None] ** 2 / wide
+    moved = np.zeros(n.size)
+    moved[known] = weight @ (drawn - weight @ drawn) ** 2
+    sd = np.sqrt(1.0 / (told + prior) + moved)
+    reach = NormalDist().inv_cdf((1 + level) / 2) * sd
+    mean, low, high, panel = (
+        0.5 * np.tanh(0.5 * one) for one in (at, at - reach, at + reach, others)
+    )
+    return SideBias(mean, low, high, panel, phi(-np.abs(at - others) / sd)).but_of(~known)
 
 
 def sides_fixed(rows: DecidedAnswers, side: NDArray[np.int8], n_items: int) -> Mask:
@@ -223,15 +288,15 @@ def _shifted(rows: DecidedAnswers, p: Floats, shift: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(-logit)))
 
 
-def _lean_of_others(shift: Floats, judged: Mask) -> Floats:
-    """The lean that the others have in common, for a layout that favours one side.
+def _lean_of_others(shift: Floats, judged: Mask) -> tuple[Floats, float]:
+    """The lean that the others have in common, for a layout that favours one side; its error.
 
     Their median, which a few who always press one button do not move, less what chance brings.
     """
     known = np.sort(shift[judged])
     n = known.size - 1  # others
     if n < 3:
-        return np.zeros(shift.size)
+        return np.zeros(shift.size), 0.0
     # Without a value at or below the middle the median is one place higher, and so on.
     place = np.searchsorted(known, shift)
     low, high = (n - 1) // 2, n // 2
@@ -239,7 +304,7 @@ def _lean_of_others(shift: Floats, judged: Mask) -> Floats:
     median = np.where(judged, median, np.median(known))
     error = 1.2533 * 1.4826 * float(np.median(np.abs(known - np.median(known)))) / np.sqrt(n)
     small = np.maximum(median**2, 1e-300)
-    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small))
+    return np.asarray(median * np.maximum(0.0, 1.0 - error**2 / small)), error
 
 
 def _switches(rows: DecidedAnswers, left: Floats, p: Floats) -> Sign:

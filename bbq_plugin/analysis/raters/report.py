@@ -18,7 +18,7 @@ import numpy as np
 
 from bbq_plugin.analysis.division import differ_in_taste, inverted_camps
 from bbq_plugin.analysis.leaderboard import Row, Rows
-from bbq_plugin.analysis.raters.behaviour import Sign, Signs, signs_of
+from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs, signs_of
 from bbq_plugin.analysis.raters.leave_one_out import (
     ALIKE_LEVEL,
     TOLERANCE,
@@ -111,6 +111,9 @@ class RaterRow(Row):
     p_below: float = float("nan")
     agreement_expected: float = float("nan")
     left_expected: float = float("nan")
+    side_bias: float = float("nan")
+    side_bias_lower: float = float("nan")
+    side_bias_upper: float = float("nan")
     tempo: float = float("nan")
     self_consistency: float = float("nan")
     self_consistency_expected: float = float("nan")
@@ -250,7 +253,9 @@ def judged(
     least, threshold = rules.least, rules.threshold
     evidence = evidence_of(fit, level, threshold, whole)
     population = evidence.kinds.population
-    signs = signs_of(fit.data, fit.triples, evidence.left_out.s, fit.quality, population, least)
+    signs = signs_of(
+        fit.data, fit.triples, evidence.left_out.s, fit.quality, population, least, level
+    )
     turned = MODELS[fit.model].uses_inverted
     reversed_camps = inverted_camps(fit)
     group = np.isin(np.argmax(fit.membership, axis=1), list(reversed_camps))
@@ -395,7 +400,7 @@ def _rows(
     n, none = len(fit.raters), ()
     nothing = [float("nan")] * n
 
-    def of(sign: Sign | None, what: str) -> list[float]:
+    def of(sign: Sign | SideBias | None, what: str) -> list[float]:
         found: list[float] = nothing if sign is None else getattr(sign, what).tolist()
         return found
 
@@ -427,6 +432,9 @@ def _rows(
         "p_below": kinds.p_below.tolist(),
         "agreement_expected": expected.agreement.tolist(),
         "left_expected": of(signs.left, "expected"),
+        "side_bias": of(signs.side_bias, "mean"),
+        "side_bias_lower": of(signs.side_bias, "lower"),
+        "side_bias_upper": of(signs.side_bias, "upper"),
         "tempo": of(signs.tempo, "seen"),
         "self_consistency": of(signs.repeats, "seen"),
         "self_consistency_expected": of(signs.repeats, "expected"),

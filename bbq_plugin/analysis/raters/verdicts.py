@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from bbq_plugin.analysis.raters.behaviour import Sign, Signs
+from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs
 from bbq_plugin.analysis.raters.leave_one_out import Evidence
 from bbq_plugin.data.triples import Floats, Mask
 from bbq_plugin.model import Fit
@@ -197,7 +197,7 @@ def flags_of(
         tied=evidence.given.tied & (evidence.n >= rules.least),
         inverted=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
         & (evidence.kinds.p_inverted > evidence.kinds.p_guesser),
-        lean=beyond(signs.left, lambda x: one | (np.abs(x.seen - x.expected) >= LEAN)) & enough,
+        lean=_leaning(signs, one, enough, rate),
         pattern=beyond(
             signs.switches,
             lambda x: (np.abs(x.seen - x.expected) >= PATTERN) & ~one & (x.n >= rules.least),
@@ -223,6 +223,15 @@ def flags_of(
         indifferent=indifferent,
         dated=signs.dated,
     )
+
+
+def _leaning(signs: Signs, one: Mask, enough: Mask, rate: float) -> Mask:
+    """Who leans to one side, of whom at most ``rate`` are expected to lean no more than others."""
+    bias = signs.side_bias
+    if bias is None:
+        return np.zeros(enough.size, dtype=np.bool_)
+    far = one | (np.abs(bias.mean - bias.panel) >= LEAN)
+    return most_certain(1.0 - bias.wrong, far & enough & ~np.isnan(bias.wrong), rate)
 
 
 def _gold_coin(sign: Sign, rules: Rules) -> Mask:
@@ -371,14 +380,7 @@ def _counted(r: int, evidence: Evidence) -> str:
 def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
     found = []
     if signs.left is not None and (flags.by_button[r] or flags.lean[r]):
-        left = signs.left
-        side, share = ("left", left.seen[r]) if left.seen[r] >= 0.5 else ("right", 1 - left.seen[r])
-        told = left.expected[r] if side == "left" else 1 - left.expected[r]
-        head = "always the same button" if flags.by_button[r] else "leans to one side"
-        found.append(
-            f"{head}: {share:.0%} of {left.n[r]:,.0f} answers went {side}, where {told:.0%} were "
-            f"expected (p {_p(left.p[r])})"
-        )
+        found.append(_leans(r, signs.left, signs.side_bias, button=bool(flags.by_button[r])))
     if signs.gold is not None and (flags.by_gold[r] or flags.gold[r]):
         gold = signs.gold
         found.append(
@@ -418,6 +420,24 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
             f"(p {_p(again.p[r])})"
         )
     return found
+
+
+def _leans(r: int, left: Sign, bias: SideBias | None, *, button: bool) -> str:
+    """How much rater ``r`` prefers a side, and what shows it."""
+    side, seen = ("left", left.seen[r]) if left.seen[r] >= left.expected[r] else (
+        "right", 1 - left.seen[r]
+    )  # fmt: skip
+    told = left.expected[r] if side == "left" else 1 - left.expected[r]
+    went = f"{seen:.0%} of {left.n[r]:,.0f} answers went {side}, where {told:.0%} were expected"
+    if button or bias is None:
+        return f"always the same button: {went} (p {_p(left.p[r])})"
+    ends = [0.5 + one[r] for one in (bias.mean, bias.lower, bias.upper, bias.panel)]
+    mean, low, high, panel = ends if side == "left" else [1 - one for one in ends]
+    low, high = min(low, high), max(low, high)
+    return (
+        f"leans to one side: {went}. Of two equal items it chooses the {side} one in {mean:.0%} "
+        f"({low:.0%} to {high:.0%}), the panel in {panel:.0%}"
+    )
 
 
 def way_back(r: int, evidence: Evidence, flags: Flags, expected: Expected) -> str:
