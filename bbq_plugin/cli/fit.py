@@ -131,15 +131,10 @@ def fit(
         raise UsageError("--by-alone says how --by fits; name a tag with --by")
     if chosen == "html" and by_alone and output is None:
         raise UsageError("a page is written for each value; name it with -o report.html")
-    if options["covariate"] and by is not None and not by_alone:
-        raise UsageError(
-            "--covariate and --by do not go together: slices are pooled without covariates; use "
-            "--by-alone"
-        )
     fitting.check_intervals(options["model"], options["intervals"])
     origin = source.origin()
     if by is not None and not by_alone:
-        with _parted(source, engine, by, chosen, charts):
+        with _parted(source, engine, by, chosen, charts, options["covariate"]):
             results = _print_sliced(source, by, shares, chosen, output, origin, show_all, options)
         _write_all_charts(charts, results)
         return
@@ -148,7 +143,7 @@ def fit(
             groups = {"": parted}
         else:
             kept = options["cluster"], options["covariate"]
-            groups = {"": source.read(*kept)} if by is None else source.read_by(by)
+            groups = {"": source.read(*kept)} if by is None else source.read_by(by, kept[1])
         results = {value: _analysed(source, data, **options) for value, data in groups.items()}
         if by is None:
             _print_one(results[""], chosen, output, origin, show_all=show_all)
@@ -230,8 +225,8 @@ def _print_sliced(
     output: Path | None, origin: Origin, show_all: bool, options: Any,  # noqa: FBT001
 ) -> dict[str, Analysis]:  # fmt: skip
     """All answers, and the slices by a tag beside each other."""
-    groups = source.read_by(by)
-    overall = _analysed(source, source.read(options["cluster"]), **options)
+    groups = source.read_by(by, options["covariate"])
+    overall = _analysed(source, source.read(options["cluster"], options["covariate"]), **options)
     with working("Pooling slices"):
         from bbq_plugin.analysis.slices import SlicedStudy
 

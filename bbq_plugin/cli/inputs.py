@@ -288,13 +288,16 @@ class Input:
             data = read(files, self.adapter, keep_tags=kept or named, **self._keywords())
         return self._named(data)
 
-    def read_by(self, tag: str) -> dict[str, Comparisons]:
+    def read_by(self, tag: str, covariates: tuple[str, ...] = ()) -> dict[str, Comparisons]:
         """Read all files, or the store, as one set for each value of a tag."""
+        kept = covariate_tags(covariates)
         if self.store is not None:
             from bbq_plugin.store import read_store_by
 
             with working("Reading"):
-                found = read_store_by(self.store, by=tag, study=self.study, **self._filters())
+                found = read_store_by(
+                    self.store, by=tag, study=self.study, tags=kept, **self._filters()
+                )
             return {value: self._named(data) for value, data in found.items()}
         if (prepared := self.prepared()) is not None:
             with working("Reading"):
@@ -304,7 +307,7 @@ class Input:
         with working("Reading"):
             from bbq_plugin.data.files import read_by
 
-            groups = read_by(files, self.adapter, by=tag, **self._keywords())
+            groups = read_by(files, self.adapter, by=tag, keep_tags=kept, **self._keywords())
         return {value: self._named(data) for value, data in groups.items()}
 
     def prepared(self) -> PreparedSet | None:

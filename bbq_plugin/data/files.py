@@ -190,9 +190,12 @@ def read_by(
     rename: Mapping[str, str] | None = None,
     drop_raters: Iterable[str] = (),
     force: bool = False,
+    keep_tags: Collection[str] = (),
     **options: Any,
 ) -> dict[str, Comparisons]:
-    """Read like `read`, and split by the value of the tag `by`.
+    """Read like `read`, and split by the value of the tag `by`; all tags are kept.
+
+    Those of `keep_tags` are kept even if nearly every answer has another value.
 
     Answers without that tag are counted in `n_filtered`. Nobody knows what the
     value of a skipped row is, so every part counts all of them.
@@ -200,6 +203,7 @@ def read_by(
     builder = DatasetBuilder(
         strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters
     )
+    builder.tag_columns.kept = frozenset(keep_tags)
     parts = _parts(builder, paths, adapter, options, max_skipped)
     found = [Comparisons(**fields) for fields in parts.values()]
     if not force and len(found) == 1:

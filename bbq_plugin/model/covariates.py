@@ -87,11 +87,11 @@ def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> CovariateD
     """The covariates of these names, on the rows that count."""
     unit, columns, warnings = [], [], []
     for name in names:
-        if name == SIDE and SIDE not in data.tags:
-            values, note = _sides(data), ""
-            scale = 1.0
+        values, note = _values(data, name)
+        scale = 1.0
+        if _is_side(data, name):
+            _check_sides(data)
         else:
-            values, note = _differences(data, name)
             scale = float(np.sqrt(np.mean(values[rows] ** 2)))
             if not scale > 0:
                 raise UsageError(f"covariate {name!r}: every difference is 0; leave it out")
@@ -114,11 +114,21 @@ def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> CovariateD
         np.bincount(group, data.weight[order]).astype(np.float64), data.n_items,
         np.zeros(first.size),
     )  # fmt: skip
-    leans = SIDE in names and SIDE not in data.tags and data.n_raters > 1
+    leans = any(_is_side(data, name) for name in names) and data.n_raters > 1
     return CovariateDesign(
         tuple(names), np.array(unit), triples, np.ascontiguousarray(x[:, first]),
         names.index(SIDE) if leans else None, at, tuple(warnings),
     )  # fmt: skip
+
+
+def _is_side(data: Comparisons, name: str) -> bool:
+    """Whether a covariate is the side on which an item was shown, and no tag of that name."""
+    return name == SIDE and SIDE not in data.tags
+
+
+def _values(data: Comparisons, name: str) -> tuple[Floats, str]:
+    """By row, what a covariate says of the winner less the loser; and a warning."""
+    return (_sides(data), "") if _is_side(data, name) else _differences(data, name)
 
 
 def _sides(data: Comparisons) -> Floats:
@@ -127,19 +137,28 @@ def _sides(data: Comparisons) -> Floats:
         raise UsageError(
             "covariate 'side': these data do not say on which side an item was shown; leave it out"
         )
-    left = np.where(data.winner_first, data.winner, data.loser)
-    shown = np.ones(left.size, dtype=np.bool_)
+    return np.where(_shown(data), np.where(data.winner_first, 1.0, -1.0), 0.0)
+
+
+def _shown(data: Comparisons) -> Mask:
+    """The rows of which the two items were shown as a pair."""
     if data.answers is not None and data.answers.slate is not None:
-        shown = data.answers.slate == 0
+        return np.asarray(data.answers.slate == 0)
+    return np.ones(data.rater.size, dtype=np.bool_)
+
+
+def _check_sides(data: Comparisons) -> None:
+    """Refuse the side where it is the same thing as the item."""
+    shown, first = _shown(data), np.asarray(data.winner_first)
+    left = np.where(first, data.winner, data.loser)
     on_left = np.bincount(left[shown], minlength=data.n_items)
-    right = np.where(data.winner_first, data.loser, data.winner)
+    right = np.where(first, data.loser, data.winner)
     on_right = np.bincount(right[shown], minlength=data.n_items)
     if np.minimum(on_left, on_right).sum() <= ONE_SIDE * (on_left + on_right).sum():
         raise UsageError(
             "covariate 'side': each item was always shown on the same side, so a preference for a "
             "side is one for the items; leave it out"
         )
-    return np.where(shown, np.where(data.winner_first, 1.0, -1.0), 0.0)
 
 
 def _differences(data: Comparisons, name: str) -> tuple[Floats, str]:
@@ -618,6 +637,21 @@ def _clustered(
     rank = len(fit.items) - 1 + len(design.names)
     stacked, freedom = shrunk(own, inner, min(way.effective for way in told), rank)
     return stacked, freedom, told
+
+
+def offsets_in(fit: Fit, data: Comparisons) -> Floats:
+    """By row of some of a fit's answers: what its covariates add to the winner's place."""
+    total: Floats = np.zeros(data.rater.size)
+    if fit.held is None:
+        return total
+    known, design = fit.known_with, fit.held.design
+    for p, name in enumerate(design.names):
+        effect = known.mean[len(fit.items) + p]
+        if p == design.leaning:
+            rater = {one: r for r, one in enumerate(fit.raters)}
+            effect = known.lean[[rater[one] for one in data.raters]][data.rater]
+        total += effect * _values(data, name)[0] / design.unit[p]
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ one:
 Quality q_r is that of the fit of all answers. tau, how much slices differ, is not known: a grid of
 values is averaged over, each weighted by its marginal likelihood (Laplace's approximation). So a
 slice of few answers stays near the common ranking, and its interval is as wide as slices are apart.
-Each answer counts 1 / phi (quasi-likelihood), phi the factor by which the answers of one rater vary
-more together than these rankings say: with g_r the rater's score and H the information of all
-slices, phi = sum_r g_r' H^-1 g_r / (K - 1). It is estimated from R raters, hence the covariances
-hold the factor of Student's interval with R - 1 degrees of freedom.
+Each answer counts 1 / phi (quasi-likelihood), phi the factor by which the answers of one cluster
+(a rater, a prompt) vary more together than these rankings say: with g_c the cluster's score and H
+the information of all slices, phi = sum_c g_c' H^-1 g_c / (K - 1); of two ways of clustering, as in
+the fit of all answers, the sum of both less that of both at once. It is estimated from C clusters,
+hence the covariances hold the factor of Student's interval with C - 1 degrees of freedom. A way
+that the slices are made by is none. The effects of covariates are those of the fit of all answers.
 
 With H_s the information of slice s, A_s = (H_s + I / tau^2)^-1 and C the covariance of theta,
 
@@ -24,12 +26,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bbq_plugin.data.clusters import RATER, clusters_of
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.triples import Codes, Floats
 from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.model.covariates import offsets_in
 from bbq_plugin.model.fit import Fit
 from bbq_plugin.model.robust import Robust, t_factor
 from bbq_plugin.model.solvers import Laplace, inverse
@@ -51,11 +57,12 @@ class _Answers:
     loser: Codes
     weight: Floats
     quality: Floats
-    rater: Codes
+    offset: Floats  # what covariates add
 
     def _chances(self, eta: Floats) -> tuple[Floats, Floats]:
         """The probability of each win, and its derivative by the difference of the two items."""
-        y = 0.5 + 0.5 * np.tanh(0.5 * (eta[self.winner] - eta[self.loser]))
+        gap = eta[self.winner] - eta[self.loser] + self.offset
+        y = 0.5 + 0.5 * np.tanh(0.5 * gap)
         return 0.5 + self.quality * (y - 0.5), self.quality * y * (1.0 - y)
 
     def push(self, eta: Floats) -> Floats:
@@ -143,7 +150,7 @@ def pooled(fit: Fit, groups: Mapping[str, Comparisons]) -> Pooled:
         )
     slices = [_answers(fit, data) for data in groups.values()]
     tops, share = _over_taus(fit, slices)
-    phi = _dispersion(fit, slices, tops[int(share.argmax())])
+    phi, freedom = _dispersion(fit, list(groups.values()), tops[int(share.argmax())])
     if phi > 1.0:
         slices = [replace(one, weight=one.weight / phi) for one in slices]
         tops, share = _over_taus(fit, slices)
@@ -151,7 +158,6 @@ def pooled(fit: Fit, groups: Mapping[str, Comparisons]) -> Pooled:
     scale: Floats = np.zeros((k, k))
     if fit.population is not None:
         scale = fit.population.slope @ fit.population.covariance @ fit.population.slope.T
-    freedom = fit.data.n_raters - 1.0 if fit.data.n_raters > 1 else inf
     return Pooled(tuple(groups), tau, phi, tops, share, scale, freedom)
 
 
@@ -172,33 +178,98 @@ def _over_taus(fit: Fit, slices: Sequence[_Answers]) -> tuple[tuple[_Height, ...
     return tuple(tops), share / share.sum()
 
 
-def _dispersion(fit: Fit, slices: Sequence[_Answers], top: _Height) -> float:
-    """How many times as much raters vary as these rankings say; 1 without raters."""
-    n, k = fit.data.n_raters, len(fit.items)
-    if n < 2:
-        return 1.0
-    scores, told = np.zeros((n, k)), np.zeros((k, k))
-    for one, eta in zip(slices, top.eta, strict=True):
-        push = one.push(eta)
-        np.add.at(scores, (one.rater, one.winner), push)
-        np.add.at(scores, (one.rater, one.loser), -push)
-        told += one.at(eta)[2]
-    spread = np.einsum("ri,ij,rj->", scores, np.linalg.pinv(told, hermitian=True), scores)
-    return max(1.0, float(spread) / (k - 1) * n / (n - 1))
+def _dispersion(fit: Fit, parts: Sequence[Comparisons], top: _Height) -> tuple[float, float]:
+    """How many times as much clusters vary as these rankings say, and the degrees of freedom."""
+    k = len(fit.items)
+    ways = [way for way in clusters_of(fit.data, fit.cluster) if _across(way.name, parts)]
+    if not ways:
+        return 1.0, inf
+    pushes, told = [], np.zeros((k, k))
+    for data, eta in zip(parts, top.eta, strict=True):
+        rows = _single(fit, data)
+        pushes.append((rows, rows.push(eta)))
+        told += rows.at(eta)[2]
+    known = np.linalg.pinv(told, hermitian=True)
+
+    def times(code: Codes) -> float:
+        n, scores, first = int(code.max()) + 1, np.zeros((int(code.max()) + 1, k)), 0
+        for rows, push in pushes:
+            mine = code[first : first + push.size]
+            np.add.at(scores, (mine, rows.winner), push)
+            np.add.at(scores, (mine, rows.loser), -push)
+            first += push.size
+        spread = np.einsum("ri,ij,rj->", scores, known, scores)
+        return float(spread) / (k - 1) * n / max(1, n - 1)
+
+    codes = [_cluster_codes(fit, way.name, parts) for way in ways]
+    found = [times(code) for code in codes]
+    if len(codes) == 2:
+        both = np.unique(np.stack(codes), axis=1, return_inverse=True)[1].ravel()
+        found.append(found[0] + found[1] - times(both))
+    return max(1.0, *found), min(way.n for way in ways) - 1.0
+
+
+def _across(way: str, parts: Sequence[Comparisons]) -> bool:
+    """Whether clusters of this way are known in the slices, and are not the slices themselves."""
+    if way not in parts[0].tags:
+        return way == RATER
+    return any(np.unique(data.tags[way]).size > 1 for data in parts)
+
+
+def _cluster_codes(fit: Fit, way: str, parts: Sequence[Comparisons]) -> Codes:
+    """The cluster of each row that counts, over all slices."""
+    found: list[Codes] = []
+    code: dict[str, int] = {}
+    for data in parts:
+        names = data.tag_values[way] if way in data.tags else data.raters
+        row = data.tags.get(way, data.rater)
+        mine = [code.setdefault(name, len(code)) for name in names]
+        # Without a value, -1, a row is a cluster of its own.
+        found.append(np.array([*mine, -1], dtype=np.int64)[row[_counting(fit, data)]])
+    every = np.concatenate(found)
+    alone = every < 0
+    every[alone] = every.max(initial=0) + 1 + np.arange(int(alone.sum()))
+    return np.unique(every, return_inverse=True)[1].astype(np.int64).ravel()
+
+
+def _counting(fit: Fit, data: Comparisons) -> Codes:
+    """The rows that count: not those of ties where these are an outcome of their own."""
+    half = None if data.answers is None else data.answers.half
+    if fit.ties == "model" and half is not None:
+        return np.flatnonzero(half == 0)
+    return np.arange(data.rater.size)
+
+
+def _single(fit: Fit, data: Comparisons) -> _Answers:
+    """The wins of a slice one by one, in the codes of the fit of all answers."""
+    rows = _counting(fit, data)
+    return _coded(
+        fit, data, data.rater[rows], data.winner[rows], data.loser[rows], data.weight[rows],
+        offsets_in(fit, data)[rows],
+    )  # fmt: skip
 
 
 def _answers(fit: Fit, data: Comparisons) -> _Answers:
-    """The wins of a slice in the codes of the fit of all answers."""
-    item = {name: i for i, name in enumerate(fit.items)}
-    rater = {name: r for r, name in enumerate(fit.raters)}
+    """The wins of a slice, equal ones once, where covariates do not differ between them."""
+    if fit.held is not None:
+        return _single(fit, data)
     wins = wins_of(data, fit.ties)
+    return _coded(
+        fit, data, wins.rater(), wins.winner, wins.loser, wins.weight, np.zeros(wins.size)
+    )
+
+
+def _coded(
+    fit: Fit, data: Comparisons, rater: NDArray[Any], winner: NDArray[Any], loser: NDArray[Any],
+    weight: Floats, offset: Floats,
+) -> _Answers:  # fmt: skip
+    item = {name: i for i, name in enumerate(fit.items)}
     code = np.array([item[name] for name in data.items], dtype=np.int64)
-    raters: Codes = np.zeros(wins.n_raters, dtype=np.int64)
-    if fit.data.has_raters:
-        raters = np.array([rater[name] for name in data.raters], dtype=np.int64)
-    who = raters[wins.rater()]
-    quality = fit.quality[who] if fit.rated else np.ones(wins.size)
-    return _Answers(code[wins.winner], code[wins.loser], wins.weight, quality, who)
+    quality: Floats = np.ones(rater.size)
+    if fit.rated:
+        known = {name: r for r, name in enumerate(fit.raters)}
+        quality = fit.quality[[known[name] for name in data.raters]][rater]
+    return _Answers(code[winner], code[loser], weight, quality, offset)
 
 
 def _top(

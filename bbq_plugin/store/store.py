@@ -99,7 +99,7 @@ def read_store(
         )  # fmt: skip
         if not (where or rename or dropped):
             return plain
-        parts = _parts(db, name, own, where=where, rename=rename, drop_raters=dropped)
+        parts = _parts(db, name, own, tags, where=where, rename=rename, drop_raters=dropped)
         (fields,) = parts.values()
     fields["warnings"] = (*plain.warnings, *fields["warnings"])
     return replace(Comparisons(**fields), sources=plain.sources)
@@ -113,8 +113,11 @@ def read_store_by(
     rename: Mapping[str, str] | None = None,
     drop_raters: Iterable[str] = (),
     study: str | None = None,
+    tags: Collection[str] = (),
 ) -> dict[str, Comparisons]:
     """What a study of a store holds, split by the value of a tag, as `bbq.read_by` would.
+
+    ``tags`` are kept even if nearly every answer has another value.
 
     ``by="study"`` gives each study that has answers.
     """
@@ -126,7 +129,9 @@ def read_store_by(
         return {one: read_store(path, study=one, **choice) for one in sorted(names)}
     with reading(name) as db:
         own = chosen_study(db, study, name)
-        parts = _parts(db, name, own, where=where, by=by, rename=rename, drop_raters=dropped)
+        parts = _parts(
+            db, name, own, tags, where=where, by=by, rename=rename, drop_raters=dropped
+        )
         notes = left_out_of(db, usable(load(db, own))[1]).notes
     for fields in parts.values():
         fields["warnings"] = (*notes, *fields["warnings"])
@@ -134,10 +139,11 @@ def read_store_by(
 
 
 def _parts(
-    db: sqlite3.Connection, name: str, study: int, **choice: Any
+    db: sqlite3.Connection, name: str, study: int, tags: Collection[str] = (), **choice: Any
 ) -> dict[str, dict[str, Any]]:
     """The fields of the data sets that a choice among the records of a study makes."""
     builder = DatasetBuilder(merge=False, **choice)
+    builder.tag_columns.kept = frozenset(tags)
     builder.begin(name)
     builder.tags_remedy = (
         "; if the files have it, the store was filled without tags: read them again into a new "

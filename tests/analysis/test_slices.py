@@ -179,3 +179,35 @@ def test_a_difference_is_that_of_the_two_columns(alike: SlicedStudy) -> None:
         assert row.difference == pytest.approx(apart, abs=1e-6)
         assert row.difference_lower < row.difference < row.difference_upper
     assert not alike.of_raters
+
+
+def test_slices_allow_for_prompts_that_suit_an_item() -> None:
+    rng, theta = np.random.default_rng(8), np.linspace(1.0, -1.0, K)
+    suits = rng.normal(0, 1.0, (12, K))
+    rows: dict[str, list[bbq.Comparison]] = {"en": [], "de": []}
+    for n in range(2400):
+        i, j = rng.choice(K, 2, replace=False)
+        prompt, where = int(rng.integers(12)), "en" if n % 2 else "de"
+        gap = theta[i] - theta[j] + suits[prompt, i] - suits[prompt, j]
+        outcome: Any = "left" if rng.random() < 1 / (1 + np.exp(-gap)) else "right"
+        rows[where].append(
+            bbq.Comparison(
+                f"{n}", f"r{n % 30}", f"i{i}", f"i{j}", outcome, tags={"prompt": f"{prompt}"}
+            )
+        )
+    groups = {name: Comparisons.from_comparisons(part) for name, part in rows.items()}
+    everything = Comparisons.from_comparisons([row for part in rows.values() for row in part])
+    widths = {}
+    for cluster in ("none", "rater", "auto"):
+        study = SlicedStudy(
+            "language", Analysis(bbq.fit(everything, camps=1, cluster=cluster)), groups
+        )
+        mix, board = study.target({"en": 1, "de": 1}), study.overall.leaderboard
+        widths[cluster] = [
+            float(np.mean([row.rating_upper - row.rating_lower for row in one]))
+            for one in (mix, board)
+        ]
+    # By default both allow for prompts, and a mix as it was answered is known as well as the board.
+    assert widths["auto"][0] > 1.5 * widths["rater"][0]
+    assert widths["auto"][0] == pytest.approx(widths["auto"][1], rel=0.35)
+    assert widths["none"][0] <= 1.05 * widths["rater"][0]

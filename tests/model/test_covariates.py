@@ -225,12 +225,13 @@ def test_raters_are_judged_without_covariates(data: Comparisons, held: bbq.Fit) 
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("style") / "votes.csv"
     sides = {"left": "model_a", "right": "model_b"}
-    lines = ["judge,model_a,model_b,winner,length_a,length_b"]
-    for one in answers(lengths="two"):
+    lines = ["judge,model_a,model_b,winner,length_a,length_b,language"]
+    for n, one in enumerate(answers(lengths="two")):
         tags = one.tags or {}
+        language = "fr" if n % 25 == 0 else ("de", "en")[n % 2]
         lines.append(
             f"{one.rater},{one.left},{one.right},{sides[one.outcome]},"
-            f"{tags['length_a']},{tags['length_b']}"
+            f"{tags['length_a']},{tags['length_b']},{language}"
         )
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
@@ -254,7 +255,14 @@ def test_a_command_shows_effects_and_a_page_what_they_change(file: Path, tmp_pat
     assert 'id="covariates"' in page.read_text(encoding="utf-8")
 
 
-def test_slices_are_not_pooled_with_covariates(file: Path) -> None:
-    found = CliRunner().invoke(main, ["fit", str(file), "--covariate", "side", "--by", "winner"])
-    assert found.exit_code == 2
-    assert "--by-alone" in found.output
+def test_slices_hold_covariates_equal_too(file: Path) -> None:
+    command = ["fit", str(file), "--by", "language", "--format", "json"]
+    held = ["--covariate", "length_diff", "--covariate", "side"]
+    plain, equal = (
+        msgspec.json.decode(CliRunner().invoke(main, [*command, *more]).stdout)
+        for more in ([], held)
+    )
+    for name in ("de", "en", "fr"):
+        assert plain["reports"][name]["items"][0]["item"] == "i1"
+        assert equal["reports"][name]["items"][0]["item"] == "i0"
+    assert equal["overall"]["items"][0]["item"] == "i0"
