@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.analysis import Analysis
+    from bbq_plugin.analysis.slices import SlicedStudy
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import Person
     from bbq_plugin.report.documents import Origin
@@ -135,8 +136,8 @@ def fit(
     origin = source.origin()
     if by is not None and not by_alone:
         with _parted(source, engine, by, chosen, charts, options["covariate"]):
-            results = _print_sliced(source, by, shares, chosen, output, origin, show_all, options)
-        _write_all_charts(charts, results)
+            study = _print_sliced(source, by, shares, chosen, output, origin, show_all, options)
+        _write_all_charts(charts, {"": study.overall, **study.analyses}, study)
         return
     with _parted(source, engine, by, chosen, charts, options["covariate"]) as parted:
         if parted is not None:
@@ -152,9 +153,16 @@ def fit(
         _write_all_charts(charts, results)
 
 
-def _write_all_charts(charts: Path | None, results: dict[str, Analysis]) -> None:
+def _write_all_charts(
+    charts: Path | None, results: dict[str, Analysis], slices: SlicedStudy | None = None
+) -> None:
     if charts is None:
         return
+    if slices is not None:
+        from bbq_plugin.report.charts import slices_spec, write_specs
+        from bbq_plugin.report.vega_rendering import FILE
+
+        write_specs(charts, {"slices": slices_spec(slices, FILE, narrow=False)})
     for value, result in results.items():
         _write_charts(charts / file_part(value) if value else charts, result)
 
@@ -223,7 +231,7 @@ def _shares(text: str) -> tuple[str, dict[str, float]]:
 def _print_sliced(
     source: Input, by: str, shares: tuple[str, dict[str, float]] | None, chosen: str,
     output: Path | None, origin: Origin, show_all: bool, options: Any,  # noqa: FBT001
-) -> dict[str, Analysis]:  # fmt: skip
+) -> SlicedStudy:  # fmt: skip
     """All answers, and the slices by a tag beside each other."""
     groups = source.read_by(by, options["covariate"])
     overall = _analysed(source, source.read(options["cluster"], options["covariate"]), **options)
@@ -263,7 +271,7 @@ def _print_sliced(
             slices.append(leaderboard_table(mix, limit=limit, width=width, title=title))
             slices += [line for line in (rescaled_text(study),) if line]
         show(_tables(overall, origin, width, show_all=show_all, slices=slices), output)
-    return {"": overall, **study.analyses}
+    return study
 
 
 def _analysed(

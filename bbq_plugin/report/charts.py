@@ -22,6 +22,7 @@ import numpy as np
 
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
+from bbq_plugin.model.priors import Priors
 from bbq_plugin.report.documents import VERDICTS, open_atomically
 from bbq_plugin.text import chance, counted, plain
 
@@ -1072,6 +1073,49 @@ def more_raters_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> di
     return finished(spec, rows, palette)
 
 
+def priors_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict[str, Any]:
+    """The stability under other priors: by a of the skills, and by (alpha, beta) of the raters."""
+    rated = {one.model for one in found.fits if one.rated}
+    usual, skills = Priors(), []
+    cells: dict[tuple[float, float], float] = {}
+    for row in found.sensitivity:
+        if (row.alpha, row.beta) == (usual.alpha, usual.beta):
+            skills.append({"kind": row.model, "x": f"{row.a:g}", "tau": row.tau})
+        if row.a == usual.a and row.model in rated:
+            cells[row.beta, row.alpha] = row.tau
+    skills = list({(row["kind"], row["x"]): row for row in skills}.values())
+    raters = [
+        {"kind": f"β = {beta:g}", "x": f"{alpha:g}", "tau": cells[beta, alpha]}
+        for beta, alpha in sorted(cells)
+    ]
+    least = _tenth_below(min(row.tau for row in found.sensitivity))
+
+    def panel(rows: list[dict[str, Any]], title: str) -> dict[str, Any]:
+        kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
+        colours = [palette[f"camp{at}"] for at in range(1, len(kinds) + 1)]
+        legend = {"title": None, "orient": "top", "symbolOpacity": 1}
+        return {
+            "width": (NARROW if narrow else (WIDE - BETWEEN) // 2) - EDGE - _AXIS,
+            "height": 170,
+            "data": {"values": rows},
+            "mark": {"type": "line", "strokeWidth": 2, "point": {"size": 36, "filled": True}},
+            "encoding": {
+                "x": {"field": "x", "type": "ordinal", "sort": None, "title": title,
+                      "axis": {"labelAngle": 0}},
+                "y": _numbers("tau", title="Kendall's τ of resamples",
+                              scale={"domain": [least, 1.0], "nice": False}),
+                "color": {**_kinds("kind", kinds, colours), "legend": legend},
+                "strokeDash": {**_kinds("kind", kinds, _DASHES), "legend": None},
+            },
+        }  # fmt: skip
+
+    panels = [panel(skills, "shape a of the skills' prior")]
+    panels += [panel(raters, "α of the raters' prior (bbq)")] if raters else []
+    both: dict[str, Any] = {"vconcat" if narrow else "hconcat": panels, "spacing": BETWEEN}
+    both["resolve"] = {"scale": {"color": "independent"}}
+    return finished(both, [], palette)
+
+
 def evaluation_specs(
     found: Evaluation, palette: Palette = FILE
 ) -> dict[str, Callable[..., dict[str, Any]]]:
@@ -1082,6 +1126,8 @@ def evaluation_specs(
     specs["more-raters"] = partial(more_raters_spec, found, palette)
     if found.agreement:
         specs["agreement"] = partial(agreement_spec, found, palette)
+    if found.sensitivity:
+        specs["priors"] = partial(priors_spec, found, palette)
     specs["times"] = partial(times_spec, found, palette)
     return specs
 

@@ -436,9 +436,10 @@ def effect_lines(analysis: Analysis) -> list[str]:
     if held.design.leaning is not None:
         known = analysis.fit.known_with
         sure = int((abs(known.lean) > 1.96 * known.lean_sd).sum())
+        clearly = f"of {len(known.lean):,} clearly {'leans' if sure == 1 else 'lean'} to one side"
         lines.append(
-            f"{counted(sure, 'rater')} of {len(known.lean):,} clearly lean to one side; leans "
-            f"differ by ±{held.leans.tau:.2f} nats between raters."
+            f"{counted(sure, 'rater')} {clearly}; leans differ by ±{held.leans.tau:.2f} nats "
+            "between raters."
         )
     return lines
 
@@ -460,11 +461,10 @@ def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
             "several. bbq fit --by parts the answers instead."
         )
     for one in found.correlations:
-        name_of = f"{plain(one.group)}. " if one.group else ""
+        who = counted(one.n_raters, "rater") + (f" ({plain(one.group)})" if one.group else "")
         correlated.append(
-            f"{name_of}Quality and agreement of {counted(one.n_raters, 'rater')} correlate with "
-            f"r = {one.correlation:.2f} (mean quality {one.quality:.2f}, agreement "
-            f"{one.agreement:.0%})."
+            f"Quality and agreement of {who} correlate with r = {one.correlation:.2f} (mean "
+            f"quality {one.quality:.2f}, agreement {one.agreement:.0%})."
         )
     for model in dict.fromkeys(row.model for row in found.sensitivity):
         rows = [row for row in found.sensitivity if row.model == model]
@@ -485,7 +485,10 @@ def slice_lines(study: SlicedStudy) -> list[str]:
     )
     if not found:
         return [f"{head} No item differs beyond doubt in any slice.", *quality_lines(study)]
-    lines = [f"{head} {counted(len(found), 'rating')} of {len(study.cells):,} differ beyond doubt."]
+    differ = "differs" if len(found) == 1 else "differ"
+    lines = [
+        f"{head} {counted(len(found), 'rating')} of {len(study.cells):,} {differ} beyond doubt."
+    ]
     found.sort(key=lambda cell: -abs(cell.difference))
     for cell in found[:MOST_SLICE_LINES]:
         way = "higher" if cell.difference > 0 else "lower"
