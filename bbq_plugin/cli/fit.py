@@ -159,8 +159,7 @@ def _write_all_charts(
     if charts is None:
         return
     if slices is not None:
-        from bbq_plugin.report.charts import slices_spec, write_specs
-        from bbq_plugin.report.vega_rendering import FILE
+        from bbq_plugin.report.charts import FILE, slices_spec, write_specs
 
         write_specs(charts, {"slices": slices_spec(slices, FILE, narrow=False)})
     for value, result in results.items():

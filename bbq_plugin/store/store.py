@@ -129,9 +129,7 @@ def read_store_by(
         return {one: read_store(path, study=one, **choice) for one in sorted(names)}
     with reading(name) as db:
         own = chosen_study(db, study, name)
-        parts = _parts(
-            db, name, own, tags, where=where, by=by, rename=rename, drop_raters=dropped
-        )
+        parts = _parts(db, name, own, tags, where=where, by=by, rename=rename, drop_raters=dropped)
         notes = left_out_of(db, usable(load(db, own))[1]).notes
     for fields in parts.values():
         fields["warnings"] = (*notes, *fields["warnings"])
