@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -47,6 +47,7 @@ from bbq_plugin.model.robust import (
     mean_gap,
     remarks_on_few,
     shrunk,
+    t_quantile,
     unclustered_remarks,
 )
 from bbq_plugin.model.solvers import Laplace, Optimum, inverse, with_level
@@ -670,11 +671,13 @@ def effects_of(fit: Fit, level: float) -> tuple[CovariateEffect, ...]:
     """The effects of all covariates; none of a fit without."""
     if fit.held is None:
         return ()
-    known, k = fit.known_with, len(fit.items)
-    reach = NormalDist().inv_cdf((1 + level) / 2)
+    known, k, design = fit.known_with, len(fit.items), fit.held.design
     out = []
-    for p, name in enumerate(fit.held.design.names):
+    for p, name in enumerate(design.names):
+        # The panel's lean is known from as many leans as there are raters.
+        freedom = design.triples.n_raters - 1.0 if p == design.leaning else inf
+        reach = t_quantile(freedom, (1 + level) / 2)
         mean, sd = float(known.mean[k + p]), float(np.sqrt(known.covariance[k + p, k + p]))
-        unit = float(fit.held.design.unit[p])
+        unit = float(design.unit[p])
         out.append(CovariateEffect(name, unit, mean, sd, mean - reach * sd, mean + reach * sd))
     return tuple(out)
