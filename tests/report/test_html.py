@@ -18,14 +18,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError
-from bbq_plugin.report.html_report import (
-    data_quality,
-    environment,
-    pooled_bias,
-    position_bias,
-    raters_section,
-    show_name,
-)
+from bbq_plugin.report.html_report import data_quality, pooled_bias, position_bias, raters_section
+from bbq_plugin.report.templating import environment, show_name
 from bbq_plugin.text import count, needed, number
 from tests.report.studies import HOSTILE, history_of, result_of
 
@@ -257,7 +251,7 @@ def test_all_filters_have_their_names() -> None:
 def test_without_the_library_the_error_says_what_to_install(
     demo: Result, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "bbq_plugin.report.html_report", raising=False)
+    monkeypatch.delitem(sys.modules, "bbq_plugin.report.templating", raising=False)
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'bbq-plugin\[charts\]'"):
         demo.html()

@@ -24,7 +24,6 @@ from bbq_plugin.live.server.page_state import MATRIX, PAIRS
 from bbq_plugin.live.server.webhook import BODY_S
 from bbq_plugin.report.documents import board_rows, report_json, rows_csv
 from bbq_plugin.report.history import history_dicts
-from bbq_plugin.report.html_report import environment
 from bbq_plugin.report.summary import (
     answer,
     camp_sentence,
@@ -33,6 +32,7 @@ from bbq_plugin.report.summary import (
     rater_sentences,
     slice_lines,
 )
+from bbq_plugin.report.templating import environment
 from bbq_plugin.store.event_inbox import n_waiting, refused_events
 from bbq_plugin.store.project_sync import task_by_answer
 from bbq_plugin.store.sources import iso, status_of
