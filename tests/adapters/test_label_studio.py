@@ -124,6 +124,16 @@ def test_short_task_data_become_tags_but_what_belongs_to_one_side_does_not(file:
     }
 
 
+@pytest.mark.parametrize("file", ["pairwise.json", "pairwise.csv", "pairwise.tsv"])
+def test_a_task_of_which_no_short_value_tells_is_tagged_with_its_number(file: str) -> None:
+    comparisons, _ = found(FIXTURES / file, project=1)
+    tasks = json.loads((FIXTURES / "pairwise.json").read_text(encoding="utf-8"))
+    task_of = {str(a["id"]): str(task["id"]) for task in tasks for a in task["annotations"]}
+    assert len(comparisons) > 3
+    for one in comparisons:
+        assert (one.tags or {})["task"] == task_of[one.key.rpartition(":")[2]]
+
+
 def test_one_annotation_in_several_exports_counts_once() -> None:
     data = read(
         [FIXTURES / "pairwise.json", FIXTURES / "pairwise.snapshot_full.json"], max_skipped=1

@@ -29,6 +29,7 @@ from bbq_plugin.data.records import (
     Note,
     Outcome,
     Skipped,
+    is_subject,
 )
 from bbq_plugin.errors import DataError, FormatError
 from bbq_plugin.protocols import Settled
@@ -45,6 +46,8 @@ _ODD_TIME = (
 )
 _SAY_LABELS = "say what it means, with all the other labels, by the option labels"
 _SAY_BUCKETS = "name them best first by the option buckets"
+#: The tag with the number of a task.
+TASK = "task"
 NO_NAMES = "the task does not name its items"
 DELETED = "the rater's account was deleted"
 
@@ -318,7 +321,7 @@ class TaskReading:
                     answer.updated,
                     answer.at,
                 )
-        tags = tags_of(task.data, self._no_tags) if said else None
+        tags = self._tags(task) if said else None
         found = [list(_comparisons(task, answer, one, tags)) for answer, one in said]
         if any(answer.ground_truth for answer, _ in said):
             found = _with_known_answers(found)
@@ -329,6 +332,16 @@ class TaskReading:
             else:
                 self._named += 1
                 yield from comparisons
+
+    def _tags(self, task: ExportedTask) -> dict[str, str] | None:
+        """Of the task's data; its own number where nothing short says what it is about.
+
+        Answers to one task vary together, and agreement is that of raters of the same task.
+        """
+        tags = tags_of(task.data, self._no_tags)
+        if task.id is None or any(map(is_subject, tags or ())):
+            return tags
+        return {**(tags or {}), TASK: task.id}
 
     def _said(self, task: ExportedTask, answer: Annotation) -> Answer:
         if answer.cancelled:

@@ -99,6 +99,8 @@ class ExportedTask:
     flat: bool = False
     #: Keys of data that a table had to rename because a control has the same name.
     renamed: frozenset[str] = frozenset()
+    #: Its number on the server.
+    id: str | None = None
 
     @property
     def is_answered(self) -> bool:
@@ -203,6 +205,7 @@ def _full_task(task: TaskJson, line: int, place: str) -> ExportedTask:
         task.data,
         [_answer(annotation, place) for annotation in task.annotations],
         drafts=len(task.drafts) if isinstance(task.drafts, list) else 0,
+        id=identifier(task.id),
     )
 
 
@@ -270,6 +273,7 @@ def flat_tasks(
             [answer for answer in answers if answer is not None],
             flat=True,
             renamed=frozenset(k.removeprefix(_RENAMED) for k in first if k.startswith(_RENAMED)),
+            id=own if isinstance(own, str) else None,
         )
 
 
