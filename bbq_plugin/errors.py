@@ -35,7 +35,12 @@ class BBQError(Exception):
 
 
 class UsageError(BBQError, ValueError):
-    """The call itself is wrong: an unknown option, an impossible combination."""
+    """The call itself is wrong: an unknown option, an impossible combination.
+
+    `more_words`, where it is set, are words that mend a command, the likeliest first.
+    """
+
+    more_words: tuple[tuple[str, ...], ...]
 
 
 class SettingsError(UsageError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -128,6 +129,9 @@ def fit(
         if by not in (None, shares[0]) or by_alone:
             raise UsageError(f"--target is of the slices by {shares[0]!r}; give no other --by")
         by = shares[0]
+    # Answers to other questions: there is no ranking of all of them, to which they could be pooled.
+    of_study = by == "study" and source.store is not None and source.study is None
+    by_alone = by_alone or of_study
     if by_alone and by is None:
         raise UsageError("--by-alone says how --by fits; name a tag with --by")
     if chosen == "html" and by_alone and output is None:
@@ -145,7 +149,10 @@ def fit(
         else:
             kept = options["cluster"], options["covariate"]
             groups = {"": source.read(*kept)} if by is None else source.read_by(by, kept[1])
-        results = {value: _analysed(source, data, **options) for value, data in groups.items()}
+        results = {
+            value: _analysed(replace(source, study=value) if of_study else source, data, **options)
+            for value, data in groups.items()
+        }
         if by is None:
             _print_one(results[""], chosen, output, origin, show_all=show_all)
         else:

@@ -53,7 +53,8 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            raise click.UsageError(_printable(error), ctx) from error
+            lines = [_printable(error), *_further_lines(error, ctx)]
+            raise click.UsageError("\n".join(lines), ctx) from error
 
 
 class Group(click.Group):

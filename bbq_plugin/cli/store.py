@@ -72,13 +72,18 @@ def _status_parts(found: Status, health: Health) -> Iterator[RenderableType]:
     if len(found.studies) > 1 or any(one.questions for one in found.studies):
         yield Text("Studies:")
         for one in found.studies:
+            if not (one.n_comparisons or one.questions):
+                continue
             about = f" ({one.described})" if one.questions else ""
             n = counted(one.n_comparisons, "comparison")
             yield Text(f"  {plain(one.name)}: {n}{about}")
     yield Text(f"Fitted: {_fitted(found)}")
     if found.panel:
         yield Text(f"Camps: {found.n_camps}. {plain(found.panel)}")
-    yield Text(f"Health: {health.colour}. {'. '.join(health.lines)}.")
+    said = health.lines
+    if found.writer is None and not health.sentences:
+        said = ["Nothing is known to be wrong, and no program writes this store now"]
+    yield Text(f"Health: {health.colour}. {'. '.join(said)}.")
     yield Text(f"Writer: {plain(str(found.writer)) if found.writer else 'none'}")
     sources = ", ".join(f"{n:,} {word}" for word, n in found.n_sources().items())
     yield Text(f"Sources: {sources}")
@@ -89,12 +94,13 @@ def _status_parts(found: Status, health: Health) -> Iterator[RenderableType]:
         yield from _listed((word, "since", "reason"), reasons, SHOWN)
     skipped = [(f"{n:,}", reason) for reason, n in found.skipped().items()]
     yield from _listed(("rows skipped", "reason"), skipped, SHOWN, ("rows skipped",))
+    several = len({one.study for one in newest}) > 1
     taken = [
-        (one.name or one.kind, _moment(one.at), one.adapter or one.kind, f"{one.n_rows:,}",
-         f"{one.n_skipped:,}")
+        (one.name or one.kind, *([found.study_of(one)] if several else []), _moment(one.at),
+         one.adapter or one.kind, f"{one.n_rows:,}", f"{one.n_skipped:,}")
         for one in newest if one.n_rows
     ]  # fmt: skip
-    heads = ("last read", "at", "as", "rows", "skipped")
+    heads = ("last read", *(["study"] if several else []), "at", "as", "rows", "skipped")
     yield from _listed(heads, taken, NEWEST, ("rows", "skipped"))
 
 

@@ -206,7 +206,10 @@ def _prepare(connection: sqlite3.Connection, path: str, *, writable: bool) -> No
     version = pragma("user_version")
     fresh = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     if fresh and not writable:
-        raise StoreError(f"{path}: this store is empty; check the path")
+        raise StoreError(
+            f"{path}: this store is empty; check the path, and copy a store that is in use with "
+            "'bbq store backup': its newest answers are in another file"
+        )
     if not fresh and pragma("application_id") != APPLICATION_ID:
         raise StoreError(
             f"{path}: this is a database of another program; name another file for the store"

@@ -189,6 +189,10 @@ class Status:
         found = Counter(entry.status for entry in self.sources)
         return {word: found[word] for word in ("read", "copy", "waiting", "refused")}
 
+    def study_of(self, entry: SourceEntry) -> str:
+        """The name of a source's study."""
+        return next((one.name for one in self.studies if one.id == entry.study), "")
+
     def skipped(self) -> dict[str, int]:
         """How many rows were left out, by reason, the most frequent first."""
         total: Counter[str] = Counter()
@@ -212,7 +216,9 @@ class Status:
             "n_sources": self.n_sources(),
             "n_skipped": sum(entry.n_skipped for entry in self.sources),
             "skipped": self.skipped(),
-            "sources": [_source_dict(entry) for entry in self.sources],
+            "sources": [
+                {**_source_dict(entry), "study": self.study_of(entry)} for entry in self.sources
+            ],
         }
 
 

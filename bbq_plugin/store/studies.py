@@ -16,6 +16,8 @@ MAIN_NAME = "main"
 # Codes are stored in two bytes; no store of people has a thousand questions.
 _MOST = 1000
 _LONGEST_NAME = 200
+# So many studies are proposed where one has to be named.
+_TRIED = 3
 
 
 class StudyQuestion(NamedTuple):
@@ -99,10 +101,13 @@ def chosen_study(db: sqlite3.Connection, name: str | None, path: str) -> int:
     filled = [one for one in known if one.n_comparisons]
     if len(filled) > 1:
         listed = ", ".join(f"{plain(one.name)} ({one.n_comparisons:,})" for one in filled)
-        raise UsageError(
+        error = UsageError(
             f"{path} holds several studies, with so many comparisons: {listed}; name one with "
             "--study, or study= in Python"
         )
+        most = sorted(filled, key=lambda one: -one.n_comparisons)
+        error.more_words = tuple(("--study", one.name) for one in most[:_TRIED])
+        raise error
     return filled[0].id if filled else MAIN
 
 

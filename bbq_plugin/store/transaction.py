@@ -66,7 +66,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 ANY_TIME = -1e300
 
 # As names of items and raters.
-_LONGEST_KEY = 10_000
+_LONGEST_KEY, _LONGEST_TAGS = 10_000, 100_000
 # Keys that are looked up at once.
 CHUNK = 4096
 
@@ -214,7 +214,13 @@ def checked_key(key: object, what: str = "key") -> str:
 
 def tags_text(tags: Mapping[str, str] | None) -> str | None:
     """Tags as the table has them."""
-    return _encode(tags).decode() if tags else None
+    text = _encode(tags).decode() if tags else None
+    if text is not None and len(text) > _LONGEST_TAGS:
+        raise DataError(
+            f"the tags have {len(text):,} characters ({text[:40]!r}…); all tags of an answer have "
+            f"at most {_LONGEST_TAGS:,}: give short values, not the content"
+        )
+    return text
 
 
 @dataclass

@@ -54,6 +54,7 @@ def test_a_vote_is_in_the_store_when_the_call_returns(path: Path, hook: bbq.Hook
         ({"at": "today"}, "at is 'today'"),
         ({"time_s": -1}, "time_s is -1; expected seconds, 0 or more"),
         ({"tags": {"lang": 3}}, "tag 'lang' is 3"),
+        ({"tags": {"text": "x" * 200_000}}, "the tags have 200,011 characters .* at most 100,000"),
         ({"tags": {"lang": "\udfff"}}, "half a character"),
         ({"tags": "en"}, "tags is 'en'"),
     ],

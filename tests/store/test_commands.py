@@ -219,3 +219,24 @@ def test_a_misspelt_part_of_the_command_is_recognised(tmp_path: Path) -> None:
     result = run("store", "chek", "--store", tmp_path / "a.db")
     assert result.exit_code == 2
     assert "did you mean 'check'?" in result.stderr
+
+
+def test_several_studies_are_fitted_side_by_side_or_named_in_commands_to_paste(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.db"
+    with Engine(path) as engine:
+        for name, winner in (("main", "left"), ("fluency", "right")):
+            answers = [
+                bbq.Comparison(f"{n}", f"r{n % 4}", "a", "bc"[n % 2], winner)  # type: ignore[arg-type]
+                for n in range(12)
+            ]
+            engine.store.add(answers, study=engine.store.study(name))
+    done = run("fit", "--store", path)
+    assert done.exit_code == 2
+    tried = [line for line in done.stderr.splitlines() if line.startswith("Try: ")]
+    assert tried == [f"Try: bbq fit --store {path} --study {name}" for name in ("main", "fluency")]
+    groups = report("fit", "--store", path, "--by", "study")["reports"]
+    first = {name: one["items"][0]["item"] for name, one in groups.items()}
+    assert first["main"] == "a"
+    assert first["fluency"] != "a"

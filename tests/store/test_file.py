@@ -308,3 +308,12 @@ def test_a_store_of_before_knows_which_tasks_only_events_told_of(tmp_path: Path)
     with Store(path) as store:
         assert Memory(store, "label-studio", 1, "http://server").told_tasks() == {4, 333}
         assert store.rows("SELECT task FROM told_task WHERE project = 12") == [(3,)]
+
+
+def test_a_plain_copy_of_a_store_in_use_names_the_way_to_copy_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        store.add([answer("a")])
+        copy = tmp_path / "copy.db"
+        copy.write_bytes((tmp_path / "s.db").read_bytes())
+        with pytest.raises(StoreError, match=r"this store is empty; .*'bbq store backup'"):
+            Store(copy, writable=False)

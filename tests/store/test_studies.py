@@ -70,8 +70,11 @@ def test_several_studies_are_named_where_one_is_asked_for(tmp_path: Path) -> Non
         store.add([answer("a")], study=store.study("fluency"))
         assert read_store(path).n_comparisons == 1
         store.add([answer("a")])
-    with pytest.raises(UsageError, match=r"main \(1\), fluency \(1\); name one with --study"):
+        store.add([answer("b")])
+    several = r"main \(2\), fluency \(1\); name one with --study"
+    with pytest.raises(UsageError, match=several) as said:
         read_store(path)
+    assert said.value.more_words == (("--study", "main"), ("--study", "fluency"))
     with pytest.raises(UsageError, match="did you mean 'fluency'"):
         read_store(path, study="fluencs")
 
