@@ -211,8 +211,8 @@ class Worker:
     """A thread that wakes up when events are there.
 
     `given` names the answers that this side has marked as cancelled. `on_fit` is called after the
-    fit has followed, `on_partial` when a pull would tell more than the events do, `on_refused` when
-    some are held back.
+    fit of a study has followed, `on_followed` after those of all, `on_partial` when a pull would
+    tell more than the events do, `on_refused` when some are held back.
     """
 
     def __init__(
@@ -223,6 +223,7 @@ class Worker:
         tool: str = "label-studio",
         given: Callable[[], Collection[tuple[int, int]]] = frozenset,
         on_fit: Callable[[Engine], None] = lambda _: None,
+        on_followed: Callable[[], None] = lambda: None,
         on_partial: Callable[[], None] = lambda: None,
         on_refused: Callable[[], None] = lambda: None,
         problems: Problems | None = None,
@@ -234,6 +235,7 @@ class Worker:
         self.engine, self.reader, self.tool = self.engines.first, reader, tool
         self._named, self._on_refused = named, on_refused
         self._given, self._on_fit, self._on_partial = given, on_fit, on_partial
+        self._on_followed = on_followed
         self._problems = problems or Problems()
         #: The projects whose events are taken; none: those of all.
         self.projects: frozenset[str] = frozenset()
@@ -241,6 +243,8 @@ class Worker:
         self._estimate_from: dict[int, float] = {}
         #: Why the fits of some studies failed the last time.
         self._failed_fits: dict[int, Exception] = {}
+        #: How many fits have followed in this turn.
+        self._n_fitted = 0
         #: How long the last fit took.
         self.fit_s: float | None = None
         self.job = Job("worker", self._turn, self._failed, clock=clock)
@@ -273,7 +277,10 @@ class Worker:
 
     def follow(self) -> None:
         """Let the fits follow the answers, if there are any; the priors not as often."""
+        self._n_fitted = 0
         failed = [error for engine in self.engines if (error := self._follow(engine)) is not None]
+        if self._n_fitted:
+            self._on_followed()
         if failed:
             # The answers are in; the page shows the last fit.
             self._problems.report("fit", failed[0])
@@ -289,6 +296,7 @@ class Worker:
         try:
             engine.refresh(hold_priors=not estimates)
             self._on_fit(engine)
+            self._n_fitted += 1
         except Exception as error:
             if blames_store(error):
                 raise

@@ -245,7 +245,6 @@ _LATER_S = 900.0
 # A plan reads the whole project: a quarter of the time at most its server is asked for that.
 _REST = 3.0
 _STOP_S = 5.0
-_NOT_THERE = 404
 
 HELD = (
     "all changes were undone by hand, so nothing is written automatically until a plan is applied "
@@ -253,12 +252,28 @@ HELD = (
 )
 
 
+def is_outage(error: Exception) -> bool:
+    """Whether a server did not answer, or could not; else it has refused what it was asked."""
+    if not isinstance(error, RemoteError):
+        return False
+    return error.status is None or error.status == 429 or error.status >= 500
+
+
+def report_use(
+    problems: Problems, what: str, error: Exception | str, retry_s: float | None
+) -> None:
+    """Report that a use of a project failed, unless the outage of its server tells it already."""
+    if "server" in problems and isinstance(error, Exception) and is_outage(error):
+        return
+    problems.report(what, error, retry_s=retry_s)
+
+
 class OpenProject:
     """A project that stays open while a program runs; opened when it is first needed.
 
     `open_` gets whom to tell of requests that are tried again. An outage of the server is one
-    problem, for any number of uses. A server that says that something is not there does answer:
-    what that means is for the use to tell.
+    problem, for any number of uses, which do not tell of it again. A server that refuses something,
+    or says that it is not there, does answer: what that means is for the use to tell.
     """
 
     def __init__(
@@ -282,10 +297,10 @@ class OpenProject:
                     self._opened = self._stack.enter_context(self._open(self._retried))
                 done = work(*self._opened)
             except RemoteError as error:
-                if error.status == _NOT_THERE:
-                    self._answered()
-                else:
+                if is_outage(error):
                     self._retried(str(error))
+                else:
+                    self._answered()
                 raise
             self._answered()
             return done
@@ -399,7 +414,7 @@ class Rounds:
 
     def _failed(self, error: Exception) -> Next:
         if not self._job.stopping():
-            self._problems.report("feedback", error, retry_s=self._every_s)
+            report_use(self._problems, "feedback", error, self._every_s)
         return self._rest(again_s=0.0)
 
     def _rest(self, again_s: float | None) -> Next:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import bbq_plugin as bbq
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.event_ingest import Worker, event_reader
 from bbq_plugin.live.health import Problems
@@ -132,3 +133,23 @@ def test_refused_events_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch
         assert retry_refused(store) == 5
         work_off(worker)
         assert store.counts().n_comparisons == 5
+
+
+def test_who_needs_all_studies_is_told_once_after_the_fits_of_all() -> None:
+    told: list[str] = []
+    answers = [Comparison(f"{n}", f"r{n % 3}", "a", "bc"[n % 2], "left") for n in range(12)]
+    with Engine(priors="auto") as engine:
+        engine.add(answers)
+        engine.store.add(answers, study=engine.store.study("fluency"))
+        worker = Worker(
+            engine,
+            event_reader("label-studio"),
+            on_fit=lambda one: told.append(f"fit {one.study}"),
+            on_followed=lambda: told.append("all"),
+        )
+        worker.follow()
+        assert told == ["fit 1", "fit 2", "all"]
+        worker.follow()
+        assert told == ["fit 1", "fit 2", "all"]
+        worker.job.stop()
+        worker.engines.close()

@@ -27,7 +27,7 @@ from bbq_plugin.live.health import Health, HealthSentence, Problems, health_of, 
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.live.log import silent
 from bbq_plugin.live.pull import pull
-from bbq_plugin.live.push import OpenProject, Rounds
+from bbq_plugin.live.push import OpenProject, Rounds, report_use
 from bbq_plugin.live.server.access_control import AccessRules, Guard
 from bbq_plugin.live.server.page_feedback import Feedback
 from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
@@ -114,7 +114,7 @@ class Service:
         self.worker = Worker(
             self.engines, event_reader(adapter, options), tool=adapter,
             given=lambda: cancelled_by_push(engine.store), on_fit=self._fitted,
-            on_partial=self._pull_soon, on_refused=self._health_changed,
+            on_followed=self._followed, on_partial=self._pull_soon, on_refused=self._health_changed,
             problems=self.problems, named=named,
         )  # fmt: skip
         self.inbox = Inbox(engine.store, on_arrival=self.worker.job.wake)
@@ -243,6 +243,9 @@ class Service:
 
     def _fitted(self, engine: Engine) -> None:
         self._view_of(engine).publish()
+
+    def _followed(self) -> None:
+        # Not before: a plan is made of the verdicts of all studies.
         for project in self.projects:
             project.fitted()
 
@@ -418,7 +421,7 @@ class ServedProject(OpenProject):
                 f"project {self.number} does not exist any more, or the user of the token may not "
                 "see it; its answers in the store stay as they are"
             )
-        self._service.problems.report(self._what, reason, retry_s=self._reconcile_s)
+        report_use(self._service.problems, self._what, reason, self._reconcile_s)
         return Next(again_s=self._reconcile_s)
 
 

@@ -206,7 +206,7 @@ def test_a_server_that_is_down_is_waited_for(tmp_path: Path) -> None:
     away = {"LABEL_STUDIO_URL": "http://127.0.0.1:9", "LABEL_STUDIO_API_KEY": token}
     options = ("--project", "1", "--reconcile", "1h")
     with serving(tmp_path / "state.db", *options, **away) as here:
-        here.wait_until(lambda: " pull_failed " in here.log, "word of it")
+        here.wait_until(lambda: " server_failed " in here.log, "word of it")
         # Meanwhile events are taken.
         assert here.ask("/").status == 200
     assert token not in here.log
