@@ -53,6 +53,8 @@ from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE
 
 T = TypeVar("T")
+# Lists of next pairs that are kept.
+_LISTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,20 @@ class Analysis:
             return found
 
         listed = (None if names is None else tuple(names) for names in (among, raters))
-        return self._once(("pairs", n, goal, top_k, camp, *listed), make)
+        asked = ("pairs", n, goal, top_k, camp, *listed)
+        found = self._once(asked, make)
+        self._keep_newest(asked)
+        return found
+
+    def _keep_newest(self, asked: tuple[Hashable, ...]) -> None:
+        """Keep only the last few lists of a kind: callers may ask for ever other ones."""
+        with self._lock:
+            if asked in self._parts:
+                self._parts[asked] = self._parts.pop(asked)
+            same = [name for name in self._parts if isinstance(name, tuple) and name[0] == asked[0]]
+            for name in same[:-_LISTS]:
+                del self._parts[name]
+                self._locks.pop(name, None)
 
     @property
     def answer_worth(self) -> AnswerWorth | None:
@@ -268,15 +283,12 @@ class Analysis:
         board, seed = self.leaderboard, self.limits.seed
         return self._once("worth", lambda: AnswerWorth(self.fit, board, seed))
 
-    def next_worth(self, n: int, of: int) -> PlanWorth | None:
-        """What ``n`` answers would change, spread evenly over the first ``of`` next pairs."""
+    def next_worth(self, n: int, goal: Goal = "ranking") -> PlanWorth | None:
+        """What ``n`` answers would change, on pairs chosen for it; None of too many items."""
         worth = self.answer_worth
         if worth is None:
             return None
-        pairs = self.pairs(of)
-        each = [n // len(pairs) + (k < n % len(pairs)) for k in range(len(pairs))]
-        asked = [((row.item_a, row.item_b), k) for row, k in zip(pairs, each, strict=True)]
-        return self._once(("next worth", n, of), lambda: worth.together(asked))
+        return self._once(("next worth", n, goal), lambda: worth.chosen(n, goal))
 
     def information_bits(self, items: Sequence[str]) -> float | None:
         """What one more answer on these items would tell; None if one of them is not known."""

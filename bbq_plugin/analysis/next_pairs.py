@@ -229,9 +229,12 @@ def next_pairs(
     mean = target.mean[chosen]
     covariance = target.covariance[np.ix_(chosen, chosen)]
     design = Design(mean, covariance, max(quality, LEAST_QUALITY))
-    border = {"ranking": None, "best": 1, "top-k": top_k}[goal]
-    batch = _Batch(design, None if border is None else Contenders(design, border, rng))
-    picked = [(*batch.pick(slot), slot.rater) for slot in slots[:n_able]]
+    batch = PairBatch(design, goal, rng, top_k)
+    asked: dict[str | None, set[tuple[int, int]]] = {}
+    picked = [
+        (*batch.pick(slot.quality, asked.setdefault(slot.rater, set())), slot.rater)
+        for slot in slots[:n_able]
+    ]
     rows = _rows(fit, target.mean, chosen, covariance, picked, rng)
     return NextPairs(rows, quality, tuple(warnings), goal=goal, top_k=top_k, camp=camp)
 
@@ -267,26 +270,34 @@ def information_of(fit: Fit) -> Callable[[Sequence[str]], float | None]:
     return of
 
 
-class _Batch:
-    """Answers chosen one after the other, no rater asked the same twice."""
+class PairBatch:
+    """Answers chosen one after the other for a goal."""
 
-    def __init__(self, design: Design, contenders: Contenders | None) -> None:
-        self.design, self.contenders = design, contenders
-        self._asked: dict[str | None, set[tuple[int, int]]] = {}
+    def __init__(
+        self, design: Design, goal: Goal, rng: np.random.Generator, top_k: int | None = None
+    ) -> None:
+        border = {"ranking": None, "best": 1, "top-k": top_k}[goal]
+        self.design = design
+        self.contenders = None if border is None else Contenders(design, border, rng)
 
-    def pick(self, slot: _Slot) -> tuple[int, int, float]:
-        """The next pair, and the bits that its answer adds."""
-        asked = self._asked.setdefault(slot.rater, set())
+    def pick(
+        self, quality: float, asked: set[tuple[int, int]] | None = None
+    ) -> tuple[int, int, float]:
+        """The next pair for a rater of this quality, and the bits that the answer adds.
+
+        It is none of those in ``asked``, and is put there; without it a pair may come again.
+        """
 
         def allowed(i: int, j: int) -> bool:
-            return (min(i, j), max(i, j)) not in asked
+            return asked is None or (min(i, j), max(i, j)) not in asked
 
         if self.contenders is not None:
             i, j = self.contenders.pick(allowed)
         else:
-            i, j = self._most_informative(slot.quality, allowed)
-        asked.add((min(i, j), max(i, j)))
-        bits, column, told = self.design.take(i, j, slot.quality)
+            i, j = self._most_informative(quality, allowed)
+        if asked is not None:
+            asked.add((min(i, j), max(i, j)))
+        bits, column, told = self.design.take(i, j, quality)
         if self.contenders is not None:
             self.contenders.take(column, told, i, j)
         return i, j, bits
@@ -709,6 +720,22 @@ class AnswerWorth:
                 column = after[:, i] - after[:, j]
                 v = max(float(column[i] - column[j]), LEAST_VARIANCE)
                 after -= self._told(i, j, v) * np.outer(column, column)
+        return self._bought(n, after)
+
+    def chosen(self, n: int, goal: Goal) -> PlanWorth:
+        """What n answers are expected to change on pairs that are chosen one after the other.
+
+        As `next_pairs` chooses them for this goal, but a pair may come again: other raters, or
+        other prompts, can be asked about it.
+        """
+        rng = np.random.default_rng(self._seed)
+        batch = PairBatch(Design(self._mean, self._covariance, self._quality), goal, rng)
+        for _ in range(n):
+            batch.pick(self._quality)
+        return self._bought(n, batch.design.covariance)
+
+    def _bought(self, n: int, after: Floats) -> PlanWorth:
+        """What n answers change that leave this covariance."""
         a, b = self._pairs
         now, then = gap_variance(self._covariance)[a, b], gap_variance(after)[a, b]
         gap = self._mean[a] - self._mean[b]

@@ -77,13 +77,33 @@ class PlanWorth:
     @property
     def text(self) -> str:
         """In a sentence."""
-        still = number(self.n_open_expected, 1 if self.n_open < 100 else 0)
         return (
             f"{counted(self.n_answers, 'answer')} by typical raters: P(best) of the leader, "
             f"{chance(self.p_best)} now ({plain(self.leader)}), is expected to become "
-            f"{chance(self.p_best_expected)}, and {still} of "
-            f"{counted(self.n_pairs, 'pair')} to be open ({self.n_open:,} now)"
+            f"{chance(self.p_best_expected)}, and {self._open} to be open ({self.n_open:,} now)"
         )
+
+    @property
+    def best_text(self) -> str:
+        """What becomes of the leader."""
+        return (
+            f"after {counted(self.n_answers, 'more answer')} by typical raters, on pairs chosen "
+            "for the best item, P(best) of the leader is expected to be "
+            f"{chance(self.p_best_expected)} ({chance(self.p_best)} now)"
+        )
+
+    @property
+    def open_text(self) -> str:
+        """What becomes of the pairs that are open."""
+        return (
+            f"after {counted(self.n_answers, 'more answer')} by typical raters, on pairs chosen "
+            f"for the whole ranking, {self._open} are expected to be open ({self.n_open:,} now)"
+        )
+
+    @property
+    def _open(self) -> str:
+        still = number(self.n_open_expected, 1 if self.n_open < 100 else 0)
+        return f"{still} of {counted(self.n_pairs, 'pair')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_S = 3600.0
 # After an error that its owner could not deal with.
 _RETRY_S = 10.0
+#: Of what is computed behind the pages. All at once, such work would need the memory of all of it,
+#: and the time of those who answer events and pages.
+BEHIND = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Next:
 class Job:
     """Runs `work` in the background whenever it is due.
 
-    `work` and `failed`, which gets what `work` raises, say when the next run may start.
+    `work` and `failed`, which gets what `work` raises, say when the next run may start. Jobs with
+    the same lock `alone` run one at a time.
     """
 
     def __init__(
@@ -47,9 +51,11 @@ class Job:
         work: Callable[[], Next],
         failed: Callable[[Exception], Next],
         *,
+        alone: threading.Lock | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work, self._failed, self.clock = work, failed, clock
+        self._alone = alone or threading.Lock()
         #: Guards everything below.
         self._changed = threading.Condition()
         self._due: float | None = None
@@ -104,10 +110,14 @@ class Job:
 
     def _run(self) -> None:
         while self._wait():
-            try:
-                found = self._work()
-            except Exception as error:  # noqa: BLE001 (whatever it is, its owner reports it)
-                found = self._after(error)
+            with self._alone:
+                if self._stopping and not self._finish:
+                    return
+                self._begun = self.clock()
+                try:
+                    found = self._work()
+                except Exception as error:  # noqa: BLE001 (whatever it is, its owner reports it)
+                    found = self._after(error)
             self._schedule(found)
 
     def _after(self, error: Exception) -> Next:
@@ -131,7 +141,7 @@ class Job:
                 if at is not None and at <= now:
                     later = self._latest_request > now and not self._stopping
                     self._due = self._latest_request if later else None
-                    self._urgent, self._begun = False, now
+                    self._urgent = False
                     return True
                 self._changed.wait(None if at is None else min(at - now, _LONGEST_WAIT_S))
 

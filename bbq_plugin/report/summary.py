@@ -370,9 +370,11 @@ def rater_sentences(raters: RaterReport) -> list[Sentence]:
     counts = f"Of {of}, {out:,} {are} to be excluded and {watched:,} to be watched."
     told: list[Sentence] = [(counts,)]
     effect = raters.without_excluded
-    if effect is not None:
-        matters = "changes the result" if effect.matters else "does not change the result"
-        told.append((f"To leave out the answers of the excluded {matters}: {plain(effect.text)}.",))
+    if effect is not None and effect.matters:
+        told.append((f"Leaving out the excluded changes the result: {plain(effect.text)}.",))
+    elif effect is not None:
+        moved = f"{effect.moved} items change rank" if effect.moved else "no rank changes"
+        told.append((f"Leaving out the excluded does not change the result: {moved}.",))
     return told
 
 

@@ -8,6 +8,7 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.data.triples import Floats
+from bbq_plugin.text import chance
 
 ITEMS = tuple(f"m{k}" for k in range(6))
 PAIRS = [(a, b) for n, a in enumerate(ITEMS) for b in ITEMS[:n]]
@@ -120,3 +121,37 @@ def test_the_chance_of_a_change_is_that_of_drawing_the_future() -> None:
     assert after.n_open_expected == pytest.approx(
         (state(draws, left) == 0).sum(axis=1).mean(), abs=0.1
     )
+
+
+def test_answers_on_chosen_pairs_are_worth_more_than_the_same_spread_evenly() -> None:
+    gained = []
+    for seed in range(6):
+        analysis = analysed(Panel(seed).votes(20))
+        assert analysis.answer_worth is not None
+        even = analysis.answer_worth.together([(pair, 12) for pair in PAIRS])
+        best, ranking = (analysis.next_worth(180, goal) for goal in ("best", "ranking"))
+        assert best is not None
+        assert ranking is not None
+        assert even.n_answers == best.n_answers == 180
+        gained.append(
+            (best.p_best_expected - even.p_best_expected,
+             even.n_open_expected - ranking.n_open_expected)
+        )  # fmt: skip
+        assert f"P(best) of the leader is expected to be {chance(best.p_best_expected)} (" in (
+            best.best_text
+        )
+    p_best, n_pairs = np.mean(gained, axis=0)
+    assert p_best > 0.01
+    assert n_pairs > 0.1
+
+
+def test_an_analysis_keeps_the_last_lists_of_pairs_alone() -> None:
+    analysis = analysed(Panel(1).votes(4))
+    first = analysis.pairs(1)
+    for n in range(2, 15):
+        analysis.pairs(n)
+        # What is asked for again and again stays.
+        assert analysis.pairs(1) is first
+    kept = [name for name in analysis._parts if isinstance(name, tuple) and name[0] == "pairs"]
+    assert len(kept) == 8
+    assert list(analysis.pairs(2)) == list(analysed(Panel(1).votes(4)).pairs(2))

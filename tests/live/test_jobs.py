@@ -26,13 +26,15 @@ class Clock:
 class Runs:
     """A job whose runs a test sees, and lets end one by one."""
 
-    def __init__(self, *found: Next | Exception, held: bool = False) -> None:
+    def __init__(
+        self, *found: Next | Exception, held: bool = False, alone: threading.Lock | None = None
+    ) -> None:
         self.clock = Clock()
         self.begun: queue.SimpleQueue[float] = queue.SimpleQueue()
         self.errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self.held = threading.Semaphore(0 if held else 1_000_000)
         self._found = iter(found)
-        self.job = Job("test", self._work, self._failed, clock=self.clock)
+        self.job = Job("test", self._work, self._failed, alone=alone, clock=self.clock)
 
     def _work(self) -> Next:
         self.begun.put(self.clock())
@@ -157,3 +159,27 @@ def test_a_run_that_hangs_is_not_waited_for_longer_than_the_deadline() -> None:
 
 def test_a_job_that_never_started_can_be_stopped() -> None:
     assert Runs().job.stop(finish=True)
+
+
+def test_jobs_with_the_same_lock_run_one_at_a_time() -> None:
+    alone = threading.Lock()
+    one, other = Runs(held=True, alone=alone), Runs(alone=alone)
+    with running(one, due=True), running(other):
+        one.one()
+        other.job.wake()
+        assert alone.locked()
+        assert other.none()
+        one.held.release()
+        other.one()
+        # How long a run takes does not count the wait for the lock.
+        assert other.job.spent_s == 0.0
+
+
+def test_a_job_that_waits_for_its_lock_ends_without_a_run() -> None:
+    alone = threading.Lock()
+    runs = Runs(alone=alone)
+    with alone:
+        runs.job.start(due=True)
+        runs.job.stop(0.0)
+    assert runs.job.stop(HANG_S)
+    assert runs.none()

@@ -250,9 +250,10 @@ def _wanted(task: ServerTask, now: ServerState, n_bad: int, ours: list[JournalEn
 
 
 def _named(bad: list[ServerAnswer]) -> str:
-    raters = sorted({answer.rater for answer in bad})
+    raters = sorted({answer.rater for answer in bad}, key=lambda own: (len(own), own))
     more = f" and {len(raters) - _SHOWN} more" if len(raters) > _SHOWN else ""
-    return f"rater {', '.join(raters[:_SHOWN])}{more}" if raters else "the cancelled ones"
+    who = "rater" if len(raters) == 1 else "raters"
+    return f"{who} {', '.join(raters[:_SHOWN])}{more}" if raters else "the cancelled ones"
 
 
 def _release(ours: list[JournalEntry], target: str, reason: str) -> Action:

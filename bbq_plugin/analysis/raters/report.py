@@ -634,7 +634,7 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         return RaterReport([], (text,), rules=rules)
     parted = cast("PartedResult", fit)
     whole = _consensus(fit, fit.priors)
-    rows = parted.by_parts(_sampled, whole, fit.data.n_raters)
+    rows = parted.by_parts(_sampled, whole, sampled_raters(fit.data.n_raters))
     known: LikelyPopulations = likely_populations(np.concatenate(rows))
     whole = replace(whole, kinds=known)
     found = parted.by_parts(_written, whole, level, rules, before, parted.results)
@@ -676,9 +676,8 @@ def _consensus(fit: Fit, priors: Priors) -> WholePanel:
     return WholePanel(tuple(point.theta for point in points), tuple(found))
 
 
-def _sampled(fit: Fit, first: int, whole: WholePanel, n_raters: int) -> Floats:
+def _sampled(fit: Fit, first: int, whole: WholePanel, chosen: Codes) -> Floats:
     """What the answers of the sampled raters of a part say of their kinds."""
-    chosen = sampled_raters(n_raters)
     mine = chosen[(chosen >= first) & (chosen < first + fit.data.n_raters)] - first
     given, _, _, views = views_of(fit, whole)
     return likelihood_rows(given.pairs, views, mine)
@@ -720,19 +719,13 @@ def write_parquet(table: Any, folder: str, name: str) -> None:
 
 
 def _worst(parted: PartedResult, files: tuple[str, ...], most: int) -> list[RaterRow]:
-    """The rows of the raters that matter most, as `worst_first` has them; of few raters all."""
-    import pyarrow as pa  # noqa: PLC0415 (an extra)
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    kept: Any = None
+    """The rows of the raters that matter most, read part by part."""
+    rows: list[RaterRow] = []
     for name in files:
-        table = parted.read_result(name)
-        kept = table if kept is None else pa.concat_tables([kept, table])
-        if len(kept) > most:
-            severity = pc.index_in(kept["verdict"], pa.array(["exclude", "watch", "keep"]))
-            quality = pc.fill_null(kept["quality"], np.nan).to_numpy()
-            kept = kept.take(np.lexsort((quality, severity.to_numpy()))[:most])
-    return [] if kept is None else rows_of(kept)
+        rows += rows_of(parted.read_result(name))
+        if len(rows) > 2 * most:
+            rows = worst_first(rows)[:most]
+    return worst_first(rows)[:most] if len(rows) > most else rows
 
 
 def rows_of(table: Any) -> list[RaterRow]:

@@ -27,7 +27,7 @@ from bbq_plugin.data.records import HistoryItem, HistoryPoint
 from bbq_plugin.errors import BBQError
 from bbq_plugin.live.engine import CampChange, camp_change
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.jobs import BEHIND, Job, Next
 from bbq_plugin.model import fit
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
@@ -194,7 +194,7 @@ class Slices:
         self._tags: tuple[str, ...] | None = None
         self._tags_at = 0
         self._wanted: str | None = None
-        self.job = Job("slices", self._make, self._failed)
+        self.job = Job("slices", self._make, self._failed, alone=BEHIND)
 
     def tags(self) -> tuple[str, ...] | None:
         """The tags there are slices by; None before they are known."""
@@ -292,8 +292,9 @@ class Outlook:
     section: StopSection
     #: Pairs of the best items that are significant under continuous monitoring.
     apart: frozenset[tuple[str, str]]
-    #: What more answers would buy; None of too many items.
+    #: What more answers would buy for the ranking, and for the best item; None of too many items.
     worth: PlanWorth | None
+    best_worth: PlanWorth | None
     #: Agreement as the field knows it; None over parts.
     inter_rater: InterRater | None
     #: The item that is significantly the best under continuous monitoring.
@@ -307,9 +308,10 @@ def outlook(analysis: Analysis) -> Outlook:
     section = stop_section(analysis.stopping, analysis.fragility)
     shown = [row.item for row in analysis.leaderboard[:MATRIX]]
     apart = significant_pairs(analysis.fit, shown, analysis.limits.level)
-    worth = analysis.next_worth(MORE_ANSWERS, PAIRS) if len(analysis.leaderboard) > 1 else None
+    worth = analysis.next_worth(MORE_ANSWERS)
+    best_worth = analysis.next_worth(MORE_ANSWERS, "best")
     n, best = analysis.fit.data.n_comparisons, analysis.stopping.best
-    return Outlook(analysis.at, n, section, apart, worth, analysis.inter_rater, best)
+    return Outlook(analysis.at, n, section, apart, worth, best_worth, analysis.inter_rater, best)
 
 
 class FollowUp(Generic[T]):
@@ -330,7 +332,7 @@ class FollowUp(Generic[T]):
         self._last: T | None = None
         # The analysis it is of, which may go: it holds all answers.
         self._of: weakref.ref[Analysis] | None = None
-        self.job = Job(what, self._make, self._failed)
+        self.job = Job(what, self._make, self._failed, alone=BEHIND)
 
     def last(self) -> T | None:
         """The last one there is; a newer one will follow, if there is something new."""

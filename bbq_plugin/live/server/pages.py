@@ -345,8 +345,12 @@ class Pages:
         shown = [one for one in found if one.n_comparisons] or found[:1]
         wanted = request.query_params.get("study")
         first = self.service.engine.study
+        projects = self.service.projects
+        # Without a choice: the engine's own, or if that is empty the first of the first project.
         chosen = [one for one in shown if one.name == wanted]
-        return (chosen or [one for one in shown if one.id == first] or shown)[0], shown
+        chosen = chosen or [one for one in shown if one.id == first]
+        chosen = chosen or [one for one in shown if projects and one.asks(projects[0].number)]
+        return (chosen or shown)[0], shown
 
     def _view(self, request: Request) -> View:
         return self.service.views[self._studies(request)[0].id]
@@ -403,6 +407,7 @@ class Pages:
             lines=page_charts.history(points, best),
             narrow_lines=page_charts.history(points, best, narrow=True),
             by_time=page_charts.by_time(points),
+            past_known=view.past.last() is not None,
             outlook=outlook,
             stop=None if outlook is None else outlook.section,
             error=level_text(1 - board.level),
@@ -436,14 +441,16 @@ class Pages:
             steps.append((text, "/feedback", "Feedback"))
         if settled:
             steps.append(("The best item is known: you can stop here.", "#stop", "When to stop"))
-        worth = None if outlook is None else outlook.worth
-        if worth is not None and (worth.n_open or not settled):
-            text = "Or go on for the other ranks" if settled else "Go on asking"
-            steps.append((f"{text}: {worth.text}.", "/pairs", "Next pairs"))
+        if outlook is not None and outlook.best_worth is not None and not settled:
+            text = f"Go on asking: {outlook.best_worth.best_text}."
+            steps.append((text, "/pairs", "Next pairs"))
+        elif outlook is not None and outlook.worth is not None and outlook.worth.n_open:
+            text = f"Or go on for the other ranks: {outlook.worth.open_text}."
+            steps.append((text, "/pairs", "Next pairs"))
         return steps
 
-    def _headlines(self, studies: list[StudyEntry]) -> list[tuple[StudyEntry, Headline]]:
-        """The answer to each question, where there are several."""
+    def _headlines(self, studies: list[StudyEntry]) -> list[tuple[StudyEntry, Headline, list[str]]]:
+        """The answer to each question, where there are several, and who is to be excluded."""
         found = []
         for one in studies if len(studies) > 1 else ():
             analysis = self.service.views[one.id].analysis
@@ -451,7 +458,8 @@ class Pages:
                 told = answer(
                     analysis.leaderboard, analysis.n_groups, analysis.better, analysis.division
                 )
-                found.append((one, told))
+                out = [row.rater for row in analysis.raters if row.verdict == "exclude"]
+                found.append((one, told, out))
         return found
 
     def raters(self, request: Request) -> Response:
@@ -486,6 +494,7 @@ class Pages:
             n_verdicts={v: sum(r.verdict == v for r in report) for v in _SEVERITY},
             divided=analysis.division.divided,
             inter_rater=outlook and outlook.inter_rater,
+            names_hidden=self.service.names is None and bool(self.service.projects),
             dots=page_charts.scatter(report),
             narrow_dots=page_charts.scatter(report, narrow=True),
             level=level_text(analysis.limits.level),
@@ -587,7 +596,7 @@ class Pages:
             board=board,
             cells=cells,
             pairs=analysis.pairs(PAIRS) if len(board) > 1 else None,
-            worth=None if outlook is None else outlook.worth,
+            outlook=outlook,
             n_open=int(is_open.sum()) // 2,
             n_pairs=len(board) * (len(board) - 1) // 2,
             monitoring=None if outlook is None else outlook.section.monitoring,
@@ -663,6 +672,7 @@ class Pages:
             request,
             "log.html.j2",
             entries=entries[paging.first : paging.last],
+            study_names={one.id: one.name for one in store.studies()},
             camp_changes=list(self._view(request).camp_changes),
             notes=list(dict.fromkeys(note for entry in entries for note in entry.notes))[:NOTES],
             paging=paging,

@@ -43,16 +43,3 @@ def score_products(first, last, start, winner, loser, push, n_items, out):
         for a in range(n):
             score[seen[a]] = 0.0
             new[seen[a]] = True
-
-
-@njit(cache=True, nogil=True)
-def score_rows(first, last, start, winner, loser, push, n_items, out):
-    """g_c of each of these clusters, a row of ``out`` each."""
-    out[: last - first] = 0.0
-    for c in range(first, last):
-        row = out[c - first]
-        for camp in range(push.shape[0]):
-            at = camp * n_items
-            for t in range(start[c], start[c + 1]):
-                row[at + winner[t]] += push[camp, t]
-                row[at + loser[t]] -= push[camp, t]

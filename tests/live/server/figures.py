@@ -155,7 +155,7 @@ def main() -> None:
             with serving(Path(folder) / "answers.db", *words, **place) as here:
                 here.wait_until(lambda: "Bo Ek" in here.ask("/raters").text, "names")
                 here.wait_until(lambda: "As of" in here.ask("/").text, "when to stop")
-                here.wait_until(lambda: "200 answers" in here.ask("/pairs").text, "the worth")
+                here.wait_until(lambda: "200 more answers" in here.ask("/pairs").text, "the worth")
                 draw(browser, here, "/", "page-first.png", "#board")
                 draw(browser, here, "/raters", "page-raters.png")
                 odd = f"/rater?name={people[BAD].id}&content=1&study=better"

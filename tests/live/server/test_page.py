@@ -235,8 +235,11 @@ def test_the_pairs_page_says_what_more_answers_would_buy(tmp_path: Path) -> None
     filled(tmp_path / "state.db", ("a", "b", "c"), ("ann", "bob"), 30)
     with serving(tmp_path / "state.db") as server:
         server.wait_for(30)
+        said = "After 200 more answers by typical raters, on pairs chosen for "
+        server.wait_until(lambda: said in server.ask("/pairs").text, "the outlook")
         page = server.ask("/pairs").text
-    assert "200 answers by typical raters: P(best) of the leader" in page
+    assert said + "the best item, P(best) of the leader is expected to be " in page
+    assert said + "the whole ranking, " in page
     assert "86–100%" in page
 
 
@@ -304,7 +307,7 @@ def test_the_first_screen_says_what_the_raters_change_and_what_to_do_next(weeks:
     first = page[: page.index('id="board"')]
     assert re.search(r"Of 12 raters, \d are to be excluded and \d to be watched\.", first), first
     assert "What to do next" in first
-    assert "#stop" in first or "200 answers by typical raters" in first
+    assert "#stop" in first or "after 200 more answers by typical raters" in first
     # The axis of the leaderboard, and the tables of the stopping rule folded away.
     assert 'class="scale"' in page
     stop = page[page.index('id="stop"') : page.index('id="history"')]
