@@ -14,7 +14,7 @@ the Bayesian information criterion falls by `LEAST_GAIN` or more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log
+from math import log, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +39,7 @@ from bbq_plugin.model.solvers import Optimum, hill_solver, inverse, solve_newton
 
 FIRES = 1.2  # largest eigenvalue / edge from which camps are searched for
 AGAINST = -3.0  # standard deviations of a coin's agreement; raters below it may be a camp
+COINS_BELOW = 0.00135  # of coins are below it: so many of a large panel say nothing
 LEAST_GAIN = 6.0  # of the criterion, for one more camp
 LEAST_RATERS = 3  # that a camp has to have
 MOST_CAMPS = 6
@@ -62,7 +63,7 @@ class Axis:
     chance: well above 1 the panel is divided. ``items`` says by how much each item is preferred at
     the positive end (nats, mean 0), ``raters`` where each stands, in standard deviations of
     raters of one taste. ``inflation`` is the mean eigenvalue: how much wider intervals become
-    because answers of one rater go together. ``against`` is how many raters answer against the
+    because answers of one rater go together. ``against`` of ``n_raters`` answer against the
     ranking, more often than coins would.
     """
 
@@ -72,11 +73,14 @@ class Axis:
     inflation: float
     agreement: Floats  # where each rater stands along the ranking itself
     against: int = 0
+    n_raters: int = 0
 
     @property
     def fires(self) -> bool:
         """Whether camps are worth looking for."""
-        return self.strength > FIRES or self.against >= LEAST_RATERS
+        chance = COINS_BELOW * self.n_raters
+        several = self.against >= max(LEAST_RATERS, chance + 3.0 * sqrt(chance))
+        return self.strength > FIRES or several
 
 
 def _scores(triples: Triples, pushes: Floats) -> Floats:
@@ -200,7 +204,7 @@ def screen(triples: Triples | Parts) -> Axis | None:
         return _screen_parts(triples, theta, information)
     pushes, against = _screened(triples, theta)
     axis = axis_of(triples, pushes, information, theta, np.ones(triples.n_raters))
-    return replace(axis, against=against)
+    return replace(axis, against=against, n_raters=triples.n_raters)
 
 
 def _p_upset(triples: Triples, theta: Floats) -> Floats:
@@ -224,8 +228,8 @@ def _screen_parts(parts: Parts, theta: Floats, information: Floats) -> Axis:
     found = _main_axis(products, information, theta, votes, squared)
     (ahead,) = parts.summed(_part_ends, theta, found.across)
     items = -found.items if ahead > 0 else found.items
-    none = np.empty(0)
-    return Axis(found.strength, items - items.mean(), none, found.inflation, none, int(against))
+    none, n = np.empty(0), parts.n_raters
+    return Axis(found.strength, items - items.mean(), none, found.inflation, none, int(against), n)
 
 
 def _part_products(part: Part, theta: Floats) -> tuple[Floats, float, float, int]:

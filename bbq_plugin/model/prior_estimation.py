@@ -30,7 +30,7 @@ from math import inf, lgamma
 
 import numpy as np
 
-from bbq_plugin.data.triples import Floats, Triples, some_raters
+from bbq_plugin.data.triples import Codes, Floats, Triples, some_raters
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.objectives import LEAST_GUESSER_BETA, Height, Joint, Marginal, theta_density
 from bbq_plugin.model.parts import Part, Parts
@@ -56,6 +56,7 @@ HALVINGS = 8
 # Triples to find the way by, and to settle on, at least and for each item; more raters would not
 # move the estimate visibly. L's slope is a mean over raters and needs fewer still.
 COARSE_TRIPLES, MOST_TRIPLES, LOG_DET_TRIPLES = (25_000, 100), (150_000, 100), (10_000, 100)
+LEAST_RATERS = 20  # however many answers each of them has
 MOST_DENSE = 1024  # items; beyond, L has the diagonal alone, and systems are solved by iteration
 ITERATED = 1e-2  # of the right side, left of it by iteration: steps are corrected by later ones
 RATE = 0.1  # b sets the level of all theta, which no comparison sees: it stays the paper's
@@ -111,19 +112,56 @@ def log_hyperprior(eta: Floats, n_items: int) -> tuple[float, Floats, Floats]:
 
 
 def few_raters(triples: Triples | Parts, at_least: tuple[int, int]) -> Triples:
-    """Every k-th rater, with k such that about as many triples remain as asked for."""
+    """So many raters that about as many triples remain as asked for, and `LEAST_RATERS`."""
     most = max(at_least[0], at_least[1] * triples.n_items)
-    every = max(1, int(np.ceil(triples.size / most)))
-    if isinstance(triples, Parts):
-        return joined(triples.each(_every, every))
-    if triples.size <= most or triples.n_raters < 2:
+    if not isinstance(triples, Parts) and triples.size <= most:
         return triples
-    return some_raters(triples, np.arange(0, triples.n_raters, every))
+    every = max(1, int(np.ceil(triples.size / most)))
+    chosen = spread_raters(triples, max(triples.n_raters // every, LEAST_RATERS))
+    if isinstance(triples, Parts):
+        return joined(triples.each(_chosen, chosen))
+    return some_raters(triples, chosen)
 
 
-def _every(part: Part, every: int) -> Triples:
-    """Every k-th rater of all, of those in a part."""
-    return some_raters(part.triples, np.arange(-part.first % every, part.triples.n_raters, every))
+def spread_raters(triples: Triples | Parts, n: int) -> Codes:
+    """The places of ``n`` raters of all kinds: the same raters in whatever order the rows come."""
+    if n >= triples.n_raters:
+        return np.arange(triples.n_raters)
+    at = (np.arange(n) + 0.5) * (triples.n_raters / n)
+    return np.sort(raters_by_content(triples)[at.astype(np.int64)])
+
+
+def raters_by_content(triples: Triples | Parts) -> Codes:
+    """The raters in an order that does not hang on that of the rows.
+
+    By their votes, then by how often the items win that they prefer, and those that they do not.
+    """
+    if isinstance(triples, Parts):
+        (won,) = triples.summed(_wins)
+        keys = np.concatenate(triples.each(_content, won), axis=1)
+    else:
+        part = Part(triples, 0)
+        keys = _content(part, *_wins(part))
+    # Rounded: sums of the same numbers in another order differ in their last digits.
+    return np.asarray(np.lexsort(np.round(keys, 3)))
+
+
+def _wins(part: Part) -> tuple[Floats]:
+    t = part.triples
+    return (np.asarray(np.bincount(t.winner, t.weight, t.n_items), np.float64),)
+
+
+def _content(part: Part, won: Floats) -> Floats:
+    """Of each rater: how often the items win that lost, and those that won; votes."""
+    t = part.triples
+    weights = t.weight * won[t.loser], t.weight * won[t.winner], t.weight
+    return np.stack([np.bincount(t.rater(), weight, t.n_raters) for weight in weights])
+
+
+def _chosen(part: Part, chosen: Codes) -> Triples:
+    """The wins of those raters, of all, who are in a part."""
+    here = chosen - part.first
+    return some_raters(part.triples, here[(here >= 0) & (here < part.triples.n_raters)])
 
 
 def joined(found: list[Triples]) -> Triples:

@@ -22,6 +22,8 @@ import numpy as np
 
 from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import held_out as kernels
+from bbq_plugin.model.parts import Parts
+from bbq_plugin.model.prior_estimation import spread_raters
 
 NODES = 40
 # eta = (log(alpha - 1), log(beta - 1), logit of the share of the honest who are of BROAD quality;
@@ -153,9 +155,9 @@ class Kinds:
 LikelyPopulations = tuple[tuple[Floats, Floats], RaterPopulation]
 
 
-def sampled_raters(n: int) -> Codes:
-    """By which of ``n`` raters the population is estimated."""
-    return np.linspace(0, n, min(n, ENOUGH_RATERS), endpoint=False).astype(np.int64)
+def sampled_raters(triples: Triples | Parts) -> Codes:
+    """By which raters the population is estimated."""
+    return spread_raters(triples, ENOUGH_RATERS)
 
 
 def likelihood_rows(triples: Triples, views: Sequence[CampView], raters: Codes) -> Floats:
@@ -178,7 +180,7 @@ def kinds_of(
     ``known``: the populations, where these raters are some of those they were estimated by.
     """
     n = triples.n_raters
-    some = sampled_raters(n)
+    some = sampled_raters(triples)
     sample = _Table.of(triples, views, some) if known is None else None
     points, population = _likely(sample) if sample is not None else cast("LikelyPopulations", known)
     out = np.empty((5, n))

@@ -11,6 +11,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.model import camps, prior_estimation, rater_population
 from bbq_plugin.model.camps import Mixture, screen
 from bbq_plugin.model.prior_estimation import CENTRE, priors_of
 
@@ -70,18 +71,63 @@ def test_a_group_that_answers_in_reverse_is_found_although_it_looks_like_low_qua
     assert np.corrcoef(found.camp_theta)[0, 1] < -0.9
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    data, _ = panel(3, minority=0.4)
+def in_another_order(data: bbq.Comparisons) -> bbq.Comparisons:
+    """The same rows, shuffled: raters and items come in another order too."""
     order = np.random.default_rng(0).permutation(data.weight.size)
     names = [(data.raters[r], data.items[w], data.items[x]) for r, w, x in zip(
         data.rater[order], data.winner[order], data.loser[order], strict=True)]  # fmt: skip
-    shuffled = bbq.Comparisons.from_records(names)
-    one, two = bbq.fit(data, priors="auto"), bbq.fit(shuffled, priors="auto")
+    return bbq.Comparisons.from_records(names)
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    data, _ = panel(3, minority=0.4)
+    one, two = bbq.fit(data, priors="auto"), bbq.fit(in_another_order(data), priors="auto")
     assert len(one.camps) == len(two.camps) == 2
     for first, second in zip(one.camps, two.camps, strict=True):
         by_name = dict(zip(two.items, second.theta.tolist(), strict=True))
         assert first.theta == pytest.approx([by_name[i] for i in one.items], abs=1e-4)
         assert first.raters == pytest.approx(dict(second.raters), abs=1e-4)
+
+
+def test_the_order_of_rows_does_not_matter_where_a_part_of_the_raters_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module, name, few in (
+        (prior_estimation, "COARSE_TRIPLES", (800, 0)),
+        (prior_estimation, "MOST_TRIPLES", (1500, 0)),
+        (prior_estimation, "LOG_DET_TRIPLES", (800, 0)),
+        (camps, "MOST_TRIPLES", (1500, 0)),
+        (rater_population, "ENOUGH_RATERS", 40),
+    ):
+        monkeypatch.setattr(module, name, few)
+    data, _ = panel(3, minority=0.3, guessers=0.2, raters=120, votes=40)
+    one, two = bbq.fit(data), bbq.fit(in_another_order(data))
+    assert len(one.camps) == len(two.camps) == 2
+    by_name = dict(zip(two.items, two.theta.tolist(), strict=True))
+    assert one.theta == pytest.approx([by_name[i] for i in one.items], abs=1e-3)
+    first, second = ({row.rater: row for row in bbq.rater_report(found)} for found in (one, two))
+    assert {name: row.verdict for name, row in first.items()} == {
+        name: row.verdict for name, row in second.items()
+    }
+    p_bad = {name: row.p_bad for name, row in first.items()}
+    assert p_bad == pytest.approx({name: row.p_bad for name, row in second.items()}, abs=1e-3)
+
+
+def test_the_part_of_a_few_raters_with_very_many_answers_is_all_of_them() -> None:
+    data, _ = panel(3, raters=12, votes=100)
+    part = prior_estimation.few_raters(data.triples, (100, 0))
+    assert part.n_raters == 12
+
+
+def test_of_very_many_guessers_some_answer_against_the_ranking_by_chance() -> None:
+    axis = screen(panel(0, guessers=0.6, raters=8000, votes=100)[0].triples)
+    assert axis is not None
+    assert axis.against >= 3
+    assert not axis.fires
+    few = screen(panel(0, minority=0.1, raters=40, reverse=True)[0].triples)
+    assert few is not None
+    assert few.against >= 3
+    assert few.fires
 
 
 def test_a_number_of_camps_can_be_asked_for() -> None:

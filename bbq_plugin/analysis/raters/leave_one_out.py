@@ -19,6 +19,7 @@ from bbq_plugin.model import Fit
 from bbq_plugin.model.kernels import held_out as kernels
 from bbq_plugin.model.kernels.held_out import ranking_evidence, turned_sums
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
+from bbq_plugin.model.prior_estimation import raters_by_content
 from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.rater_population import (
     BY,
@@ -481,16 +482,17 @@ def alike_p(fit: Fit, evidence: Evidence, raters: Codes) -> float:
     """
     if raters.size < ALIKE_LEAST:
         return float("nan")
+    t, k = fit.triples, len(fit.items)
+    # What is drawn at random is drawn for the same raters and items in whatever order they come.
+    rank, item_rank = _ranks(t)
+    raters = raters[np.argsort(rank[raters])]
     if raters.size > ALIKE_MOST:
         raters = raters[np.linspace(0, raters.size, ALIKE_MOST, endpoint=False).astype(np.int64)]
-    t, k = fit.triples, len(fit.items)
     n = np.diff(t.start)[raters]
     at = np.repeat(t.start[raters] - np.cumsum(n) + n, n) + np.arange(int(n.sum()))
-    who, s, weight = (
-        np.repeat(np.arange(raters.size), n),
-        evidence.left_out.s[at],
-        evidence.given.weight[at],
-    )
+    who = np.repeat(np.arange(raters.size), n)
+    at = at[np.lexsort((item_rank[t.loser[at]], item_rank[t.winner[at]], who))]
+    s, weight = evidence.left_out.s[at], evidence.given.weight[at]
     told, by = (count_by(who, raters.size, weight * x) for x in (0.5 * s, s * s))
     quality = np.clip(told / np.maximum(by, 1e-300), -1.0, 1.0)
     met = np.bincount(t.winner[at], weight, k) + np.bincount(t.loser[at], weight, k)
@@ -566,12 +568,20 @@ def panel_warning(p: float) -> str:
     )
 
 
+def _ranks(t: Triples) -> tuple[Codes, Codes]:
+    """The places of raters and of items in an order that does not hang on that of the rows."""
+    won, lost = (np.bincount(items, t.weight, t.n_items) for items in (t.winner, t.loser))
+    items = np.lexsort(np.round((lost, won), 3))
+    return np.argsort(raters_by_content(t)), np.argsort(items)
+
+
 def panel_p(data: Comparisons) -> float:
     """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met."""
-    t = data.triples
-    rater, k = t.rater(), data.n_items
-    d = np.bincount(t.winner, t.weight, k) + np.bincount(t.loser, t.weight, k)
-    who, item, x = _scores(rater, t.winner, t.loser, t.weight, k)
+    t, (rank, item_rank) = data.triples, _ranks(data.triples)
+    rater, k = rank[t.rater()], data.n_items
+    winner, loser = item_rank[t.winner], item_rank[t.loser]
+    d = np.bincount(winner, t.weight, k) + np.bincount(loser, t.weight, k)
+    who, item, x = _scores(rater, winner, loser, t.weight, k)
     shared = np.bincount(item, minlength=k) > 1
     if not shared.any():
         return float("nan")
@@ -580,7 +590,7 @@ def panel_p(data: Comparisons) -> float:
     together = float(np.sum(np.bincount(item, x, k) ** 2 * by))
     rng = np.random.default_rng(0)
     if data.n_raters < FEW_RATERS:
-        return _by_answers(data, by, together - own, rng)
+        return _by_answers(data, rank, item_rank, by, together - own, rng)
     if own <= LEVEL * together:
         # Markov's inequality: turned at random, |sum|^2 is `own` on average.
         return own / together
@@ -599,15 +609,18 @@ def _scores(
     return cell // k, cell % k, np.asarray(x, np.float64)
 
 
-def _by_answers(data: Comparisons, by: Floats, seen: float, rng: np.random.Generator) -> float:
+def _by_answers(
+    data: Comparisons, rank: Codes, item_rank: Codes, by: Floats, seen: float,
+    rng: np.random.Generator,
+) -> float:  # fmt: skip
     """Every answer a coin: for each rater and pair of items, N(0, sum of squared weights)."""
     k, half = data.n_items, None if data.answers is None else data.answers.half
     row = np.arange(data.weight.size) if half is None else np.flatnonzero(half == 0)
     if not row.size:
         return 1.0
-    winner, loser = data.winner[row].astype(np.int64), data.loser[row].astype(np.int64)
+    winner, loser = item_rank[data.winner[row]], item_rank[data.loser[row]]
     low, high = np.minimum(winner, loser), np.maximum(winner, loser)
-    cell, at = np.unique((data.rater[row] * k + low) * k + high, return_inverse=True)
+    cell, at = np.unique((rank[data.rater[row]] * k + low) * k + high, return_inverse=True)
     spread = np.sqrt(np.bincount(at, data.weight[row] ** 2, cell.size))
     place, high = cell // k, cell % k
     rater, low = place // k, place % k
