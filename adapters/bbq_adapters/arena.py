@@ -572,6 +572,8 @@ class _BatchDecoder:
                 names[here] = field
         vote = msgspec.defstruct("Vote", fields, rename=names, gc=False)
         self.decode = msgspec.json.Decoder(vote).decode_lines
+        # Names that have no blanks around them.
+        self._plain: set[Any] = set()
 
     @classmethod
     def of(cls, piece: bytes) -> _BatchDecoder:
@@ -592,8 +594,12 @@ class _BatchDecoder:
         if rater is not None and not all(rater):
             # Another field may name the rater of such a row.
             raise _UnusualRow
-        if _has_blanks({*left, *right, *(rater or ())}):
-            raise _UnusualRow
+        for names in (left, right, rater or ()):
+            # Nearly all names are known from earlier lines.
+            if not self._plain.issuperset(names):
+                if _has_blanks(fresh := {*names} - self._plain):
+                    raise _UnusualRow
+                self._plain |= fresh
         keys, at = self._keys(votes, rater, left, right), self._moments(votes)
         # An item called `tie` makes some outcomes ambiguous.
         tags = {
