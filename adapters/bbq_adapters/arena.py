@@ -42,6 +42,7 @@ from bbq_adapters.row_reader import (
     weight,
 )
 from bbq_adapters.wording import (
+    CHECKS,
     SHOWN_ORDER,
     SWAPPED,
     rater_place,
@@ -712,7 +713,7 @@ class ArenaAdapter:
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):
                 if shape.title in _PLAIN_SHAPES and (
-                    _may_be_swapped(found.fields, head) or _asks_more(shape, head)
+                    _has_flags(found.fields, head) or _asks_more(shape, head)
                 ):
                     # The winner may be the side as shown, or one answer of several: all rows are
                     # looked at.
@@ -761,10 +762,10 @@ def _asks_more(shape: Shape, head: bytes) -> bool:
     return any(len(values - {""}) > 1 and values <= words for values in said.values())
 
 
-def _may_be_swapped(fields: Iterable[str], head: bytes) -> bool:
-    """Whether a column seems to say that the sides were shown the other way round."""
+def _has_flags(fields: Iterable[str], head: bytes) -> bool:
+    """Whether a column seems to say that sides were swapped, or that a row is a check."""
     words = {word for field in fields for word in tokens(field)}
-    return bool(words & SWAPPED or (words & SHOWN_ORDER and _ORDERS.search(head)))
+    return bool(words & (SWAPPED | CHECKS) or (words & SHOWN_ORDER and _ORDERS.search(head)))
 
 
 def _told_rater(stream: io.BufferedReader, said: str | None) -> tuple[Sequence[Note], str | None]:

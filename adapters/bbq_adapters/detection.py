@@ -590,6 +590,11 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             f"(-O {shlex.quote('raters=' + spelled(columns))}) or the answers to several questions "
             f"(-O {shlex.quote('winner=' + columns[0])}); say which"
         )
+    if found and (twice := _listed_twice(table, items)):
+        found[0].weak = (
+            f"each comparison stands twice, once from each side, with the same {twice}: "
+            f"keep one row of each {twice}"
+        )
     near = [one.options["winner"] for one in found[1:] if one.score > found[0].score - 1.5]
     if near:
         found[0].doubts.append(f"{listed(near, 6)} could be the column of choices as well")
@@ -601,6 +606,26 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         )
         found[0].explicit = False
     yield from found[:3]
+
+
+def _listed_twice(table: ProfiledTable, items: _Items) -> str | None:
+    """The column by whose values each pair comes twice, the other way round."""
+    for one in table:
+        if (
+            one.name in items.columns
+            or one.n != 2 * one.n_distinct
+            or set(one.counts.values()) != {2}
+        ):
+            continue
+        first: dict[str, tuple[str, str]] = {}
+        back = [
+            pair == first[value][::-1]
+            for value, pair in zip(one.values, items.rows, strict=True)
+            if value and (value in first or first.update({value: pair}))
+        ]
+        if back and share(back, bool) > 0.95:
+            return one.name
+    return None
 
 
 def _same_codes(one: _Found, table: ProfiledTable, items: _Items) -> list[str]:
@@ -1034,11 +1059,12 @@ def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     if len(items.columns) != 2:
         return
     numeric = [one.name for one in table if one.numeric]
-    pairs = [
+    known = [
         family for family in families(numeric)
         if len(family) == 2 and not set(family) & set(items.columns)
         and not all(table[name].is_constant for name in family)
     ]  # fmt: skip
+    pairs: list[tuple[str, ...]] = [_in_file_order(table, items, pair) for pair in known]
     won, lost = (
         next(
             (
@@ -1184,6 +1210,20 @@ def _numbers_reading(
     return _scores_reading(items, pair, is_rank=is_rank)
 
 
+def _in_file_order(table: ProfiledTable, items: _Items, pair: tuple[str, ...]) -> tuple[str, ...]:
+    """The two numbers as their items stand: by the same words, else in the order of the file."""
+    told = [set(tokens(name)) for name in items.columns]
+    own = [set(tokens(name)) for name in pair]
+    if (told[0] - told[1]) & (own[0] - own[1]) or (told[1] - told[0]) & (own[1] - own[0]):
+        return pair
+    places = list(table.columns)
+    if (told[0] - told[1]) & (own[1] - own[0]) or (told[1] - told[0]) & (own[0] - own[1]):
+        return pair[::-1]
+    first, second = (places.index(name) for name in items.columns[:2])
+    ordered = tuple(sorted(pair, key=places.index))
+    return ordered if first < second else ordered[::-1]
+
+
 def _scores_reading(items: _Items, pair: tuple[str, ...], *, is_rank: bool) -> _Found:
     better = {"lower": "better"} if is_rank else {"higher": "better"}
     other = {"higher": "better"} if is_rank else {"lower": "better"}
@@ -1273,7 +1313,7 @@ def _best_worst(table: ProfiledTable) -> Iterator[_Found]:
             places = _places(a, b, len(group))
             if inside < 0.9 and places and not all(table[name].numeric for name in group):
                 options["values"] = places
-            elif inside < 0.9 and (outside < 0.9 or len(names) > 12 + len(group)):
+            elif inside < 0.9 and (outside < 0.9 or known < 0.5 or len(names) > 12 + len(group)):
                 continue
             doubts = [f"{a.name} beats the others, and the others beat {b.name}"]
             if inside < 0.9 and "values" not in options:
@@ -1299,6 +1339,9 @@ def _best_worst(table: ProfiledTable) -> Iterator[_Found]:
 
 def _places(a: ColumnProfile, b: ColumnProfile, n: int) -> dict[str, str] | None:
     """The codes of places among n items, from 1 or from 0."""
+    letters = "ABCDEFGH"[:n]
+    if {value.upper() for value in (*a.counts, *b.counts)} <= set(letters):
+        return {v: str(letters.index(v.upper()) + 1) for v in sorted({*a.counts, *b.counts})}
     if not (a.numeric and b.numeric and a.whole and b.whole):
         return None
     low, high = min(a.low, b.low), max(a.high, b.high)
@@ -1399,6 +1442,16 @@ def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
         return
     names = tuple(one.name for one in columns)
     gaps = any(len(row) < len(columns) for row in rows)
+    if not gaps and all(set(one.words) & _SCORE and not set(one.words) & _RANK for one in columns):
+        yield _Found(
+            "scores with one column an item", {"ranks": names, "higher": "better"},
+            5.5 + 2 * ordered,
+            [Role("item", name, "its cells are called scores") for name in names],
+            ["the cells are scores, a higher one is better; each column is an item"],
+            others=[({"lower": "better", "higher": None}, "1 is the best")],
+            used=set(names), items=(),
+        )  # fmt: skip
+        return
     doubts = ["the cells are ranks, 1 for the best; each column is an item"]
     if gaps:
         doubts.append("an item without a rank stands below those with one")
@@ -1528,9 +1581,11 @@ def _row_filters(
             said = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
         return [({str(c): str(v) for c, v in dict(said).items()}, "as said")]
     ways: list[tuple[dict[str, str], str]] = [({}, "")]
+    sided = {name for pair in families(table.columns) for name in pair}
     for one in table:
         if (
-            one.is_constant
+            one.name in sided
+            or one.is_constant
             or one.is_text
             or one.n_distinct > SMALL
             or not set(one.words) & (_KIND | _VALID)
@@ -1539,6 +1594,11 @@ def _row_filters(
         if set(one.words) & _VALID and {v.casefold() for v in one.counts} == {"true", "false"}:
             good = [value for value in one.counts if value.casefold() == "true"]
             ways.append(({one.name: good[0]}, f"rows that are not {one.name} are left out"))
+            continue
+        if set(one.words) & _CHECK and {v.casefold() for v in one.counts} <= _YES | _NO:
+            kept = [value for value in one.counts if value.casefold() in _NO]
+            if kept:
+                ways.append(({one.name: "|".join(kept)}, f"rows that are {one.name} are left out"))
             continue
         checks = [value for value in one.counts if set(tokens(value)) & _CHECK]
         rest = [value for value in one.counts if value not in checks]
@@ -1623,6 +1683,10 @@ def _leave_out_empty(found: _Found, table: ProfiledTable) -> None:
     found.explicit = False
 
 
+# Names of a column that may say who answered, where its values do not deny it.
+_IDS = word_set("id pid uid sid ppt resp responseid response submission form")
+
+
 def _answering_id(
     found: _Found, free: list[ColumnProfile], table: ProfiledTable
 ) -> ColumnProfile | None:
@@ -1632,7 +1696,8 @@ def _answering_id(
     """
     cells = _cells(table, [name for name in found.items if name in table.columns])
     for one in free:
-        if one.words not in (["id"], ["pid"], ["uid"], ["sid"], ["ppt"], ["resp"]) or not cells:
+        bare = set(one.words) <= _IDS and (len(one.words) > 1 or one.words != ["response"])
+        if not bare or not cells:
             continue
         shown: dict[str, list[tuple[str, ...]]] = {}
         for who, row in zip(one.values, cells, strict=True):

@@ -207,7 +207,7 @@ def _by_numbers(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -
     elif {0, 1} <= kinds and len(kinds) == 3 and 0 < max(kinds - {0, 1}) < 1:
         found = _shares(codes, max(kinds - {0, 1}), side_named(one, sides))
     elif kinds in ({0, 1, 2}, {1, 2, 3}):
-        found = _three(codes, kinds, words)
+        found = _three(codes, kinds, words, one.counts)
     elif kinds <= {-1, 0, 1}:
         # From the left to the right, as on a scale, where the columns are called so.
         scale = words & _SIDED or {"left", "right"} <= {w for side in sides for w in tokens(side)}
@@ -234,7 +234,12 @@ def _coded(codes: Mapping[str, float | None], meaning: Mapping[float, str]) -> d
     return {value: meaning[code] for value, code in codes.items() if code is not None}
 
 
-def _three(codes: Mapping[str, float | None], kinds: frozenset[float], words: set[str]) -> Coding:
+def _three(
+    codes: Mapping[str, float | None],
+    kinds: frozenset[float],
+    words: set[str],
+    counts: Mapping[str, int],
+) -> Coding:
     """Two sides and a third value, which is a tie or no answer."""
     one_two: dict[float, str] = {1: "left", 2: "right", 0: "tie"}
     zero: dict[float, str] = {0: "left", 1: "right", 2: "tie"}
@@ -242,7 +247,10 @@ def _three(codes: Mapping[str, float | None], kinds: frozenset[float], words: se
     if 0 in kinds:
         ways = [zero, *ways] if words & (_INDEX | {"response", "button"}) else [*ways, zero]
     else:
-        ways = [{1: "left", 2: "right", 3: "tie"}]
+        # The tie may be the last or the middle one: rather the rarer.
+        ways = [{1: "left", 2: "right", 3: "tie"}, {1: "left", 3: "right", 2: "tie"}]
+        often = {code: counts[value] for value, code in codes.items()}
+        ways = ways[::-1] if often[2] < often[3] else ways
     third = next(code for code, said in ways[0].items() if said == "tie")
     value = next(v for v, code in codes.items() if code == third)
     found = Coding(_coded(codes, ways[0]), explicit=False)

@@ -805,7 +805,7 @@ _NTH = (
     "tenth",
 )
 _ORDINAL = re.compile(
-    rf"(?:rank|choice|place|#|no\.?)?\s*(?:(\d+)\s*(?:st|nd|rd|th|\.)?|({'|'.join(_NTH)}))\s*"
+    rf"(?:rank|choice|place|rang|platz|puesto|#|no\.?)?\s*(?:(\d+)\s*(?:st|nd|rd|th|\.)?|({'|'.join(_NTH)}))\s*"
     r"(?:choice|rank|place|preference|pref)?",
     re.IGNORECASE,
 )

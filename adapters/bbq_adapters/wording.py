@@ -109,6 +109,8 @@ SKIPS = word_set(
 SWAPPED = word_set(
     "swap swapped flip flipped reverse reversed switched mirrored inverted vertauscht getauscht"
 )
+#: Words of columns that say which rows are checks or practice, and no answers of the study.
+CHECKS = word_set("attention catch practice training warmup vigilance sanity tutorial dummy")
 #: Words of columns that say in which order the two were shown.
 SHOWN_ORDER = word_set("order presentation presented shown display displayed reihenfolge")
 # Words of columns that say who answered, the surer ones first; and words that make such a column

@@ -92,6 +92,13 @@ CHOICES: dict[str, tuple[list[str], list[list[object]], str | None]] = {
     ),
     "numbered codes": (["proband_nr", "Bild A", "Bild B", "Wahl"], chosen(("A", "B")), None),
     "better than": (["rater", "item_a", "item_b", "a_better_than_b"], chosen((1, 0)), None),
+    "a tie in the middle": (
+        ["evaluator_id", "system_x", "system_y", "preference"], chosen((1, 3), third=2), "tie",
+    ),
+    "id of a survey": (
+        ["Response ID", "Option 1", "Option 2", "Which do you prefer?"],
+        chosen(("Option 1", "Option 2")), None,
+    ),
     "keys of both hands": (["participant", "stimA", "stimB", "key"], chosen(("d", "k")), None),
     "a bare id": (["id", "stimA", "stimB", "choice"], chosen(("A", "B")), None),
     "from left to right": (
@@ -1124,3 +1131,77 @@ def test_numbers_of_unknown_direction_are_asked_about(tmp_path: Path) -> None:
     found = look(file(tmp_path, table(["runner_a", "runner_b", "time_a", "time_b"], rows)))
     assert not found.readings
     assert "-O ranks=time_a,time_b with -O higher=better or -O lower=better" in found.problem
+
+
+def test_scores_of_one_column_each_are_no_ranks(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [RATERS[i % 4], *(5 - order.index(item) for item in ITEMS)]
+        for i, order in enumerate(ORDERS)
+    ]
+    head = ["rater", *(f"{item} points" for item in ITEMS)]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["higher"] == "better"
+    assert "lower" not in options
+    assert data.n_comparisons == 10 * len(ORDERS)
+
+
+def test_best_and_worst_may_be_letters_of_places(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, order in enumerate(ORDERS):
+        shown = sorted(order[:4])
+        best, worst = ("ABCD"[shown.index(order[place])] for place in (0, 3))
+        rows.append([RATERS[i % 4], *shown, best, worst])
+    head = ["rater", "item_A", "item_B", "item_C", "item_D", "most", "least"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["values"]["A"] == "1"
+    assert set(data.items) == set(ITEMS)
+    assert data.n_comparisons == 5 * len(ORDERS)
+
+
+def test_scores_without_a_side_follow_the_order_of_the_file(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[v[1], b, v[0], a] for v, (a, b) in zip(VOTES, SCORES, strict=True)]
+    data, _ = as_proposed(file(tmp_path, table(["Visitor", "G", "Home", "G.1"], rows)))
+    home = sum(a > b for a, b in SCORES)
+    assert data.n_ties == sum(a == b for a, b in SCORES)
+    won = dict.fromkeys(data.items, 0)
+    for winner, weight in zip(data.winner.tolist(), data.weight.tolist(), strict=True):
+        won[data.items[winner]] += weight == 1
+    expected = dict.fromkeys(data.items, 0)
+    for v, (a, b) in zip(VOTES, SCORES, strict=True):
+        if a != b:
+            expected[v[0] if a > b else v[1]] += 1
+    assert won == expected
+    assert home
+
+
+def test_a_game_that_stands_twice_is_not_read_twice(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, v in enumerate(VOTES):
+        rows.append([i, v[0], v[1], "W" if v[2] == v[0] else "L"])
+        rows.append([i, v[1], v[0], "L" if v[2] == v[0] else "W"])
+    found = look(file(tmp_path, table(["game_id", "team", "opponent", "result"], rows)))
+    assert not found.readings
+    assert "each comparison stands twice" in found.problem
+
+
+@pytest.mark.parametrize("winner", ["winner", "answer"])
+def test_attention_checks_are_asked_about(tmp_path: Path, winner: str) -> None:
+    rows = [[*row, i % 8 == 0] for i, row in enumerate(chosen(("left", "right")))]
+    path = file(tmp_path, table(["rater", "left", "right", winner, "is_attention_check"], rows))
+    with pytest.raises(UnclearError) as refused:
+        read(path)
+    first = refused.value.readings[0]
+    assert first.options["rows"] == {"is_attention_check": "False"}
+    data = read(path, first.adapter, **first.options)
+    assert data.n_comparisons == sum(i % 8 != 0 for i in range(len(VOTES)))
+
+
+def test_an_item_called_gold_is_no_check(tmp_path: Path) -> None:
+    new = {item: "gold" if item == "oak" else item for item in ITEMS}
+    code = {item: str(400 + i) for i, item in enumerate(ITEMS)}
+    rows: list[list[object]] = [
+        [v[3], code[v[0]], new[v[0]], code[v[1]], new[v[1]], code[v[2]]] for v in VOTES
+    ]
+    head = ["user_id", "left_id", "left_name", "right_id", "right_name", "winner_id"]
+    data, _ = as_proposed(file(tmp_path, table(head, rows)))
+    assert (data.n_comparisons, len(data.items), len(data.raters)) == (len(VOTES), 5, 4)
