@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.data.rankings import information_weight
-from bbq_plugin.data.records import is_subject
+from bbq_plugin.data.records import is_subject, is_task_number
 from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.text import counted, listed
 
@@ -110,10 +110,12 @@ def found_tag(data: Comparisons) -> str | None:
     """The only tag that names what a question was about and repeats; None if there are several.
 
     It has at least LEAST_FOUND values, nearly every answer has one, and each comes on average
-    twice or more, from several raters.
+    twice or more, from several raters. The number of a task counts where nothing else does: tasks
+    may share their prompt.
     """
     likely = [name for name, code in data.tags.items() if is_subject(name) and _repeats(data, code)]
-    return likely[0] if len(likely) == 1 else None
+    found = [name for name in likely if not is_task_number(name)] or likely
+    return found[0] if len(found) == 1 else None
 
 
 def _repeats(data: Comparisons, code: NDArray[np.int32]) -> bool:

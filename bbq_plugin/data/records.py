@@ -50,7 +50,16 @@ BAD_WEIGHT = f"a weight out of bounds ({WEIGHT_BOUNDS})"
 
 def is_subject(name: str) -> bool:
     """Whether a tag or field of this name says what a question was about."""
-    return "".join(letter for letter in name.lower() if letter.isalnum()) in _SUBJECTS
+    return _bare(name) in _SUBJECTS
+
+
+def is_task_number(name: str) -> bool:
+    """Whether a tag of this name is the number of a task, of which several may ask the same."""
+    return _bare(name) in ("task", "taskid")
+
+
+def _bare(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 def covariate_pairs(name: str) -> list[tuple[str, str]]:

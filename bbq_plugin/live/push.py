@@ -249,6 +249,7 @@ _LATER_S = 900.0
 # A plan reads the whole project: a quarter of the time at most its server is asked for that.
 _REST = 3.0
 _STOP_S = 5.0
+_SOON_S = 1.0
 
 HELD = (
     "all changes were undone by hand, so nothing is written automatically until a plan is applied "
@@ -412,7 +413,8 @@ class Rounds:
     def _work(self) -> Next:
         done = self.now()
         if done is None:
-            return self._rest(again_s=0.0)
+            # No server was asked: no verdicts yet, or a user's own plan is in hand.
+            return Next(min(self._every_s, _SOON_S), 0.0)
         self._problems.over("feedback")
         return self._rest(again_s=max(_LATER_S, self._every_s) if done.short else None)
 

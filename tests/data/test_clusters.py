@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +127,23 @@ def test_an_engine_clusters_by_the_tags_of_its_store(tmp_path: Path, path: str) 
         ("rater", 9), ("scene", 10)
     ]  # fmt: skip
     assert "mood" in read_store(store, tags=("mood",)).tags
+
+
+def test_the_number_of_a_task_counts_where_no_prompt_is_named() -> None:
+    rater = np.tile(np.arange(4), 20)
+    task = np.repeat(np.arange(20), 4)
+    votes = bbq.Comparisons.from_arrays(
+        rater, np.zeros(80, np.int64), np.ones(80, np.int64), np.ones(80),
+        raters=["r", "s", "t", "u"], items=["a", "b"],
+    )  # fmt: skip
+
+    def tagged(**tags: Any) -> Any:
+        named = {name: tuple(map(str, range(20))) for name in tags}
+        return replace(votes, tags=tags, tag_values=named)
+
+    code = task.astype(np.int32)
+    assert found_tag(tagged(task=code)) == "task"
+    assert found_tag(tagged(task=code, prompt=code // 2)) == "prompt"
+    # A prompt that half of the answers have as a tag is none.
+    assert found_tag(tagged(task=code, prompt=np.where(code < 10, -1, code))) == "task"
+    assert found_tag(tagged(scene=code, prompt=code // 2)) is None

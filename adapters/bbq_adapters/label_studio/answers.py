@@ -29,7 +29,6 @@ from bbq_plugin.data.records import (
     Note,
     Outcome,
     Skipped,
-    is_subject,
 )
 from bbq_plugin.errors import DataError, FormatError
 from bbq_plugin.protocols import Settled
@@ -334,14 +333,12 @@ class TaskReading:
                 yield from comparisons
 
     def _tags(self, task: ExportedTask) -> dict[str, str] | None:
-        """Of the task's data; its own number where nothing short says what it is about.
+        """Of the task's data, and its own number, unless the data have one.
 
         Answers to one task vary together, and agreement is that of raters of the same task.
         """
         tags = tags_of(task.data, self._no_tags)
-        if task.id is None or any(map(is_subject, tags or ())):
-            return tags
-        return {**(tags or {}), TASK: task.id}
+        return tags if task.id is None else {TASK: task.id, **(tags or {})}
 
     def _said(self, task: ExportedTask, answer: Annotation) -> Answer:
         if answer.cancelled:
