@@ -63,7 +63,7 @@ _CHOICE = word_set(
     "ergebnis choix reponse eleccion respuesta resultado preferencia scelta risposta won win "
     "preferencja выбор ответ pick picked rating score prefer vincitore gagnant ganador sieger "
     "wins resp gsb urteil entscheidung prefers "
-    "overall ftr 结果 选择 偏好 投票 判断 评价 結果 選択 결과 선택"
+    "overall ftr favourite favorite favorit liked 结果 选择 偏好 投票 判断 评价 結果 選択 결과 선택"
 )
 _TRAP = word_set(
     "true truth gold golden gt expected predicted prediction model side position order correct "
@@ -1015,7 +1015,7 @@ def _bare_pair(table: ProfiledTable) -> Iterator[_Found]:
     if not _is_unnamed(table) or not pairs:
         return
     a, b = max(pairs, key=lambda pair: _overlap(*pair))
-    if any(_is_outcome_like(one) for one in table if one not in (a, b)):
+    if any(_is_outcome_like(one) or coding(one) for one in table if one not in (a, b)):
         # Another column says who won.
         return
     yield _Found(
@@ -1685,6 +1685,7 @@ def _leave_out_empty(found: _Found, table: ProfiledTable) -> None:
 
 # Names of a column that may say who answered, where its values do not deny it.
 _IDS = word_set("id pid uid sid ppt resp responseid response submission form")
+_NUMBERS = word_set("num nr no number sys")
 
 
 def _answering_id(
@@ -1696,7 +1697,8 @@ def _answering_id(
     """
     cells = _cells(table, [name for name in found.items if name in table.columns])
     for one in free:
-        bare = set(one.words) <= _IDS and (len(one.words) > 1 or one.words != ["response"])
+        words = set(one.words)
+        bare = words <= _IDS | _NUMBERS and bool(words & _IDS) and words != {"response"}
         if not bare or not cells:
             continue
         shown: dict[str, list[tuple[str, ...]]] = {}
@@ -1769,7 +1771,7 @@ def _add_rater(
 
 _THINGS = word_set(
     "sample doc document clip utt utterance sentence segment pair hit case brief match game map "
-    "trial set page slide row fold run seed config experiment set"
+    "trial set page slide row fold run seed config experiment event"
 )
 # Columns of such names group the questions or the items, not the answers of people.
 _GROUPS = word_set(
@@ -1808,7 +1810,7 @@ def _name_possible_raters(found: _Found, free: list[ColumnProfile]) -> None:
             return
 
 
-_NUMBERED = re.compile(r"([A-Za-z]+)[-_ ]?\d+|[\w.+-]+@[\w.-]+|[0-9a-f]{8,}")
+_NUMBERED = re.compile(r"([A-Za-z]+)[-_]?\d+|[\w.+-]+@[\w.-]+|[0-9a-f]{8,}")
 
 
 def _are_ids(one: ColumnProfile) -> bool:

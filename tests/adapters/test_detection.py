@@ -1205,3 +1205,32 @@ def test_an_item_called_gold_is_no_check(tmp_path: Path) -> None:
     head = ["user_id", "left_id", "left_name", "right_id", "right_name", "winner_id"]
     data, _ = as_proposed(file(tmp_path, table(head, rows)))
     assert (data.n_comparisons, len(data.items), len(data.raters)) == (len(VOTES), 5, 4)
+
+
+def test_a_choice_without_a_header_is_read_before_a_winner(tmp_path: Path) -> None:
+    data, options = as_proposed(file(tmp_path, table(None, chosen(("L", "R")))))
+    assert options["values"] == {"L": "left", "R": "right"}
+    check(data)
+
+
+def test_numbered_events_are_no_raters(tmp_path: Path) -> None:
+    rows = [[f"Cup {i // 10}", *row[1:]] for i, row in enumerate(chosen(("team_1", "team_2")))]
+    path = file(tmp_path, table(["event", "team_1", "team_2", "outcome"], rows))
+    check(as_proposed(path)[0], raters=0)
+
+
+def test_the_number_of_a_respondent_is_the_rater(tmp_path: Path) -> None:
+    number = {who: 100 + i for i, who in enumerate(RATERS)}
+    rows = [[number[str(row[0])], *row[1:]] for row in chosen(("A", "B"))]
+    path = file(tmp_path, table(["sys_RespNum", "item_a", "item_b", "choice"], rows))
+    check(as_proposed(path)[0])
+
+
+def test_the_favourite_of_three_beats_the_others(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [RATERS[i % 4], *sorted(order[:3]), order[0]] for i, order in enumerate(ORDERS)
+    ]
+    head = ["rater", "photo_1", "photo_2", "photo_3", "favourite"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["best"] == "favourite"
+    assert data.n_comparisons == 2 * len(ORDERS)
