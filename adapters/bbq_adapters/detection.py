@@ -1309,11 +1309,14 @@ def _best_worst(table: ProfiledTable) -> Iterator[_Found]:
             outside = share(cells, lambda cell: cell[0] not in cell[2] and cell[1] not in cell[2])
             words = {value for name in group for value in table[name].counts}
             known = share([value in words for value in (*a.counts, *b.counts)], bool)
+            words_of_both = {*a.counts, *b.counts}
             options: dict[str, Any] = {"items": group, "best": a.name, "worst": b.name}
             places = _places(a, b, len(group))
             if inside < 0.9 and places and not all(table[name].numeric for name in group):
                 options["values"] = places
-            elif inside < 0.9 and (outside < 0.9 or known < 0.5 or len(names) > 12 + len(group)):
+            elif inside < 0.9 and (
+                outside < 0.9 or len(words_of_both) <= len(group) or len(names) > 12 + len(group)
+            ):
                 continue
             doubts = [f"{a.name} beats the others, and the others beat {b.name}"]
             if inside < 0.9 and "values" not in options:

@@ -1234,3 +1234,11 @@ def test_the_favourite_of_three_beats_the_others(tmp_path: Path) -> None:
     data, options = as_proposed(file(tmp_path, table(head, rows)))
     assert options["best"] == "favourite"
     assert data.n_comparisons == 2 * len(ORDERS)
+
+
+def test_best_and_worst_may_stand_beside_the_others_that_were_shown(tmp_path: Path) -> None:
+    """Words of a large vocabulary: hardly any of them comes twice."""
+    rows: list[list[object]] = [[i, *(f"word{4 * i + j}" for j in range(4))] for i in range(60)]
+    head = ["trial", "best", "worst", "option1", "option2"]
+    (first, *_) = look(file(tmp_path, table(head, rows))).readings
+    assert (first.options["items"], first.options["best"]) == (("option1", "option2"), "best")
