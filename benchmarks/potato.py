@@ -1,7 +1,8 @@
 """Potato: how soon an answer that it has saved is in the report of a watched project.
 
 A real Potato and a real `bbq watch`, each in a process of its own. Twelve annotators give 30
-answers each; then single answers are followed, one after the other.
+answers each; then single answers are followed, one after the other, once the first report with all
+its files is written (the start of the daemon is not part of it).
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ def _followed(
     watch = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=os.environ)
     try:
         _until(out / "report.json", 30 * len(RATERS))
+        while not (out / "report.html").exists():  # the last file of a report
+            time.sleep(PAUSE_S)
         waits = []
         for i in range(n):
             rater = RATERS[i % len(RATERS)]
