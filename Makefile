@@ -94,7 +94,8 @@ docs/demo.svg: $(VENV)/.stamp-dev $(wildcard bbq_plugin/*.py bbq_plugin/*/*.py)
 release: $(VENV)/.stamp-dev
 	@rm -rf dist
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build
-	@awk '/^## \[/ {n++} n == 1' CHANGELOG.md > dist/NOTES.md
+	@awk -v now="$$($(BIN)/python -c 'import bbq_plugin; print(bbq_plugin.__version__)')" \
+	  '/^## \[/ {n++; sub(/\[Unreleased\]/, "[" now "]")} n == 1' CHANGELOG.md > dist/NOTES.md
 	@cd dist && sha256sum *
 
 clean:
