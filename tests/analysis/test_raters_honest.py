@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import RaterReport
@@ -278,3 +279,15 @@ def test_one_step_without_a_rater_is_near_the_refit_of_the_same_log_posterior() 
         effect.REFITS = allowed
     for r in raters:
         assert stepped[r].shift == pytest.approx(exact[r].shift, rel=0.2, abs=2e-3)
+
+
+def test_a_choice_between_two_is_a_pair_and_no_ranking() -> None:
+    study = bbq.simulate(items=6, raters=20, comparisons=3000, guessers=0.2, seed=5)
+    rows = list(study.comparisons())
+    chosen = [structs.replace(c, slate=f"task {n}") for n, c in enumerate(rows)]
+    plain, choices = (
+        bbq.rater_report(bbq.fit(bbq.Comparisons.from_comparisons(some))) for some in (rows, chosen)
+    )
+    assert any("comparisons" in " ".join(row.reasons) for row in plain)
+    assert [row.reasons for row in choices] == [row.reasons for row in plain]
+    assert [row.p_bad for row in choices] == pytest.approx([row.p_bad for row in plain])

@@ -8,7 +8,13 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.raters.leave_one_out import count_by, phi, slate_of_row, triple_of_row
+from bbq_plugin.analysis.raters.leave_one_out import (
+    count_by,
+    phi,
+    shown_as_pairs,
+    slate_of_row,
+    triple_of_row,
+)
 from bbq_plugin.data.dataset import Answers, Comparisons, median_time_s
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model.rater_population import NODE, RaterPopulation
@@ -179,8 +185,9 @@ def _decided(data: Comparisons, t: Triples, answers: Answers, s: Floats) -> Deci
     slate = None
     if answers.slate is not None:
         by_row: Codes = np.full(data.rater.size, -1, dtype=np.int64)
-        of_slate = np.flatnonzero(answers.slate)
-        by_row[of_slate] = slate_of_row(data, answers.slate, of_slate)
+        of_slate = np.flatnonzero(~shown_as_pairs(data, answers.slate))
+        if of_slate.size:
+            by_row[of_slate] = slate_of_row(data, answers.slate, of_slate)
         slate = by_row[row]
     weight = np.minimum(data.weight[row], 1.0)
     return DecidedAnswers(rater, winner, loser, weight, s[at], row, t.n_raters, slate)

@@ -418,7 +418,7 @@ def given_by(data: Comparisons, t: Triples) -> Given:
     weight = np.minimum(data.merged().weight, most)
     at = np.zeros(weight.size, dtype=np.int64)
     at[counts] = triple_of_row(data, t, np.flatnonzero(counts))
-    single = counts if answers.slate is None else counts & (answers.slate == 0)
+    single = counts if answers.slate is None else counts & shown_as_pairs(data, answers.slate)
     by_pair = count_by(at[single], t.size, weight[single])
     pairs = replace(t, weight=by_pair)
     n = count_by(rater, t.n_raters, by_pair)
@@ -452,6 +452,16 @@ def slate_of_row(data: Comparisons, named: Codes, rows: Codes) -> Codes:
     place = np.empty(first.size, dtype=np.int64)
     place[np.argsort(first, kind="stable")] = np.arange(first.size)
     return place[group]
+
+
+def shown_as_pairs(data: Comparisons, named: Codes) -> Mask:
+    """Which rows are of no slate, or alone in theirs: a choice between two is a pair."""
+    found: Mask = named == 0
+    rows = np.flatnonzero(~found)
+    if rows.size:
+        slate = slate_of_row(data, named, rows)
+        found[rows] = np.bincount(slate)[slate] == 1
+    return found
 
 
 def _most_informative(data: Comparisons, rows: Codes, slate: Codes) -> Floats:
