@@ -68,22 +68,23 @@ def prepare(
         Preparation,
         all_named,
         checked_keep,
-        checked_memory,
         from_database,
         from_lake,
+        memory_bytes,
         prepare_comparisons,
         prepare_database,
         prepare_lake,
     )
 
-    kept, limit = checked_keep(keep.split(",")), checked_memory(memory)
+    kept = checked_keep(keep.split(","))
+    memory_bytes(memory)  # refuses what is no size
     with progress("Preparing") as move:
 
         def moved(done: int, of: int) -> None:
             move(completed=done, total=of)
 
         how = Preparation(
-            output, kept, parts, limit, retract, source.strict, source.max_skipped, moved
+            output, kept, parts, memory, retract, source.strict, source.max_skipped, moved
         )
         files = _files(source) if _reads_lake(source) else []
         roles = _roles(source.options)

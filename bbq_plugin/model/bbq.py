@@ -116,14 +116,19 @@ class BBQModel:
             return Laplace(fit.theta, _with_population(fit, fit.mode.covariance))
         flat, k = fit.given_priors().flat_items, len(fit.items)
         density = theta_density(fit.triples, fit.given_priors(), fixed=not fit.rated)
+        if isinstance(density, Marginal):
+            # Where it was best at this theta is where the integrals have their tops.
+            density.tops[:, 0] = fit.quality
+            density.dense = k * k < fit.triples.size
         # Where quality is integrated out, it does not matter where it stood.
-        found = solve_newton(density, fit.theta, np.ones(1), LAPLACE_TOLERANCE)
+        found = solve_newton(density, fit.theta, np.ones(1), 10.0 * LAPLACE_TOLERANCE)
         covariance = inverse(with_level(density.passes.curvature(found.point), flat=flat))
         if flat:
             # Only differences are known: what was added to pin the level is taken out again.
             middle = np.eye(k) - 1.0 / k
             covariance = middle @ covariance @ middle
-        return Laplace(found.theta, _with_population(fit, covariance))
+        asked = density if isinstance(density, Marginal) else None
+        return Laplace(found.theta, _with_population(fit, covariance), asked)
 
     def moments(self, fit: Fit) -> Moments:
         """The scores at the top of the density, by rater also where quality is held at 1."""

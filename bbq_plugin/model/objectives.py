@@ -20,15 +20,17 @@ from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.parts import Part, Parts
 from bbq_plugin.model.priors import Priors
 
+TRIPLES_AT_ONCE = 1 << 15  # what is written of these stays in the caches
 LARGEST_COVARIANCE = 4096  # items; beyond, one K x K matrix is a gigabyte and more
 
 
 @dataclass(slots=True, eq=False)
 class Height:
-    """An objective at one theta: its value, gradient, and curvature in a form that is never K x K.
+    """An objective at one theta: its value, gradient, and curvature, by triple or as a matrix.
 
     Minus the Hessian is ``diag(prior) + sum_t curve_t e_t e_t' - sum_(r,c) row_rc row_rc'`` with
     ``e_t`` the difference of winner and loser, and ``row_rc = sum_(t of r) rows[c, t] e_t``.
+    A matrix as ``curve`` is the sum of the last two terms.
     """
 
     theta: Floats
@@ -102,11 +104,11 @@ class Passes:
 
     def curvature(self, point: Height) -> Floats:
         """Minus the Hessian in theta, dense."""
+        if point.curve.ndim == 2:
+            return np.asarray(point.curve + np.diag(point.prior_curve))
         k = self.triples.n_items
         _, half = self.summed(kernels.schur_dense, point.curve, point.rows, k, shape=(k, k))
-        full: Floats = half + half.T
-        full[np.diag_indices(k)] = point.prior_curve - full.sum(axis=1)
-        return full
+        return _whole(half) + np.diag(point.prior_curve)
 
     def curvature_times(self, point: Height, vector: Floats) -> Floats:
         """The same matrix times a vector, in one pass over the triples."""
@@ -118,6 +120,13 @@ class Passes:
     def pair_diagonal(self, point: Height) -> Floats:
         """The diagonal of the pair part of the curvature: a preconditioner."""
         return self.summed(kernels.schur_diagonal, point.curve, shape=self.triples.n_items)[1]
+
+
+def _whole(half: Floats) -> Floats:
+    """The matrix of which `schur_dense` has one half without the diagonal; its rows sum to 0."""
+    full: Floats = half + half.T
+    full[np.diag_indices(len(full))] = -full.sum(axis=1)
+    return full
 
 
 class Profile(ABC):
@@ -287,8 +296,11 @@ class Marginal:
     (the change of variables): the form whose curvature describes how theta spreads.
     """
 
-    def __init__(self, triples: Triples, priors: Priors, *, copies: Floats | None = None) -> None:
-        self.passes = Passes(triples, copies)
+    def __init__(
+        self, triples: Triples, priors: Priors, *, copies: Floats | None = None, dense: bool = False
+    ) -> None:
+        """``dense``: the curvature of a point is a matrix, not by triple."""
+        self.passes, self.dense = Passes(triples, copies), dense
         self.believe(priors)
         self.tops = np.tile(self.parts[:, 1] / self.parts[:, 1:].sum(axis=1), (triples.n_raters, 1))
         self._halves = self.passes.total_weight * np.log(0.5)
@@ -297,6 +309,8 @@ class Marginal:
         #: By triple: its part of the gradient.
         self.pushes = np.zeros(triples.size)
         self._wins = self._draw = np.empty(0)
+        #: The theta that ``pushes`` and ``summary`` belong to.
+        self.asked: Floats = np.empty(0)
 
     def believe(self, priors: Priors) -> None:
         """Take other priors, with the same number of parts of the population."""
@@ -329,8 +343,9 @@ class Marginal:
     def at(self, theta: Floats, quality: Floats) -> Height:
         """Value, gradient and curvature; ``quality`` becomes the posterior mean of each q."""
         del quality  # integrated out: where it stood does not matter
-        parts = len(self.parts)
-        return self._pass(theta, np.empty((parts, 0, 4)), np.empty((parts, 0, 0)))[0]
+        parts, self.asked = len(self.parts), theta
+        none = np.empty((parts, 0, 4)), np.empty((parts, 0, 0))
+        return self._dense_pass(theta, *none) if self.dense else self._pass(theta, *none)[0]
 
     def with_population(self, theta: Floats) -> tuple[Height, PopulationDerivatives]:
         """The same, with the derivatives by the parameters of the raters' population.
@@ -360,6 +375,42 @@ class Marginal:
         point = Height(theta, self.summary[:, 0].copy(), value, gradient, skill, curve, rows)
         return point, mixed if by_triple else np.array(by_item), about
 
+    def _dense_pass(self, theta: Floats, turn: Floats, bend: Floats) -> Height:
+        """One pass whose curvature is summed as it goes, by few triples at a time."""
+        passes, t, k = self.passes, self.passes.triples, theta.size
+        s, mixed = passes.standing(theta), np.empty((0, 0))
+
+        def work(first: int, last: int) -> tuple[float, Floats, Floats]:
+            value, sums, half = 0.0, np.zeros((3, k)), np.zeros((k, k))
+            spare = np.empty(0)
+            while first < last:
+                low = t.start[first]
+                end = int(np.searchsorted(t.start, low + TRIPLES_AT_ONCE, side="right")) - 1
+                end = min(max(end, first + 1), last)
+                at, of, n = slice(low, t.start[end]), slice(first, end), t.start[end] - low
+                if spare.size < (quadrature.ROWS + 1) * n:
+                    spare = np.empty((quadrature.ROWS + 1) * n)
+                curve = spare[:n]
+                rows = spare[n : (quadrature.ROWS + 1) * n].reshape(quadrature.ROWS, n)
+                these = 0, end - first, t.start[first : end + 1] - low, t.winner[at], t.loser[at]
+                value += quadrature.marginal_pass(
+                    *these, t.weight[at], s[at], self.parts, passes.copies[of], self.tops[of],
+                    turn, bend, curve, rows, self.pushes[at], mixed, self.summary[of],
+                    np.empty((end - first, 0)), sums,
+                )  # fmt: skip
+                kernels.schur_dense(*these, curve, rows, k, half)
+                first = end
+            return value, sums, half
+
+        found = run_chunks(work, passes.chunks)
+        value = sum(one for one, _, _ in found)
+        half = np.sum([one for _, _, one in found], axis=0)
+        gradient, self._wins, self._draw = np.sum([one for _, one, _ in found], axis=0)
+        prior, skill = self._prior(theta)
+        value, gradient = value + self._halves + prior, gradient + self.shape - skill
+        of_rater = self.summary[:, 0].copy()
+        return Height(theta, of_rater, value, gradient, skill, _whole(half), np.empty((0, 0)))
+
     @property
     def em_sums(self) -> tuple[Floats, Floats]:
         """At the last point: the expected informed wins, and what draws each item down."""
@@ -383,7 +434,9 @@ Form = Literal["joint", "marginal"]
 def _of_part(part: Part, form: Form, priors: Priors) -> Joint | Marginal:
     """The raters' part of an objective, without the prior of the items, which counts once."""
     flat = replace(priors, a=1.0, b=0.0, estimated=False)
-    return (Joint if form == "joint" else Marginal)(part.triples, flat)
+    if form == "joint":
+        return Joint(part.triples, flat)
+    return Marginal(part.triples, flat, dense=True)
 
 
 def _start_of(objective: Joint | Marginal) -> Floats:

@@ -58,6 +58,7 @@ LARGE, MOST_PART = 0.04, 0.9  # of the votes; of the information, that a cluster
 # Random directions by which variances of very many items are found, and how exactly: an item that
 # was compared with d others is off by some 1 / sqrt(d * DIRECTIONS).
 DIRECTIONS, SOLVED = 32, 1e-3
+DENSE, ROWS_AT_ONCE = 0.25, 512
 EQUAL = 1e-7  # of s: items as close as that are equal
 
 
@@ -97,37 +98,55 @@ def known_quality(
 
 def integrated_quality(fit: Fit) -> Moments:
     """Of raters whose quality is integrated out, in every camp of the fit."""
-    t, membership, n = fit.wins, fit.membership, np.diff(fit.wins.start)
+    t, membership = fit.wins, fit.membership
     push, lift = np.empty((2, len(fit.camp_theta), t.size))
     quality, square = np.empty((2, t.n_raters, len(fit.camp_theta)))
     tops = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta
     for c, theta in enumerate(tops):
-        if fit.mode is not None:
-            density = fit.mode.density
-        else:
-            density = Marginal(t, fit.given_priors())
-            density.at(theta, np.empty(0))
-        mean, variance = density.summary[:, 0], density.summary[:, 1]
-        both = mean**2 + variance
-        belongs = membership[:, c]
+        density = _asked_at(fit, theta)
+        summary, belongs = density.summary, membership[:, c]
+        mean, both = summary[:, 0], summary[:, 0] ** 2 + summary[:, 1]
         decides = belongs * (1.0 - fit.tie_rate)
-        push[c] = np.repeat(belongs, n) * density.pushes
-        lift[c] = np.repeat(decides, n) * _lifts(
-            density, theta, *(np.repeat(x, n) for x in (mean, both))
-        )
+        _fill(density, theta, (belongs, decides, mean, both), push[c], lift[c])
         # A tie is half a win of either: with rate tau, q counts 1 - tau times.
         quality[:, c], square[:, c] = decides * mean, decides * (1.0 - fit.tie_rate) * both
     return Moments(push, lift, quality, square)
 
 
-def _lifts(density: Marginal, theta: Floats, mean: Floats, both: Floats) -> Floats:
+def _asked_at(fit: Fit, theta: Floats) -> Marginal:
+    """The density of a camp's theta, asked there last."""
+    if fit.mode is not None:
+        return fit.mode.density
+    known = fit.laplace.density if fit.division is None and fit.wins is fit.triples else None
+    if known is not None and np.array_equal(known.asked, theta):
+        return known
+    density = Marginal(fit.wins, fit.given_priors())
+    density.at(theta, np.empty(0))
+    return density
+
+
+def _fill(
+    density: Marginal, theta: Floats, by_rater: tuple[Floats, ...], push: Floats, lift: Floats
+) -> None:
+    """The scores by triple, and those times quality; some raters at a time."""
+    t, s = density.passes.triples, density.passes.standing(theta)
+
+    def work(first: int, last: int) -> None:
+        n, at = np.diff(t.start[first : last + 1]), slice(t.start[first], t.start[last])
+        belongs, decides, mean, both = (np.repeat(x[first:last], n) for x in by_rater)
+        push[at] = belongs * density.pushes[at]
+        lift[at] = decides * _lifts(t.weight[at], density.pushes[at], s[at], mean, both)
+
+    run_chunks(work, density.passes.chunks)
+
+
+def _lifts(weight: Floats, pushes: Floats, s: Floats, mean: Floats, both: Floats) -> Floats:
     """The mean of quality times score of each triple, from those of q, q^2 and the score.
 
     Given q the score is w (1/4 - s^2) r with r (1/2 + q s) = q, so that q r = (q - r / 2) / s.
     """
-    s = density.passes.standing(theta)
-    times, known = density.passes.triples.weight * (0.25 - s * s), np.abs(s) > EQUAL
-    found = (times * mean - 0.5 * density.pushes) / np.where(known, s, 1.0)
+    times, known = weight * (0.25 - s * s), np.abs(s) > EQUAL
+    found = (times * mean - 0.5 * pushes) / np.where(known, s, 1.0)
     return np.asarray(np.where(known, found, 2.0 * times * both))
 
 
@@ -440,11 +459,21 @@ def _score_products(fit: Fit, way: Clusters, push: Floats) -> Floats:
 def summed_products(start: Codes, winner: Any, loser: Any, push: Floats, k: int) -> Floats:
     """sum_c g_c g_c' of the clusters start[c]:start[c + 1]; ``push`` has a row for each camp."""
     size = len(push) * k
+    # Where a cluster has seen a good part of the items, whole rows are multiplied faster.
+    dense = size <= MOST_DIRECTIONS and start[-1] > (start.size - 1) * k * DENSE
 
     def work(first: int, last: int) -> Floats:
         out = np.zeros((size, size))
-        kernels.score_products(first, last, start, winner, loser, push, k, out)
-        return out
+        if not dense:
+            kernels.score_products(first, last, start, winner, loser, push, k, out)
+            return out
+        rows = np.empty((ROWS_AT_ONCE, size))
+        for one in range(first, last, ROWS_AT_ONCE):
+            end = min(one + ROWS_AT_ONCE, last)
+            kernels.score_rows(one, end, start, winner, loser, push, k, rows)
+            some = rows[: end - one]
+            out += some.T @ some
+        return np.tril(out)
 
     # Each piece has a matrix of its own: of many items one is enough.
     chunks = even_chunks(start) if size <= MOST_DIRECTIONS else [(0, start.size - 1)]

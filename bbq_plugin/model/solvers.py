@@ -193,6 +193,8 @@ class Laplace:
 
     mean: Floats
     covariance: Floats
+    #: What was asked at the mean, if it is not to be asked there again.
+    density: Marginal | None = None
 
 
 @dataclass(frozen=True, eq=False)

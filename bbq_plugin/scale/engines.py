@@ -108,7 +108,7 @@ class DaskEngine:
             done += 1
             self.heard(min(done, len(tasks)), len(tasks))
 
-        futures = [self.client.submit(work, task, *args, pure=False) for task in tasks]
+        futures = [self.client.submit(_one_thread, work, t, *args, pure=False) for t in tasks]
         for future in futures:
             future.add_done_callback(heard)
         return futures
@@ -132,6 +132,12 @@ class DaskEngine:
                 f"the scheduler at {self.where} is gone ({type(error).__name__}); start it and run "
                 "the command again: it begins from the last finished pass"
             ) from error
+
+
+def _one_thread(work: Callable[..., T], *args: Any) -> T:
+    """Work where a worker is: the parts keep all cores busy, unless BBQ_THREADS says otherwise."""
+    os.environ.setdefault("BBQ_THREADS", "1")
+    return work(*args)
 
 
 @contextmanager
@@ -186,10 +192,9 @@ def _local_cluster(tell: Callable[[str], object]) -> Iterator[DaskEngine]:
 
     n = max(2, worker_count())
     tell(f"starting a Dask cluster of {n} processes on this machine")
-    # Each worker is one thread: the parts keep all cores busy.
     with distributed.LocalCluster(
         n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1",
-        dashboard_address="127.0.0.1:0", silence_logs="ERROR", env={"BBQ_THREADS": "1", **_paths()},
+        dashboard_address="127.0.0.1:0", silence_logs="ERROR", env=_paths(),
     ) as cluster, _client(cluster.scheduler_address) as client:  # fmt: skip
         yield DaskEngine(client, cluster.scheduler_address)
 

@@ -56,7 +56,9 @@ if TYPE_CHECKING:
 ROWS_OF_A_PART = 1_500_000
 LEAST_PARTS, MOST_PARTS = 4, 4096
 NO_NAME = "an item without a name"
-_SIZE = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(i?)B", re.IGNORECASE)
+#: Of the memory that was allowed; the rest is for what DuckDB does not count, and for Arrow.
+_SHARE_OF_DUCKDB = 0.75
 
 #: What a column of a lake may be: as the adapter of tables calls it.
 ROLES = ("rater", "left", "right", "winner", "loser", "weight", "time", "at", "values")
@@ -81,11 +83,13 @@ def checked_keep(keep: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def checked_memory(limit: str) -> str:
-    """A size as DuckDB takes it."""
-    if not _SIZE.fullmatch(limit.strip()):
+def memory_bytes(limit: str) -> int:
+    """A size such as 2GB or 500MB."""
+    told = _SIZE.fullmatch(limit.strip())
+    if not told:
         raise UsageError(f"memory={limit!r}: expected a size such as 2GB or 500MB")
-    return limit.strip()
+    number, letter, binary = told.groups()
+    return int(float(number) * (1024 if binary else 1000) ** ("KMGT".index(letter.upper()) + 1))
 
 
 def from_lake(files: Sequence[str], roles: Mapping[str, Any], adapter: str | None) -> bool:
@@ -227,7 +231,8 @@ def _database(how: Preparation) -> Iterator[Any]:
     scratch = tempfile.mkdtemp(prefix=f".{how.folder.name}-", dir=parent)
     try:
         with duckdb.connect() as db:
-            db.execute(f"SET memory_limit = {_text(checked_memory(how.memory))}")
+            allowed = int(_SHARE_OF_DUCKDB * memory_bytes(how.memory)) // 1000
+            db.execute(f"SET memory_limit = '{allowed}KB'")
             db.execute(f"SET temp_directory = {_text(f'{scratch}/spill')}")
             db.execute("SET preserve_insertion_order = false")
             db.execute("SET enable_progress_bar = false")

@@ -3,5 +3,5 @@
 # Then, in another one:   bbq fit votes.bbq --engine dask://127.0.0.1:8786
 trap 'kill 0' EXIT
 dask scheduler --host 127.0.0.1 --no-dashboard &
-BBQ_THREADS=1 dask worker tcp://127.0.0.1:8786 --host 127.0.0.1 --nworkers 2 --nthreads 1 --no-dashboard &
+dask worker tcp://127.0.0.1:8786 --host 127.0.0.1 --nworkers 2 --nthreads 1 --no-dashboard &
 wait
