@@ -275,7 +275,9 @@ def killed(target: str) -> dict[str, Any]:
             found.robust  # noqa: B018 (computed here, where the workers are)
             return found
 
+    data.by(None).forget_passes()
     worker = fitted(1)
+    data.by(None).forget_passes()
     cut = told["seen"]["cut"]
     equal = worker.theta.tobytes() == whole.theta.tobytes()
     equal = equal and worker.covariance().tobytes() == whole.covariance().tobytes()
@@ -289,6 +291,7 @@ def killed(target: str) -> dict[str, Any]:
     passes = told["seen"]["passes"]
     data.by(None).forget_passes()
     fresh = fitted(None)
+    data.by(None).forget_passes()
     return {
         "equal": bool(equal), "cut_after": cut, "said": said, "kept": kept, "passes_again": passes,
         "passes_fresh": told["seen"]["passes"],

@@ -19,7 +19,7 @@ from bbq_plugin.cli.main import ARGUMENTS, Command
 from bbq_plugin.cli.options import table_or_json_option
 from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
 from bbq_plugin.errors import BBQError, UsageError
-from bbq_plugin.text import counted, plain
+from bbq_plugin.text import counted, listed, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.mappings import Inspection, Reading
     from bbq_plugin.data.records import Comparison
     from bbq_plugin.plugins import Description
+    from bbq_plugin.scale.prepared_set import PreparedSet
 
 
 TRY = "Try: "
@@ -136,10 +137,11 @@ def inspect(source: Input, output_format: str, save_mapping: Path | None) -> Non
     """
     if source.store is not None:
         raise UsageError("bbq inspect looks into FILES, and --store has none; use bbq status")
-    if source.prepared() is not None:
-        raise UsageError(
-            "bbq inspect looks into FILES; what a prepared set holds is in its manifest.json"
-        )
+    if (prepared := source.prepared()) is not None:
+        if save_mapping is not None:
+            raise UsageError("--save-mapping is for FILES; a prepared set has no columns to name")
+        _show_set(prepared, output_format)
+        return
     check_writable(save_mapping)
     files = expanded(source.files)
     if STDIN in files:
@@ -160,6 +162,42 @@ def inspect(source: Input, output_format: str, save_mapping: Path | None) -> Non
             for line in _command_lines(document):
                 # Not by the console, which would break it: it is to be pasted.
                 click.echo(line)
+
+
+def _show_set(prepared: PreparedSet, output_format: str) -> None:
+    """What a prepared set holds, by its manifest; no vote is read."""
+    batches = [
+        {
+            "retracts": batch.retracts, "n_comparisons": batch.n_comparisons,
+            "n_ties": batch.n_ties, "files": [one.file for one in batch.inputs],
+            "skip_reasons": batch.skipped,
+        }
+        for batch in prepared.manifest.batches
+    ]  # fmt: skip
+    document = {
+        "path": prepared.path, "n_comparisons": prepared.n_comparisons,
+        "n_items": len(prepared.items), "n_raters": prepared.n_raters, "n_rows": prepared.n_rows,
+        "n_parts": prepared.n_parts, "keep": prepared.keep, "batches": batches,
+    }  # fmt: skip
+    if output_format == "json":
+        from bbq_plugin.report.documents import report_json
+
+        emit(report_json({"schema": SCHEMA, "files": [], "set": document}), None)
+        return
+    lines = [
+        f"{prepared.path}: a prepared set",
+        f"  {prepared.held}",
+        f"  kept besides rater, items and outcome: {', '.join(prepared.keep) or 'nothing'}",
+    ]
+    for number, batch in enumerate(prepared.manifest.batches, start=1):
+        done = "retracted" if batch.retracts else "added"
+        files = listed([one.file for one in batch.inputs])
+        lines.append(f"  batch {number}: {done} {counted(batch.n_comparisons, 'comparison')}"
+                     f" of {files}")  # fmt: skip
+        lines += [f"    left out: {n:,} × {why}" for why, n in batch.skipped.items()]
+    for line in lines:
+        click.echo(plain(line))
+    click.echo(shlex.join(["bbq", "fit", prepared.path]))
 
 
 def _inspected(source: Input, name: str) -> dict[str, Any]:

@@ -13,12 +13,9 @@ from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.output import progress, tell
 from bbq_plugin.data.database_table import is_database
 from bbq_plugin.errors import UsageError
-from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from bbq_plugin.scale.prepared_set import PreparedSet
 
 
 @click.command(cls=Command)
@@ -98,7 +95,7 @@ def prepare(
                 source = replace(source, adapter="table")
             tags = tuple(name for name in kept if name not in ("side", "time"))
             found = prepare_comparisons(source.read(tags), how)
-    _tell(found)
+    tell(f"{found.path} has {found.held}", *found.manifest.batches[-1].warnings)
 
 
 def _roles(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,13 +126,3 @@ def _reads_lake(source: Input) -> bool:
     if any(map(_is_remote, source.files)) and not simple:
         raise UsageError("files at an address are read by DuckDB, without filters and renaming")
     return simple and source.prepared() is None
-
-
-def _tell(found: PreparedSet) -> None:
-    """Say what the set holds now."""
-    tell(
-        f"{found.path} has {counted(found.n_comparisons, 'comparison')} of "
-        f"{counted(len(found.items), 'item')} by {counted(found.n_raters, 'rater')} in "
-        f"{counted(found.n_rows, 'row')} and {counted(found.n_parts, 'part')}",
-        *found.manifest.batches[-1].warnings,
-    )

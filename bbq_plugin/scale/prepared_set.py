@@ -27,7 +27,7 @@ import numpy as np
 from bbq_plugin.data.dataset import LEFT, MERGED, RIGHT, TIE, Comparisons, identifies, wins_of
 from bbq_plugin.data.records import Source
 from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError, did_you_mean
-from bbq_plugin.text import listed
+from bbq_plugin.text import counted, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,6 +163,15 @@ class PreparedSet:
     def n_rows(self) -> int:
         """How many rows the files have, equal ones of one batch being one."""
         return sum(p.votes.rows for b in self.manifest.batches for p in b.parts.values())
+
+    @property
+    def held(self) -> str:
+        """What there is of each kind, in words."""
+        return (
+            f"{counted(self.n_comparisons, 'comparison')} of {counted(len(self.items), 'item')} by "
+            f"{counted(self.n_raters, 'rater')} in {counted(self.n_rows, 'row')} and "
+            f"{counted(self.n_parts, 'part')}"
+        )
 
     @cached_property
     def items(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,21 @@ def test_commands_take_a_set_as_they_take_files(
     prepare(votes, to=tmp_path / "v.bbq")
     run = CliRunner().invoke(main, [*command, str(tmp_path / "v.bbq"), "--seed", "1"])
     assert run.exit_code == 0, run.output
+
+
+def test_inspect_says_what_a_set_holds(votes: Path, tmp_path: Path) -> None:
+    more, target = parquet(tmp_path / "more.parquet", columns(500, seed=1)), tmp_path / "v.bbq"
+    prepare(votes, to=target)
+    prepare(more, to=target)
+    prepare(more, to=target, more=["--retract"])
+    run = CliRunner().invoke(main, ["inspect", str(target)])
+    assert run.exit_code == 0, run.output
+    assert "4,000 comparisons of 8 items by 40 raters" in run.stdout
+    assert f"retracted 500 comparisons of {more}" in run.stdout
+    assert run.stdout.splitlines()[-1] == f"bbq fit {target}"
+    run = CliRunner().invoke(main, ["inspect", str(target), "--format", "json"])
+    told = json.loads(run.stdout)["set"]
+    assert (told["n_comparisons"], len(told["batches"])) == (4000, 3)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
