@@ -104,8 +104,9 @@ def integrated_quality(fit: Fit) -> Moments:
     tops = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta
     for c, theta in enumerate(tops):
         density = _asked_at(fit, theta)
-        summary, belongs = density.summary, membership[:, c]
-        mean, both = summary[:, 0], summary[:, 0] ** 2 + summary[:, 1]
+        summary, belongs = density.summary, np.ascontiguousarray(membership[:, c])
+        mean = summary[:, 0].copy()
+        both = mean**2 + summary[:, 1]
         decides = belongs * (1.0 - fit.tie_rate)
         _fill(density, theta, (belongs, decides, mean, both), push[c], lift[c])
         # A tie is half a win of either: with rate tau, q counts 1 - tau times.
@@ -467,12 +468,17 @@ def summed_products(start: Codes, winner: Any, loser: Any, push: Floats, k: int)
         if not dense:
             kernels.score_products(first, last, start, winner, loser, push, k, out)
             return out
-        rows = np.empty((ROWS_AT_ONCE, size))
         for one in range(first, last, ROWS_AT_ONCE):
             end = min(one + ROWS_AT_ONCE, last)
-            kernels.score_rows(one, end, start, winner, loser, push, k, rows)
-            some = rows[: end - one]
-            out += some.T @ some
+            at = slice(start[one], start[end])
+            row = np.repeat(np.arange(end - one) * size, np.diff(start[one : end + 1]))
+            some = np.zeros((end - one) * size)
+            for camp, pushes in enumerate(push):
+                won, lost = (row + camp * k + side[at] for side in (winner, loser))
+                some += np.bincount(won, pushes[at], some.size)
+                some -= np.bincount(lost, pushes[at], some.size)
+            whole = some.reshape(-1, size)
+            out += whole.T @ whole
         return np.tril(out)
 
     # Each piece has a matrix of its own: of many items one is enough.
