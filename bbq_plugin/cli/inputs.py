@@ -245,6 +245,11 @@ _OPTIONS = [
 ]
 
 
+def _is_set_address(name: str) -> bool:
+    """Whether this is where an object store has a prepared set: files there are read by DuckDB."""
+    return "://" in name and not is_database(name) and name.rstrip("/").endswith(".bbq")
+
+
 @dataclass(frozen=True)
 class Input:
     """The files of one command, with everything that was said about reading them."""
@@ -312,7 +317,11 @@ class Input:
 
     def prepared(self) -> PreparedSet | None:
         """The prepared set that is to be read, if it is one; it stands alone."""
-        folders = [name for name in self.files if (Path(name) / "manifest.json").is_file()]
+        folders = [
+            name
+            for name in self.files
+            if _is_set_address(name) or (Path(name) / "manifest.json").is_file()
+        ]
         if not folders:
             return None
         if len(self.files) > 1:

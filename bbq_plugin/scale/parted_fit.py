@@ -186,7 +186,7 @@ def part_refs(data: PreparedSet) -> list[PartRef]:
     """All parts of a set."""
     first = np.cumsum([0, *map(data.n_raters_of, range(data.n_parts))]).tolist()
     return [
-        PartRef(data.path, data.digest, part, at)
+        PartRef(data.address, data.digest, part, at)
         for part, at in zip(range(data.n_parts), first, strict=False)
     ]
 
@@ -408,7 +408,7 @@ class PartedFit(Fit):
     def results(self) -> str:
         """Where the parts write what they know of their raters: beside the votes."""
         told = hashlib.sha256(self.data.digest.encode() + self.theta.tobytes())
-        return f"{self.data.source.path.rstrip('/')}/results-{told.hexdigest()[:12]}"
+        return f"{self.data.source.address}/results-{told.hexdigest()[:12]}"
 
     def read_result(self, name: str) -> Any:
         """An Arrow table that a part wrote."""

@@ -140,6 +140,11 @@ class PreparedSet:
         return f"<PreparedSet {self.path}: {self.n_comparisons} in {self.n_parts} parts>"
 
     @property
+    def address(self) -> str:
+        """Where a worker finds it, whatever folder that works in."""
+        return self.path.rstrip("/") if "://" in self.path else str(Path(self.path).absolute())
+
+    @property
     def n_parts(self) -> int:
         """Into how many parts the raters fall."""
         return self.manifest.n_parts
@@ -469,10 +474,20 @@ class SetByEngine:
 def _bytes(path: str, name: str) -> bytes:
     if "://" not in path:
         return Path(path, name).read_bytes()
-    import fsspec  # noqa: PLC0415 (for object stores alone)
+    whole = f"{path.rstrip('/')}/{name}"
+    try:
+        import fsspec  # noqa: PLC0415 (for object stores alone)
 
-    with fsspec.open(f"{path.rstrip('/')}/{name}", "rb") as file:
-        found: bytes = file.read()
+        with fsspec.open(whole, "rb") as file:
+            found: bytes = file.read()
+    except FileNotFoundError:
+        raise
+    except ImportError as error:  # of the library for this kind of store, which fsspec names
+        raise UnsupportedError(f"{whole} cannot be read: {error}") from error
+    except (OSError, ValueError) as error:
+        raise FormatError(
+            f"cannot be read ({error})", whole, remedy="check the address and the credentials"
+        ) from error
     return found
 
 

@@ -207,6 +207,18 @@ def test_commands_take_a_set_as_they_take_files(
     assert run.exit_code == 0, run.output
 
 
+def test_a_set_at_an_address_is_read_as_a_folder(votes: Path, tmp_path: Path) -> None:
+    target = tmp_path / "v.bbq"
+    prepare(votes, to=target)
+    told = [
+        CliRunner().invoke(main, ["fit", place, "--engine", "local", "--format", "csv"]).stdout
+        for place in (str(target), f"file://{target}")
+    ]
+    assert told[0] == told[1] != ""
+    assert "no prepared set" in refused("fit", f"file://{tmp_path}/other.bbq")[1]
+    assert "Protocol not known" in refused("fit", "nostore://bucket/v.bbq")[1]
+
+
 def test_inspect_says_what_a_set_holds(votes: Path, tmp_path: Path) -> None:
     more, target = parquet(tmp_path / "more.parquet", columns(500, seed=1)), tmp_path / "v.bbq"
     prepare(votes, to=target)
