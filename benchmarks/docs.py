@@ -14,8 +14,8 @@ ORDER = [
     "verdicts", "reliability", "camps", "attacks", "slices", "covariates", "tiers",
     "more_raters", "evaluate_cost", "log_loss", "signed",
     "humaine_speed", "default_cost",
-    "ten_million", "scale", "growth", "streaming", "many_items", "command_line", "webhooks", "potato",
-    "first_use", "wild",
+    "ten_million", "scale", "growth", "streaming", "many_items", "command_line", "webhooks",
+    "potato", "first_use", "wild",
 ]  # fmt: skip
 
 HEAD = """\

@@ -223,10 +223,15 @@ def same(target: str) -> dict[str, Any]:
     import pyarrow.dataset as ds  # noqa: PLC0415
 
     import bbq_plugin as bbq  # noqa: PLC0415
+    from bbq_plugin.analysis.raters.leave_one_out import evidence_of  # noqa: PLC0415
+    from bbq_plugin.analysis.raters.verdicts import THRESHOLD  # noqa: PLC0415
+    from bbq_plugin.scale.engines import opened_engine  # noqa: PLC0415
 
     data = bbq.open_dataset(target)
-    with cluster(2) as (where, _):
-        parted: Any = bbq.fit(data, engine=where, tol=1e-10)
+    with cluster(2) as (where, _), opened_engine(where) as engine:
+        parted: Any = bbq.fit(data, engine=engine, tol=1e-10)
+        parted.covariance()
+        bbq.rater_report(parted)
     memory: Any = bbq.fit(data.read(), tol=1e-10)
     found = {
         "theta": np.max(np.abs(memory.theta - parted.theta)),
@@ -234,11 +239,11 @@ def same(target: str) -> dict[str, Any]:
         "covariance": np.max(np.abs(memory.covariance() - parted.covariance())),
     }
     print(found, file=sys.stderr)
-    bbq.rater_report(parted)
     rows = ds.dataset(parted.results, format="parquet").to_table(columns=["rater", "p_bad"])
     p_bad = dict(zip(rows["rater"].to_pylist(), rows["p_bad"].to_pylist(), strict=True))
-    report = bbq.rater_report(memory)
-    found["p_bad"] = max(abs(row.p_bad - p_bad[row.rater]) for row in report)
+    # As in every row of the report, whose verdicts would fit another camp and leave out each rater.
+    mine = evidence_of(memory, 0.95, THRESHOLD).p_bad
+    found["p_bad"] = max(abs(p - p_bad[name]) for name, p in zip(memory.raters, mine, strict=True))
     return {name: float(gap) for name, gap in found.items()} | {"n_raters": len(p_bad)}
 
 

@@ -121,7 +121,7 @@ class BBQModel:
             density.tops[:, 0] = fit.quality
             density.dense = k * k < fit.triples.size
         # Where quality is integrated out, it does not matter where it stood.
-        found = solve_newton(density, fit.theta, np.ones(1), LAPLACE_TOLERANCE)
+        found = solve_newton(density, fit.theta, np.ones(1), 10.0 * LAPLACE_TOLERANCE)
         covariance = inverse(with_level(density.passes.curvature(found.point), flat=flat))
         if flat:
             # Only differences are known: what was added to pin the level is taken out again.

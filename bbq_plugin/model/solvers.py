@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -140,7 +139,6 @@ LONGEST_STEP = 3.0  # nats; farther than that no quadratic model of a posterior 
 HALVINGS = 8
 ROUNDINGS = 1000.0  # a gain that may drown in the rounding of all terms together
 CLOSE = 1e-5  # nats: near enough for Newton's step to square the distance
-CLOSE_TO_ROOT = 0.1  # so is this times the root of the tolerance
 CREEP = 0.1  # nats: an EM step below it may be one of very many
 NEWTON_STEPS = 500
 EM_STEPS = 200_000
@@ -255,7 +253,7 @@ def solve_newton(
             trace.append(point.value)
             continue
         left = size = _size(step.change)
-        if size <= max(tol, CLOSE, CLOSE_TO_ROOT * sqrt(tol)):
+        if size <= max(tol, CLOSE):
             last, error = _last_step(objective, point, step)
             if error <= tol:
                 if last.value > trace[-1]:
