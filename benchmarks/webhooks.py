@@ -49,7 +49,7 @@ BARE_S = 8
 SECRET = "a-secret-of-the-benchmark"  # noqa: S105
 LINES = 32
 BAR_MS = 50.0
-PAGE_S = 2.0
+PAGE_S = 1.0
 #: What a page does between two fetches (PAUSE_MS of page.js).
 PAUSE_S = 0.4
 

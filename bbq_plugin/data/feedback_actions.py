@@ -73,14 +73,25 @@ class PlanWorth:
     n_pairs: int
     n_open: int
     n_open_expected: float
+    #: The study, where the same answers count in several; and what they change in the others.
+    study: str = ""
+    others: tuple[PlanWorth, ...] = ()
 
     @property
     def text(self) -> str:
         """In a sentence."""
+        found = [
+            (f"study {plain(one.study)}: " if one.study else "") + one._change
+            for one in (self, *self.others)
+        ]
+        return f"{counted(self.n_answers, 'answer')} by typical raters: {'; '.join(found)}"
+
+    @property
+    def _change(self) -> str:
         return (
-            f"{counted(self.n_answers, 'answer')} by typical raters: P(best) of the leader, "
-            f"{chance(self.p_best)} now ({plain(self.leader)}), is expected to become "
-            f"{chance(self.p_best_expected)}, and {self._open} to be open ({self.n_open:,} now)"
+            f"P(best) of the leader, {chance(self.p_best)} now ({plain(self.leader)}), is expected "
+            f"to become {chance(self.p_best_expected)}, and {self._open} to be open "
+            f"({self.n_open:,} now)"
         )
 
     @property

@@ -83,11 +83,14 @@ def aggregate(
     begin = np.zeros(n_raters + 1, dtype=np.int64)
     pair = np.empty(rater.size, dtype=np.int64)
     summed = np.empty(rater.size, dtype=np.float64)
-    _by_rater(rater, winner, loser, weight, n_items, begin, pair, summed)
+    at = np.empty(n_raters, dtype=np.int64)
+    _by_rater(rater, winner, loser, weight, n_items, begin, at, pair, summed)
     kept = np.zeros(n_raters + 1, dtype=np.int64)
+    n_pairs = n_items**2 if n_items**2 <= LARGEST_TABLE else 0
 
     def merge(first: int, last: int) -> None:
-        _merge_equal(first, last, begin, pair, summed, n_items, kept)
+        total, seen = np.zeros(n_pairs), np.zeros(n_pairs, dtype=np.bool_)
+        _merge_equal(first, last, begin, pair, summed, total, seen, kept)
 
     run_chunks(merge, even_chunks(begin))
     start = np.cumsum(kept)
@@ -155,16 +158,28 @@ def run_chunks(work: Callable[[int, int], T], chunks: list[tuple[int, int]]) -> 
 
 
 # -- compiled passes of the aggregation
+#
+# Plain loops over arrays that come from outside: what NumPy offers inside a kernel (slices, sums,
+# sorts) is compiled anew for each kernel and makes the first use of the package wait.
+
+# Wrappers that nothing calls are not compiled either.
+OPTIONS: dict[str, Any] = {
+    "cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True,
+}  # fmt: skip
+kernel: Any = njit(**OPTIONS)
+#: Of a kernel that only kernels call.
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
+inner_kernel: Any = njit(**INNER)
 
 
-@njit(cache=True, nogil=True)
-def _by_rater(rater, winner, loser, weight, n_items, begin, pair, summed):
+@kernel
+def _by_rater(rater, winner, loser, weight, n_items, begin, at, pair, summed):
     """Counting sort by rater; a pair of items becomes the one number winner * K + loser."""
     for row in range(rater.size):
         begin[rater[row] + 1] += 1
-    for r in range(begin.size - 1):
+    for r in range(at.size):
+        at[r] = begin[r]
         begin[r + 1] += begin[r]
-    at = begin[:-1].copy()
     for row in range(rater.size):
         r = rater[row]
         slot = at[r]
@@ -173,65 +188,60 @@ def _by_rater(rater, winner, loser, weight, n_items, begin, pair, summed):
         summed[slot] = weight[row]
 
 
-@njit(cache=True, nogil=True)
-def _merge_equal(first, last, begin, pair, summed, n_items, kept):
-    """Sort each rater's rows by pair and sum equal ones to the front of the rater's stretch."""
-    n_pairs = n_items * n_items
-    total = np.zeros(n_pairs if n_pairs <= LARGEST_TABLE else 0)
-    seen = np.zeros(total.size, dtype=np.bool_)
+@kernel
+def _merge_equal(first, last, begin, pair, summed, total, seen, kept):
+    """Sort each rater's rows by pair and sum equal ones to the front of the rater's stretch.
+
+    For a rater with many rows: a table of all pairs (``total`` and ``seen``, left clean again)
+    instead of a sort.
+    """
     for r in range(first, last):
         low, high = begin[r], begin[r + 1]
-        n = high - low
-        if n <= 48:
-            for k in range(low + 1, high):
-                code, value = pair[k], summed[k]
-                j = k - 1
-                while j >= low and pair[j] > code:
-                    pair[j + 1] = pair[j]
-                    summed[j + 1] = summed[j]
-                    j -= 1
-                pair[j + 1] = code
-                summed[j + 1] = value
-        elif total.size and n_pairs <= 16 * n:
-            kept[r + 1] = _merge_dense(low, high, pair, summed, total, seen)
-            continue
-        else:
-            order = np.argsort(pair[low:high], kind="mergesort")
-            codes, values = pair[low:high].copy(), summed[low:high].copy()
-            for k in range(n):
-                pair[low + k] = codes[order[k]]
-                summed[low + k] = values[order[k]]
-        if n == 0:
-            continue
         end = low
-        for k in range(low + 1, high):
-            if pair[k] == pair[end]:
-                summed[end] += summed[k]
-            else:
-                end += 1
-                pair[end] = pair[k]
-                summed[end] = summed[k]
-        kept[r + 1] = end - low + 1
-
-
-@njit(cache=True, nogil=True)
-def _merge_dense(low, high, pair, summed, total, seen):
-    """For a rater with many rows: a table of all pairs (left clean again) instead of a sort."""
-    for k in range(low, high):
-        total[pair[k]] += summed[k]
-        seen[pair[k]] = True
-    end = low
-    for code in range(total.size):
-        if seen[code]:
-            pair[end] = code
-            summed[end] = total[code]
-            total[code] = 0.0
-            seen[code] = False
+        if high - low > 48 and total.size <= 16 * (high - low) and total.size > 0:
+            for k in range(low, high):
+                total[pair[k]] += summed[k]
+                seen[pair[k]] = True
+            for code in range(total.size):
+                if seen[code]:
+                    pair[end] = code
+                    summed[end] = total[code]
+                    total[code] = 0.0
+                    seen[code] = False
+                    end += 1
+        elif high > low:
+            sort_by_code(low, high, pair, summed)
+            for k in range(low + 1, high):
+                if pair[k] == pair[end]:
+                    summed[end] += summed[k]
+                else:
+                    end += 1
+                    pair[end] = pair[k]
+                    summed[end] = summed[k]
             end += 1
-    return end - low
+        kept[r + 1] = end - low
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
+def sort_by_code(low, high, code, value):
+    """Sort a stretch of both by code: insertions over smaller and smaller gaps (Shell's sort)."""
+    gap = 1
+    while 9 * gap < high - low:
+        gap = 9 * gap // 4 + 1
+    while gap > 0:
+        for k in range(low + gap, high):
+            one, its = code[k], value[k]
+            j = k - gap
+            while j >= low and code[j] > one:
+                code[j + gap] = code[j]
+                value[j + gap] = value[j]
+                j -= gap
+            code[j + gap] = one
+            value[j + gap] = its
+        gap = 4 * gap // 9
+
+
+@kernel
 def _compact(first, last, begin, start, pair, summed, n_items, winner, loser, weight):
     for r in range(first, last):
         shift = start[r] - begin[r]

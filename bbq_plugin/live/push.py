@@ -81,7 +81,7 @@ def merged_goals(by_study: Mapping[str, FeedbackGoals]) -> FeedbackGoals:
         for found, own in ((excluded, goals.excluded), (watched, goals.watched)):
             for rater, reason in own.items():
                 found.setdefault(rater, f"study {name}: {reason}")
-    worths = [one.worth for one in by_study.values() if one.worth is not None]
+    worths = {name: one.worth for name, one in by_study.items() if one.worth is not None}
     return replace(
         first,
         excluded=excluded,
@@ -100,19 +100,23 @@ def _sum(found: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _StudiesWorth:
-    """What answers change in any of several studies; what they buy is told of the first."""
+    """What answers change in any of several studies, by their names."""
 
-    studies: Sequence[WorthEstimate]
+    studies: Mapping[str, WorthEstimate]
 
     def chance(self, items: Sequence[str], n: int) -> float | None:
         """P(n answers on these items change one of the results)."""
-        found = [one.chance(items, n) for one in self.studies]
+        found = [one.chance(items, n) for one in self.studies.values()]
         known = [p for p in found if p is not None]
         return 1 - prod(1 - p for p in known) if known else None
 
     def together(self, asked: Iterable[tuple[Sequence[str], int]]) -> PlanWorth:
-        """What all of them change in the first."""
-        return self.studies[0].together(asked)
+        """What all of them change in each study."""
+        same = list(asked)
+        first, *others = (
+            replace(one.together(same), study=name) for name, one in self.studies.items()
+        )
+        return replace(first, others=tuple(others))
 
 
 def _reason(row: RaterRow) -> str:

@@ -14,7 +14,7 @@ the Bayesian information criterion falls by `LEAST_GAIN` or more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -577,6 +577,11 @@ def _criterion(now: Division, answers: float) -> float:
     return -2.0 * now.likelihood + (n * (k - 1) + n - 1) * log(answers)
 
 
+def _answers(triples: Triples) -> float:
+    """The sample of the criterion."""
+    return max(float(triples.weight.sum()), 2.0)
+
+
 def _stacked(triples: Triples, n: int) -> Triples:
     """The triples once for each camp, as if raters and items of each camp were different ones."""
     start = np.concatenate([triples.start[:-1] + c * triples.size for c in range(n)])
@@ -603,11 +608,15 @@ class Camps:
         return int(self.division.theta.shape[0])
 
 
-def _settled(triples: Triples, now: Division, eta: Floats) -> Camps:
-    """The division and the population of its raters, estimated in turn."""
-    hold = is_sparse(triples)
+def _settled(triples: Triples, now: Division, eta: Floats, goal: float) -> Camps:
+    """The division and the population of its raters, estimated in turn.
+
+    Not to the end where the criterion will stay above ``goal``: it falls by less each round.
+    """
+    hold, answers = is_sparse(triples), _answers(triples)
     n, stack, log_det = now.theta.shape[0], _stacked(triples, now.theta.shape[0]), None
     for _ in range(ROUNDS):
+        before = _criterion(now, answers)
         copies = now.membership.T.ravel()
         members = np.flatnonzero(copies > NEGLIGIBLE)
         # Each camp at the level that the prior gives its items.
@@ -618,7 +627,8 @@ def _settled(triples: Triples, now: Division, eta: Floats) -> Camps:
         )
         eta, mixture = population.eta, Mixture(triples, population.priors, n)
         now = mixture.climb(mixture.at(now.theta, now.share), 1e-3)[0]
-        if same:
+        after = _criterion(now, answers)
+        if same or after - goal > 2.0 * max(before - after, 0.0):
             break
     return Camps(now, population.priors, population)
 
@@ -670,7 +680,7 @@ def search(
     now = Camps(one, priors)
     if axis is None:
         return now
-    axes, answers = [axis], max(float(triples.weight.sum()), 2.0)
+    axes, answers = [axis], _answers(triples)
     usual = priors_of(CENTRE) if priors.estimated else priors
     most = min(MOST_CAMPS if wanted is None else wanted, MOST_PARAMETERS // triples.n_items)
     supported = None
@@ -678,16 +688,17 @@ def search(
         division = _more_camps(triples, usual, now.division, axes)
         if division is None:
             break
-        more = Camps(division, priors)
+        more, before = Camps(division, priors), _criterion(now.division, answers)
         if priors.estimated:
             begin = CENTRE if now.population is None else now.population.eta
             if is_sparse(triples):
                 begin = np.append(log(priors.a), begin[1:])
-            more = _settled(triples, division, begin)
+            goal = before - LEAST_GAIN if wanted is None else inf
+            more = _settled(triples, division, begin, goal)
         division = more.division
         counted = np.bincount(division.membership.argmax(axis=1), minlength=more.n)
-        before, after = (_criterion(c.division, answers) for c in (now, more))
-        if before - after < LEAST_GAIN or counted.min() < LEAST_RATERS:
+        gain = before - _criterion(division, answers)
+        if gain < LEAST_GAIN or counted.min() < LEAST_RATERS:
             if wanted is None:
                 break
             supported = now.n if supported is None else supported

@@ -218,13 +218,18 @@ class _Table:
         logs = np.empty((len(views), raters.size, 2 * NODES))
         rows = np.concatenate(([0], np.cumsum(np.diff(triples.start)[raters])))
         for of_camp, view in zip(logs, views, strict=True):
+            for half, turn in ((slice(NODES), 1.0), (slice(NODES, None), -1.0)):
+                summed = np.zeros((raters.size, NODES))
 
-            def work(first: int, last: int, s: Floats = view.s, out: Floats = of_camp) -> None:
-                kernels.likelihood_table(
-                    first, last, raters, triples.start, triples.weight, s, NODE, out
-                )
+                def work(
+                    first: int, last: int, s: Floats = turn * view.s, out: Floats = summed
+                ) -> None:
+                    kernels.likelihood_table(
+                        first, last, raters, triples.start, triples.weight, s, NODE, out
+                    )
 
-            run_chunks(work, even_chunks(rows))
+                run_chunks(work, even_chunks(rows))
+                of_camp[:, half] = summed
             if view.slates is not None:
                 view.slates.add_to(of_camp, raters)
         told = logs[0]

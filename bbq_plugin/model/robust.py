@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from bbq_plugin.data.clusters import RATER, Clusters, clusters_of
 from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks, triple_of
 from bbq_plugin.errors import ConvergenceError, UnsupportedError
-from bbq_plugin.model.kernels import scores as kernels
+from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Marginal, Objective
 from bbq_plugin.model.solvers import conjugate_gradients, inverse
 

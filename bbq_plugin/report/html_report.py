@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.slices import SliceCell, SliceDifference, SlicedStudy, SliceSummary
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
-    from bbq_plugin.data.triples import Floats
+    from bbq_plugin.data.triples import Codes, Floats
     from bbq_plugin.model import Fit
     from bbq_plugin.report.summary import Sentence
 
@@ -625,7 +625,7 @@ def pooled_bias(n_left: int, n_sided: int) -> PositionBias | None:
     return PositionBias(rate, middle - reach, middle + reach, 0)
 
 
-def _groups(group: Floats, items: tuple[str, ...]) -> list[Sentence]:
+def _groups(group: Codes, items: tuple[str, ...]) -> list[Sentence]:
     """Some names of each group, when there is more than one; the largest first."""
     labels, sizes = np.unique(group, return_counts=True)
     if labels.size < 2:

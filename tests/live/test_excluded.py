@@ -128,4 +128,9 @@ def test_a_plan_follows_the_verdicts_of_all_questions_of_a_project() -> None:
     chances = [goal.worth.chance(items, 5) for goal in (one, two, both) if goal.worth]
     assert chances[2] is not None
     assert chances[2] >= max(chance for chance in chances[:2] if chance is not None)
+    # What new answers buy is told of each question.
+    assert both.worth is not None
+    bought = both.worth.together([(items, 5)])
+    assert [part.study for part in (bought, *bought.others)] == ["overall", "fluency"]
+    assert "; study fluency: P(best) of the leader, " in bought.text
     assert merged_goals({"overall": one}) is one

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,9 @@ def test_an_event_that_a_killed_server_has_confirmed_is_stored_once(
                 if _sent(port, number):
                     confirmed.add(f"ls:1:{number}")
             number += 1
-            time.sleep(chance.uniform(0, 0.3))
+            # At another point of the work each time: nothing, some or all is read by then.
+            most = chance.randint(0, len(confirmed))
+            wait_until(lambda: _n_read(store) >= most, "some events to be read", log=log)  # noqa: B023
             _sent(port, number, then=partial(os.kill, told["pid"], signal.SIGKILL))
         if run == KILLS:
             os.kill(told["pid"], signal.SIGTERM)
@@ -84,6 +85,11 @@ def test_an_event_that_a_killed_server_has_confirmed_is_stored_once(
 
 def _is_serving(log: Path) -> bool:
     return "Serving " in log.read_text()
+
+
+def _n_read(store: Path) -> int:
+    with Store(store, writable=False) as opened:
+        return opened.counts().n_comparisons
 
 
 def _n_waiting(store: Path) -> int:
@@ -124,15 +130,16 @@ def test_a_copy_killed_at_any_instant_leaves_whole_stores(
         "backup": ["store", "backup", "--store", str(new), "-o", str(old)],
         "restore": ["store", "restore", "--store", str(old), str(new)],
     }[what]
-    usual_s, n_killed = 0.2, 0
+    # At another of its calls of the system each time: no clock says when.
+    usual, n_killed = 40, 0
     while n_killed < KILLS:
-        told = nursery.ask(args=arguments, stderr=str(tmp_path / "log"))
-        time.sleep(chance.uniform(0, usual_s))
-        os.kill(told["pid"], signal.SIGKILL)
+        told = nursery.ask(
+            args=arguments, stderr=str(tmp_path / "log"), kill_at=chance.randint(1, usual)
+        )
         status = nursery.ask(wait=told["pid"])["status"]
         assert status in (0, -signal.SIGKILL), (tmp_path / "log").read_text()[-2000:]
         n_killed += status != 0
-        usual_s *= 1.3 if status else 0.7
+        usual = max(2, usual if status else usual // 2)
         assert whole(new) == before[new]
         assert whole(old) in (before[old], before[new])
     end = nursery.ask(args=arguments, stderr=str(tmp_path / "log"))

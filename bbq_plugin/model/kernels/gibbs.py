@@ -12,11 +12,14 @@ and at last the common level, sum(lambda) ~ Gamma(K a, b), which the comparisons
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import njit
+
+from bbq_plugin.model.kernels import inner_kernel, kernel
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def draw_part(rng, parts, quality, log_odds):
     """To which part of the population a rater of this quality belongs."""
     n_parts = parts.shape[0]
@@ -24,13 +27,14 @@ def draw_part(rng, parts, quality, log_odds):
     for c in range(n_parts):
         log_odds[c] = (
             parts[c, 0]
-            + (parts[c, 1] - 1.0) * np.log(inside)
-            + (parts[c, 2] - 1.0) * np.log(1.0 - inside)
+            + (parts[c, 1] - 1.0) * math.log(inside)
+            + (parts[c, 2] - 1.0) * math.log(1.0 - inside)
         )
-    top = np.max(log_odds)
-    total = 0.0
+    top, total = -math.inf, 0.0
     for c in range(n_parts):
-        log_odds[c] = np.exp(log_odds[c] - top)
+        top = max(top, log_odds[c])
+    for c in range(n_parts):
+        log_odds[c] = math.exp(log_odds[c] - top)
         total += log_odds[c]
     left = rng.random() * total
     for c in range(n_parts):
@@ -40,7 +44,7 @@ def draw_part(rng, parts, quality, log_odds):
     return n_parts - 1
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def draw_raters(rng, start, winner, loser, weight, pair, parts, part, skill, q, wins, met):
     """Which answers were informed, and each rater's quality given these counts."""
     log_odds = np.empty(parts.shape[0])
@@ -64,10 +68,10 @@ def draw_raters(rng, start, winner, loser, weight, pair, parts, part, skill, q, 
             part[r] = draw_part(rng, parts, q[r], log_odds)
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def draw_skills(rng, pair_one, pair_two, a, b, wins, met, skill):
     """Arrival times of the informed answers, the skills given these, and the common level."""
-    rate = np.full(skill.size, b)
+    rate = np.zeros(skill.size)
     for k in range(met.size):
         if met[k] > 0.0:
             i, j = pair_one[k], pair_two[k]
@@ -76,14 +80,14 @@ def draw_skills(rng, pair_one, pair_two, a, b, wins, met, skill):
             rate[j] += z
     total = 0.0
     for i in range(skill.size):
-        skill[i] = max(rng.standard_gamma(a + wins[i]), 1e-290) / rate[i]
+        skill[i] = max(rng.standard_gamma(a + wins[i]), 1e-290) / (b + rate[i])
         total += skill[i]
     level = rng.standard_gamma(a * skill.size) / b / total
     for i in range(skill.size):
         skill[i] *= level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gibbs_chain(
     rng, start, winner, loser, weight, pair, pair_one, pair_two, a, b, parts, fixed,
     theta, q, warm_up, thin, theta_draws, q_draws,
@@ -92,7 +96,9 @@ def gibbs_chain(
 
     With ``fixed`` quality every answer is informed: the counts are the weights, once and for all.
     """
-    skill = np.exp(theta)
+    skill = np.zeros(theta.size)
+    for i in range(theta.size):
+        skill[i] = math.exp(theta[i])
     part = np.zeros(start.size - 1, dtype=np.int64)
     wins, met = np.zeros(theta.size), np.zeros(pair_one.size)
     if fixed:
@@ -101,12 +107,15 @@ def gibbs_chain(
             met[pair[t]] += weight[t]
     for sweep in range(warm_up + thin * theta_draws.shape[0]):
         if not fixed:
-            wins[:] = 0.0
-            met[:] = 0.0
+            for i in range(wins.size):
+                wins[i] = 0.0
+            for k in range(met.size):
+                met[k] = 0.0
             draw_raters(rng, start, winner, loser, weight, pair, parts, part, skill, q, wins, met)
         draw_skills(rng, pair_one, pair_two, a, b, wins, met, skill)
         kept = sweep - warm_up
         if kept >= 0 and (kept + 1) % thin == 0:
-            theta_draws[kept // thin] = np.log(skill)
-            if q_draws.shape[1] > 0:
-                q_draws[kept // thin] = q
+            for i in range(theta.size):
+                theta_draws[kept // thin, i] = math.log(skill[i])
+            for r in range(q_draws.shape[1]):
+                q_draws[kept // thin, r] = q[r]

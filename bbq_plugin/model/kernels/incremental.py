@@ -6,16 +6,19 @@ came since is a linked list through the log, from ``head[r]`` on (-1 ends it).
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+import math
 
-from bbq_plugin.model.kernels.likelihood import FAST, Q_STEPS, Q_TOLERANCE, kept_inside
+import numpy as np
+
+from bbq_plugin.data.triples import sort_by_code
+from bbq_plugin.model.kernels import fast_kernel, inner_fast_kernel, inner_kernel, kernel
+from bbq_plugin.model.kernels.likelihood import Q_STEPS, Q_TOLERANCE, kept_inside
 from bbq_plugin.model.kernels.quadrature import ROWS, orthogonal_rows, place_nodes, to_posterior
 
 MOMENTS = 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def push(rater, winner, loser, weight, first, head, log_winner, log_loser, log_weight, log_next):
     """Put each change before the list of its rater."""
     for k in range(rater.size):
@@ -27,7 +30,7 @@ def push(rater, winner, loser, weight, first, head, log_winner, log_loser, log_w
         head[r] = slot
 
 
-@njit(cache=True, nogil=True)
+@inner_kernel
 def list_length(slot, log_next):
     """How many changes a list has."""
     n = 0
@@ -37,14 +40,14 @@ def list_length(slot, log_next):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_lengths(raters, head, log_next, out):
     """The same for the lists of these raters."""
     for k in range(raters.size):
         out[k] = list_length(head[raters[k]], log_next)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(
     raters, low, high, moved, base_winner, base_loser, base_weight,
     tail_winner, tail_loser, tail_weight, winner, loser, weight,
@@ -61,23 +64,7 @@ def gather(
             at += 1
 
 
-@njit(cache=True, nogil=True)
-def sort_list(codes, values):
-    """Sort both by code; most lists have one or two entries."""
-    if codes.size > 48:
-        order = np.argsort(codes, kind="mergesort")
-        codes[:], values[:] = codes[order], values[order]
-        return
-    for k in range(1, codes.size):
-        code, value = codes[k], values[k]
-        j = k - 1
-        while j >= 0 and codes[j] > code:
-            codes[j + 1], values[j + 1] = codes[j], values[j]
-            j -= 1
-        codes[j + 1], values[j + 1] = code, value
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def merge(
     raters, head, log_winner, log_loser, log_weight, log_next, n_items, rounding, largest,
     old_start, old_winner, old_loser, old_weight, start, winner, loser, weight,
@@ -102,7 +89,7 @@ def merge(
             codes[j] = np.int64(log_winner[slot]) * n_items + log_loser[slot]
             values[j] = log_weight[slot]
             slot = log_next[slot]
-        sort_list(codes, values)
+        sort_by_code(0, n, codes, values)
         j, t, end = 0, old_start[k], old_start[k + 1]
         while j < n or t < end:
             old = np.int64(-1)
@@ -134,7 +121,7 @@ def merge(
     return bad, largest
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def expand_joint(
     index, slots, start, winner, loser, weight, table, n_items, quality, centre, moments, cross
 ):
@@ -148,8 +135,10 @@ def expand_joint(
         r, slot = index[k], slots[k]
         q = quality[r]
         centre[slot] = q
-        moments[slot] = 0.0
-        cross[slot] = 0.0
+        for m in range(MOMENTS):
+            moments[slot, m] = 0.0
+        for i in range(n_items):
+            cross[slot, 0, i], cross[slot, 1, i] = 0.0, 0.0
         for t in range(start[r], start[r + 1]):
             i, j = winner[t], loser[t]
             s = table[i * n_items + j]
@@ -165,7 +154,7 @@ def expand_joint(
             cross[slot, 1, j] += first * z
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def _near_quality(
     q, centre, m, pull, bend, alpha, beta, head, log_winner, log_loser, log_weight, log_next,
     table, n_items,
@@ -201,7 +190,7 @@ def _near_quality(
     return q, curve
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def near_joint(
     sign, raters, slots, heads, log_winner, log_loser, log_weight, log_next, table, n_items,
     alpha, beta, trail, stamp, centre, moments, cross, quality, gradient, half, rows, strain, far,
@@ -246,12 +235,12 @@ def near_joint(
             rows[k, j] -= w * ratio / (2.0 * p)
             at = log_next[at]
         held = curve <= 0.0 or q <= 1e-11 or q >= 1.0 - 1e-11
-        scale = 0.0 if held else 1.0 / np.sqrt(curve)
+        scale = 0.0 if held else 1.0 / math.sqrt(curve)
         for i in range(n_items):
             rows[k, i] *= scale
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def expand_marginal(
     index, slots, start, winner, loser, weight, s, parts, tops, rows, node, mass, cross
 ):
@@ -259,7 +248,8 @@ def expand_marginal(
 
     The score at q is its mean plus sum_d cross_d phi_d(q), phi orthonormal under the posterior.
     """
-    width, log_q, log_rest = np.empty((3, node.shape[1]))
+    nodes, n_items = node.shape[1], cross.shape[2]
+    width, log_q, log_rest = np.empty(nodes), np.empty(nodes), np.empty(nodes)
     for k in range(index.size):
         r, slot = index[k], slots[k]
         place_nodes(
@@ -267,14 +257,15 @@ def expand_marginal(
             log_rest,
         )  # fmt: skip
         to_posterior(mass[slot])
-        cross[slot] = 0.0
         for d in range(ROWS):
+            for i in range(n_items):
+                cross[slot, d, i] = 0.0
             for t in range(start[r], start[r + 1]):
                 cross[slot, d, winner[t]] += rows[d, t]
                 cross[slot, d, loser[t]] -= rows[d, t]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def _tilt(
     q, mass, cross, moved, head, log_winner, log_loser, log_weight, log_next, table, phi, tilted
 ):
@@ -283,7 +274,7 @@ def _tilt(
     orthogonal_rows(q, mass, phi)
     for g in range(nodes):
         least = max(mass[g], 1e-300)
-        tilted[g] = np.log(least)
+        tilted[g] = math.log(least)
         for d in range(ROWS):
             phi[d, g] /= least
     for d in range(ROWS):
@@ -296,12 +287,12 @@ def _tilt(
     while at >= 0:
         s = table[log_winner[at] * n_items + log_loser[at]]
         for g in range(nodes):
-            tilted[g] += log_weight[at] * np.log(1.0 + 2.0 * q[g] * s)
+            tilted[g] += log_weight[at] * math.log(1.0 + 2.0 * q[g] * s)
         at = log_next[at]
     to_posterior(tilted)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def _turn(sign, cross, phi, tilted, turned, gradient, rows):
     """What the history's score becomes under the tilted masses; returns the shift of phi_1."""
     first = 0.0
@@ -311,16 +302,18 @@ def _turn(sign, cross, phi, tilted, turned, gradient, rows):
             shift += tilted[g] * phi[e, g]
         if e == 0:
             first = shift
-        gradient += sign * shift * cross[e]
+        for i in range(gradient.size):
+            gradient[i] += sign * shift * cross[e, i]
         for d in range(ROWS):
             overlap = 0.0
             for g in range(tilted.size):
                 overlap += turned[d, g] * phi[e, g]
-            rows[d] += overlap * cross[e]
+            for i in range(gradient.size):
+                rows[d, i] += overlap * cross[e, i]
     return first
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def near_marginal(
     sign, raters, slots, heads, log_winner, log_loser, log_weight, log_next, table, n_items,
     trail, stamp, node, mass, cross, quality, gradient, half, rows, far,
@@ -328,16 +321,24 @@ def near_marginal(
     """The same with q integrated out; ``far``: standard deviations that the mean of q has moved."""
     now, nodes = trail.shape[0] - 1, node.shape[1]
     phi, turned, tilted = np.empty((ROWS, nodes)), np.empty((ROWS, nodes)), np.empty(nodes)
+    moved = np.empty(n_items)
     for k in range(raters.size):
         slot = slots[k]
-        q, moved = node[slot], trail[now] - trail[stamp[slot]]
+        q = node[slot]
+        for i in range(n_items):
+            moved[i] = trail[now, i] - trail[stamp[slot], i]
         _tilt(
             q, mass[slot], cross[slot], moved, heads[k], log_winner, log_loser, log_weight,
             log_next, table, phi, tilted,
         )  # fmt: skip
         orthogonal_rows(q, tilted, turned)
-        quality[raters[k]] = np.sum(tilted * q)
-        rows[k] = 0.0
+        mean = 0.0
+        for g in range(nodes):
+            mean += tilted[g] * q[g]
+        quality[raters[k]] = mean
+        for d in range(ROWS):
+            for i in range(n_items):
+                rows[k, d, i] = 0.0
         far[k] = abs(_turn(sign, cross[slot], phi, tilted, turned, gradient, rows[k]))
         at = heads[k]
         while at >= 0:

@@ -18,18 +18,22 @@ to its own stretch or its own sums, so that several may run at once.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+import math
 
-# No promise about NaN or infinity is given away: only the order of sums may change.
-FAST = {"reassoc", "contract", "arcp"}
+import numpy as np
+from numpy.typing import NDArray
+
+from bbq_plugin.data.triples import Codes
+from bbq_plugin.model.kernels import fast_kernel, inner_fast_kernel, kernel
+
 Q_STEPS = 60
 SIGNED_Q_STEPS = 80
 Q_TOLERANCE = 1e-12
+BLOCK = 64  # rows of the outer products that are taken off at once
 EDGE = 1e-12  # of [-1, 1], where the signed prior's log is infinite
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def standing(first, last, start, winner, loser, theta, table, s):
     """s of each triple; from a table of all pairs when there are fewer pairs than triples."""
     n_items = theta.size
@@ -38,10 +42,10 @@ def standing(first, last, start, winner, loser, theta, table, s):
             s[t] = table[winner[t] * n_items + loser[t]]
     else:
         for t in range(start[first], start[last]):
-            s[t] = 0.5 * np.tanh(0.5 * (theta[winner[t]] - theta[loser[t]]))
+            s[t] = 0.5 * math.tanh(0.5 * (theta[winner[t]] - theta[loser[t]]))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def kept_inside(new, q, below, above):
     """Newton's step from q, cut back to half the way to the bound that it would cross."""
     if not new < above:
@@ -51,7 +55,7 @@ def kept_inside(new, q, below, above):
     return new
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def rater_sums(low, high, times, quality, winner, loser, weight, s, gradient, curve, row):
     """What one rater's triples say where q is: log-likelihood, and its -d2/dq2.
 
@@ -63,7 +67,7 @@ def rater_sums(low, high, times, quality, winner, loser, weight, s, gradient, cu
         slope = 0.25 - s[t] * s[t]
         ratio = slope / p
         push = weight[t] * quality * ratio
-        share += weight[t] * np.log(p)
+        share += weight[t] * math.log(p)
         gradient[winner[t]] += times * push
         gradient[loser[t]] -= times * push
         curve[t] = times * push * (2.0 * s[t] + quality * ratio)
@@ -72,8 +76,8 @@ def rater_sums(low, high, times, quality, winner, loser, weight, s, gradient, cu
     return share, stiff
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def best_quality(low, high, s, weight, alpha, beta, q, tolerance=Q_TOLERANCE):
+@inner_fast_kernel
+def best_quality(low, high, s, weight, alpha, beta, q, tolerance):
     """The q in [0, 1] that maximises one rater's share of the log-posterior.
 
     The share is concave in q (the log of affine functions plus a log-concave Beta), so Newton's
@@ -107,7 +111,7 @@ def best_quality(low, high, s, weight, alpha, beta, q, tolerance=Q_TOLERANCE):
     return q
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def profile_pass(
     first, last, start, winner, loser, weight, s, alpha, beta, copies, fixed, q, curve, row,
     gradient,
@@ -123,32 +127,32 @@ def profile_pass(
         low, high = start[r], start[r + 1]
         times = copies[r]
         if times == 0.0:
-            curve[low:high] = 0.0
-            row[low:high] = 0.0
+            for t in range(low, high):
+                curve[t], row[t] = 0.0, 0.0
             continue
         if not fixed:
-            q[r] = best_quality(low, high, s, weight, alpha, beta, q[r])
+            q[r] = best_quality(low, high, s, weight, alpha, beta, q[r], Q_TOLERANCE)
         quality = q[r]
         share, stiff = rater_sums(
             low, high, times, quality, winner, loser, weight, s, gradient, curve, row
         )
         if not fixed:
             if alpha > 1.0:
-                share += (alpha - 1.0) * np.log(quality)
+                share += (alpha - 1.0) * math.log(quality)
                 stiff += (alpha - 1.0) / quality**2
             if beta > 1.0:
-                share += (beta - 1.0) * np.log(1.0 - quality)
+                share += (beta - 1.0) * math.log(1.0 - quality)
                 stiff += (beta - 1.0) / (1.0 - quality) ** 2
         value += times * share
         # A rater at an edge of [0, 1], or whose answers say nothing of q, is held when theta moves.
         held = fixed or stiff <= 0.0 or quality <= 0.0 or quality >= 1.0
-        scale = 0.0 if held else np.sqrt(times / stiff)
+        scale = 0.0 if held else math.sqrt(times / stiff)
         for t in range(low, high):
             row[t] *= scale
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def em_pass(
     first, last, start, winner, loser, weight, s, alpha, beta, copies, fixed, q, new_q, sums
 ):
@@ -169,7 +173,7 @@ def em_pass(
             y = 0.5 + s[t]
             p = 0.5 + quality * s[t]
             expected = weight[t] * quality * y / p
-            share += weight[t] * np.log(p)
+            share += weight[t] * math.log(p)
             informed += expected
             total += weight[t]
             wins[winner[t]] += times * expected
@@ -178,14 +182,14 @@ def em_pass(
         if not fixed:
             new_q[r] = (informed + alpha - 1.0) / (total + alpha + beta - 2.0)
             if alpha > 1.0:
-                share += (alpha - 1.0) * np.log(quality)
+                share += (alpha - 1.0) * math.log(quality)
             if beta > 1.0:
-                share += (beta - 1.0) * np.log(1.0 - quality)
+                share += (beta - 1.0) * math.log(1.0 - quality)
         value += times * share
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def schur_dense(first, last, start, winner, loser, curve, rows, n_items, out):
     """Add to ``out`` the off-diagonal curvature of these raters: pairs minus outer products.
 
@@ -195,57 +199,54 @@ def schur_dense(first, last, start, winner, loser, curve, rows, n_items, out):
     zero (only differences of theta count), so the caller gets the other triangle by symmetry and
     the diagonal from the sums.
     """
-    block = 64
-    parts = rows.shape[0]
+    parts, used = rows.shape[0], 0
     for t in range(start[first], start[last]):
         out[winner[t], loser[t]] -= curve[t]
-    gathered = np.zeros((n_items, block))
+    gathered = np.zeros((n_items, BLOCK))
     # Items of one rater who has seen few, and what each component has of them.
     few = n_items // 4
-    place, seen = np.full(n_items, -1, dtype=np.int64), np.empty(few + 2, dtype=np.int64)
-    mine = np.empty((few + 2, parts))
-    used = 0
+    place, seen = np.empty(n_items, dtype=np.int64), np.empty(few + 2, dtype=np.int64)
+    mine = np.zeros((few + 2, parts))
+    for item in range(n_items):
+        place[item] = -1
     for r in range(first, last):
         low, high = start[r], start[r + 1]
-        if 2 * (high - low) <= few:
-            _subtract_few(low, high, winner, loser, rows, place, seen, mine, out)
+        if 2 * (high - low) > few:
+            for c in range(parts):
+                for t in range(low, high):
+                    gathered[winner[t], used] += rows[c, t]
+                    gathered[loser[t], used] -= rows[c, t]
+                used += 1
+                if used == BLOCK:
+                    _subtract_products(gathered, out)
+                    used = 0
             continue
-        for c in range(parts):
-            for t in range(low, high):
-                gathered[winner[t], used] += rows[c, t]
-                gathered[loser[t], used] -= rows[c, t]
-            used += 1
-            if used == block:
-                _subtract_products(gathered, out)
-                used = 0
+        n = 0
+        for t in range(low, high):
+            for side in range(2):
+                item = loser[t] if side else winner[t]
+                at = place[item]
+                if at < 0:
+                    at = n
+                    place[item], seen[n] = n, item
+                    n += 1
+                for c in range(parts):
+                    mine[at, c] += -rows[c, t] if side else rows[c, t]
+        for i in range(n):
+            place[seen[i]] = -1
+            for j in range(i):
+                dot = 0.0
+                for c in range(parts):
+                    dot += mine[i, c] * mine[j, c]
+                out[max(seen[i], seen[j]), min(seen[i], seen[j])] -= dot
+        for i in range(n):
+            for c in range(parts):
+                mine[i, c] = 0.0
     if used:
         _subtract_products(gathered, out)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _subtract_few(low, high, winner, loser, rows, place, seen, mine, out):
-    """The same of one rater by the items that the rater has seen; ``place`` is left as it was."""
-    n, parts = 0, rows.shape[0]
-    for t in range(low, high):
-        for item, sign in ((winner[t], 1.0), (loser[t], -1.0)):
-            at = place[item]
-            if at < 0:
-                at = place[item] = n
-                seen[n] = item
-                mine[n] = 0.0
-                n += 1
-            for c in range(parts):
-                mine[at, c] += sign * rows[c, t]
-    for i in range(n):
-        place[seen[i]] = -1
-        for j in range(i):
-            dot = 0.0
-            for c in range(parts):
-                dot += mine[i, c] * mine[j, c]
-            out[max(seen[i], seen[j]), min(seen[i], seen[j])] -= dot
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def _subtract_products(gathered, out):
     """Take the products of all rows of ``gathered`` from the lower triangle, and empty it."""
     for i in range(gathered.shape[0]):
@@ -254,10 +255,12 @@ def _subtract_products(gathered, out):
             for k in range(gathered.shape[1]):
                 dot += gathered[i, k] * gathered[j, k]
             out[i, j] -= dot
-    gathered[:] = 0.0
+    for i in range(gathered.shape[0]):
+        for k in range(gathered.shape[1]):
+            gathered[i, k] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def schur_times(first, last, start, winner, loser, curve, rows, vector, out):
     """out += (the same K x K matrix) @ vector, without forming it."""
     for r in range(first, last):
@@ -276,7 +279,7 @@ def schur_times(first, last, start, winner, loser, curve, rows, vector, out):
                 out[loser[t]] += flow
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def schur_diagonal(first, last, start, winner, loser, curve, out):
     """The diagonal of the pair part alone: a preconditioner that cannot be negative by rounding."""
     for t in range(start[first], start[last]):
@@ -284,11 +287,46 @@ def schur_diagonal(first, last, start, winner, loser, curve, out):
         out[loser[t]] += curve[t]
 
 
-@njit(cache=True, nogil=True)
-def groups(winner, loser, n_items):
+@kernel
+def score_products(first, last, start, winner, loser, push, n_items, out):
+    """Add sum_c g_c g_c' of these clusters to ``out``, its lower triangle.
+
+    ``push`` has a row for each camp, and g_c one entry for each camp and item. Costs the square of
+    what a cluster has seen, whatever the number of items.
+    """
+    camps, size = push.shape[0], push.shape[0] * n_items
+    score, met = np.zeros(size), np.zeros(size)
+    seen = np.empty(size, dtype=np.int64)
+    for c in range(first, last):
+        n = 0
+        for camp in range(camps):
+            for t in range(start[c], start[c + 1]):
+                for side in range(2):
+                    i = camp * n_items + (loser[t] if side else winner[t])
+                    score[i] += -push[camp, t] if side else push[camp, t]
+                    if met[i] == 0.0:
+                        met[i], seen[n] = 1.0, i
+                        n += 1
+        for a in range(n):
+            i = seen[a]
+            for b in range(a + 1):
+                j = seen[b]
+                out[max(i, j), min(i, j)] += score[i] * score[j]
+        for a in range(n):
+            score[seen[a]], met[seen[a]] = 0.0, 0.0
+
+
+def groups(winner: NDArray[np.int32], loser: NDArray[np.int32], n_items: int) -> Codes:
     """The group of each item, where compared items are in one group (union-find)."""
     parent = np.arange(n_items)
-    left = n_items
+    _join_groups(winner, loser, parent)
+    return parent
+
+
+@kernel
+def _join_groups(winner, loser, parent):
+    """Let each item point to the first of its group; ``parent`` points to the item itself."""
+    left = parent.size
     for t in range(winner.size):
         if left == 1:
             break
@@ -302,25 +340,24 @@ def groups(winner, loser, n_items):
         if i != j:
             parent[max(i, j)] = min(i, j)
             left -= 1
-    for i in range(n_items):
+    for i in range(parent.size):
         parent[i] = parent[parent[i]]
-    return parent
 
 
 # -- the signed model
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def decided_share(q, up, none, down):
     """u = q+ + q- at its best for this q; the exponents are those of q+, q0 and q-."""
     total = up + none + down
     half = up + down + (up - down) * q
     rest = (up - down) * q - none * q * q
-    root = np.sqrt(max(half * half - 4.0 * total * rest, 0.0))
+    root = math.sqrt(max(half * half - 4.0 * total * rest, 0.0))
     return min(max((half + root) / (2.0 * total), abs(q)), 1.0)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def prior_bend(q, up, none, down):
     """First and second derivative of the profiled log-Dirichlet in q."""
     if down == 0.0:
@@ -338,17 +375,17 @@ def prior_bend(q, up, none, down):
     return first, second
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def prior_value(q, up, none, down):
     """The log-Dirichlet at its best for this q, up to its constant."""
     u = decided_share(q, up, none, down)
-    value = up * np.log(0.5 * (u + q)) + none * np.log(1.0 - u)
+    value = up * math.log(0.5 * (u + q)) + none * math.log(1.0 - u)
     if down > 0.0:
-        value += down * np.log(0.5 * (u - q))
+        value += down * math.log(0.5 * (u - q))
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def best_signed(low, high, s, weight, up, none, down, q):
     """The q in (-1, 1) that maximises one rater's share: Newton inside a shrinking bracket."""
     below, above = -1.0, 1.0
@@ -372,7 +409,7 @@ def best_signed(low, high, s, weight, up, none, down, q):
     return min(max(q, EDGE - 1.0), 1.0 - EDGE)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def signed_pass(
     first, last, start, winner, loser, weight, s, up, none, down, copies, q, curve, row, gradient
 ):
@@ -381,8 +418,8 @@ def signed_pass(
     for r in range(first, last):
         low, high, times = start[r], start[r + 1], copies[r]
         if times == 0.0:
-            curve[low:high] = 0.0
-            row[low:high] = 0.0
+            for t in range(low, high):
+                curve[t], row[t] = 0.0, 0.0
             continue
         quality = best_signed(low, high, s, weight, up, none, down, q[r])
         q[r] = quality
@@ -392,13 +429,13 @@ def signed_pass(
         share += prior_value(quality, up, none, down)
         stiff -= prior_bend(quality, up, none, down)[1]
         value += times * share
-        scale = np.sqrt(times / stiff)
+        scale = math.sqrt(times / stiff)
         for t in range(low, high):
             row[t] *= scale
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def signed_em_pass(
     first, last, start, winner, loser, weight, s, up, none, down, copies, shares, new, sums
 ):
@@ -420,7 +457,7 @@ def signed_em_pass(
             p = plus * y + minus * (1.0 - y) + 0.5 * coin
             right = weight[t] * plus * y / p
             wrong = weight[t] * minus * (1.0 - y) / p
-            share += weight[t] * np.log(p)
+            share += weight[t] * math.log(p)
             informed += right
             inverted += wrong
             total += weight[t]
@@ -432,8 +469,8 @@ def signed_em_pass(
         new[r, 0] = (informed + up) / whole
         new[r, 1] = (total - informed - inverted + none) / whole
         new[r, 2] = (inverted + down) / whole
-        share += up * np.log(plus) + none * np.log(coin)
+        share += up * math.log(plus) + none * math.log(coin)
         if down > 0.0:
-            share += down * np.log(minus)
+            share += down * math.log(minus)
         value += times * share
     return value

@@ -9,11 +9,13 @@ few comparisons and blind for many). A population in several parts adds one such
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from bbq_plugin.model.kernels.likelihood import FAST, best_quality
+from bbq_plugin.model.kernels import fast_kernel, inner_fast_kernel
+from bbq_plugin.model.kernels.likelihood import best_quality
 
 NODES = 20
 DROP = 16.0
@@ -41,7 +43,7 @@ LOG_RULE_BY = np.log(RULE_BY)
 ROWS = 4  # moments of a rater's score that the curvature keeps (the rest is below rounding)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def log_share(low, high, s, weight, alpha, beta, q):
     """log prod (1 + 2 q s)^w + log Beta kernel, at one q; products as in `add_log_products`."""
     total = 0.0
@@ -54,19 +56,19 @@ def log_share(low, high, s, weight, alpha, beta, q):
             others += (w - 1.0) * (w - 2.0) != 0.0
         if product < TINY:
             product, others = 1.0, -1
-        total += np.log(product)
+        total += math.log(product)
         if others:
             for t in range(first, last):
                 if others < 0 or (weight[t] - 1.0) * (weight[t] - 2.0) != 0.0:
-                    total += weight[t] * np.log(1.0 + 2.0 * q * s[t])
+                    total += weight[t] * math.log(1.0 + 2.0 * q * s[t])
     if alpha > 1.0:
-        total += (alpha - 1.0) * np.log(q) if q > 0.0 else -np.inf
+        total += (alpha - 1.0) * math.log(q) if q > 0.0 else -np.inf
     if beta > 1.0:
-        total += (beta - 1.0) * np.log(1.0 - q) if q < 1.0 else -np.inf
+        total += (beta - 1.0) * math.log(1.0 - q) if q < 1.0 else -np.inf
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def feet(low, high, s, weight, alpha, beta, top):
     """Where the hill over q has fallen by DROP on either side of its top, or the end of [0, 1]."""
     height = log_share(low, high, s, weight, alpha, beta, top)
@@ -80,7 +82,7 @@ def feet(low, high, s, weight, alpha, beta, top):
         slope = 0.0
     # The parabola's own foot, were the hill one: slope x + stiff x^2 / 2 = DROP.
     slope = abs(slope)
-    reach = 2.0 * DROP / (slope + np.sqrt(slope * slope + 2.0 * DROP * stiff) + 1e-300)
+    reach = 2.0 * DROP / (slope + math.sqrt(slope * slope + 2.0 * DROP * stiff) + 1e-300)
     left, right = max(0.0, top - reach), min(1.0, top + reach)
     while left > 0.0 and log_share(low, high, s, weight, alpha, beta, left) > height - DROP:
         left = max(0.0, top - 1.6 * (top - left))
@@ -89,15 +91,7 @@ def feet(low, high, s, weight, alpha, beta, top):
     return left, right
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _unit(weight):
-    """Of what a weight is a few times: wholes, halves, or (0) nothing that is worth multiplying."""
-    if weight > 4.0 or 2.0 * weight != np.floor(2.0 * weight):
-        return 0.0
-    return 1.0 if weight == np.floor(weight) else 0.5
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def _multiply(some, q, product):
     """Put eight factors 1 + some_j q into the product at each node; the next eight begin empty."""
     a, b, c, d, e, f, g, h = some[0], some[1], some[2], some[3], some[4], some[5], some[6], some[7]
@@ -106,55 +100,60 @@ def _multiply(some, q, product):
         one = (1.0 + x * a) * (1.0 + x * b) * (1.0 + x * c) * (1.0 + x * d)
         two = (1.0 + x * e) * (1.0 + x * f) * (1.0 + x * g) * (1.0 + x * h)
         product[k] *= one * two
-    some[:] = 0.0
+    for k in range(8):
+        some[k] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _add_units(low, high, s, weight, unit, q, out):
-    """Add the log of the factors of weights of this unit; how many triples have a smaller one.
+@inner_fast_kernel
+def _drain(unit, product, out):
+    """Add the log of the products to ``out``; these begin again."""
+    for k in range(product.size):
+        out[k] += unit * math.log(product[k])
+        product[k] = 1.0
 
-    Factors are multiplied up, eight at a time, and put into the log only before they could
-    underflow: a multiplication costs a twentieth of a logarithm.
+
+@inner_fast_kernel
+def add_log_products(low, high, s, weight, q, out):
+    """Add log prod_t (1 + 2 q s_t)^w_t to ``out``, at all nodes at once.
+
+    Factors of small whole weights are multiplied up, eight at a time, and put into the log only
+    before they could underflow: a multiplication costs a twentieth of a logarithm. Those of halves
+    follow in a second round, and what remains has a logarithm of its own.
     """
     product, some = np.ones(q.size), np.zeros(8)
-    waiting, since, least, others = 0, 0, 1.0, 0
-    for t in range(low, high):
-        if _unit(weight[t]) != unit:
-            others += _unit(weight[t]) < unit
-            continue
-        for _ in range(int(weight[t] / unit)):
-            some[waiting] = 2.0 * s[t]
-            least *= 1.0 + min(2.0 * s[t], 0.0)
-            waiting, since = waiting + 1, since + 1
-            if waiting == 8:
-                _multiply(some, q, product)
-                waiting = 0
-                if least < TINY or since >= FACTORS:
-                    for k in range(q.size):
-                        out[k] += unit * np.log(product[k])
-                        product[k] = 1.0
-                    since, least = 0, 1.0
-    if since:
-        _multiply(some, q, product)
-        for k in range(q.size):
-            out[k] += unit * np.log(product[k])
-    return others
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def add_log_products(low, high, s, weight, q, out):
-    """Add log prod_t (1 + 2 q s_t)^w_t to ``out``, at all nodes at once."""
-    others = _add_units(low, high, s, weight, 1.0, q, out)
-    if others:
-        others = _add_units(low, high, s, weight, 0.5, q, out)
+    unit, others = 1.0, 1
+    while others and unit > 0.25:
+        waiting, since, least, others = 0, 0, 1.0, 0
+        for t in range(low, high):
+            # Of what the weight is a few times: wholes, halves, or nothing.
+            times = weight[t] / unit
+            if weight[t] > 4.0 or times != math.floor(times):
+                others += 1
+                continue
+            if unit < 1.0 and weight[t] == math.floor(weight[t]):
+                continue
+            for _ in range(int(times)):
+                some[waiting] = 2.0 * s[t]
+                least *= 1.0 + min(2.0 * s[t], 0.0)
+                waiting, since = waiting + 1, since + 1
+                if waiting == 8:
+                    _multiply(some, q, product)
+                    waiting = 0
+                    if least < TINY or since >= FACTORS:
+                        _drain(unit, product, out)
+                        since, least = 0, 1.0
+        if since:
+            _multiply(some, q, product)
+            _drain(unit, product, out)
+        unit *= 0.5
     if others:
         for t in range(low, high):
-            if _unit(weight[t]) == 0.0:
+            if weight[t] > 4.0 or 2.0 * weight[t] != math.floor(2.0 * weight[t]):
                 for k in range(q.size):
-                    out[k] += weight[t] * np.log(1.0 + 2.0 * q[k] * s[t])
+                    out[k] += weight[t] * math.log(1.0 + 2.0 * q[k] * s[t])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width, log_q, log_rest):
     """Nodes over each part's hill, with the log of prior times likelihood times node weight.
 
@@ -168,44 +167,42 @@ def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width, log_q, l
         guess[c] = top
         left, right = feet(low, high, s, weight, alpha, beta, top)
         rule = 0
-        if left == 0.0 and alpha < 4.0 and alpha != np.floor(alpha):
+        if left == 0.0 and alpha < 4.0 and alpha != math.floor(alpha):
             rule += 1
-        if right == 1.0 and beta < 4.0 and beta != np.floor(beta):
+        if right == 1.0 and beta < 4.0 and beta != math.floor(beta):
             rule += 2
-        constant = parts[c, 0] + np.log(right - left)
+        constant = parts[c, 0] + math.log(right - left)
         for g in range(NODES):
             k = c * NODES + g
             q[k] = left + (right - left) * RULE_AT[rule, g]
             width[k] = (right - left) * RULE_BY[rule, g]
-            log_mass[k] = constant + LOG_RULE_BY[rule, g]
-        # Logarithms are what a rater of few answers costs: none that is multiplied by 0.
-        first, last = c * NODES, (c + 1) * NODES
-        log_q[first:last], log_rest[first:last] = 0.0, 0.0
-        if alpha != 1.0:
-            for k in range(first, last):
-                log_q[k] = np.log(q[k])
-                log_mass[k] += (alpha - 1.0) * log_q[k]
-        if beta != 1.0:
-            for k in range(first, last):
-                log_rest[k] = np.log(1.0 - q[k])
-                log_mass[k] += (beta - 1.0) * log_rest[k]
+            # Logarithms are what a rater of few answers costs: none that is multiplied by 0.
+            log_q[k] = math.log(q[k]) if alpha != 1.0 else 0.0
+            log_rest[k] = math.log(1.0 - q[k]) if beta != 1.0 else 0.0
+            log_mass[k] = (
+                constant
+                + LOG_RULE_BY[rule, g]
+                + (alpha - 1.0) * log_q[k]
+                + (beta - 1.0) * log_rest[k]
+            )
     add_log_products(low, high, s, weight, q, log_mass)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def to_posterior(log_mass):
     """Normalise the nodes' masses in place; returns the log of their sum."""
-    top = np.max(log_mass)
-    total = 0.0
+    top, total = -math.inf, 0.0
     for k in range(log_mass.size):
-        log_mass[k] = np.exp(log_mass[k] - top)
+        top = max(top, log_mass[k])
+    for k in range(log_mass.size):
+        log_mass[k] = math.exp(log_mass[k] - top)
         total += log_mass[k]
     for k in range(log_mass.size):
         log_mass[k] /= total
-    return top + np.log(total)
+    return top + math.log(total)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def orthogonal_rows(q, mass, basis):
     """mass * (orthonormal polynomials of degree 1, 2, … in q under mass): Stieltjes' recurrence."""
     nodes = q.size
@@ -220,9 +217,11 @@ def orthogonal_rows(q, mass, basis):
             new = (q[k] - centre) * now[k] - norm_before * before[k]
             before[k], now[k] = now[k], new
             norm += mass[k] * new * new
-        norm = np.sqrt(norm)
+        norm = math.sqrt(norm)
         if norm < 1e-9:
-            basis[degree:] = 0.0
+            for rest in range(degree, basis.shape[0]):
+                for k in range(nodes):
+                    basis[rest, k] = 0.0
             return
         for k in range(nodes):
             now[k] /= norm
@@ -230,7 +229,7 @@ def orthogonal_rows(q, mass, basis):
         norm_before = norm
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def marginal_value(first, last, start, weight, s, parts, copies, tops):
     """sum_r log of the integral over q_r, and nothing else: what a sampler asks for."""
     nodes = NODES * parts.shape[0]
@@ -247,7 +246,7 @@ def marginal_value(first, last, start, weight, s, parts, copies, tops):
     return value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def population_scores(log_q, log_rest, mass, turn, bend, score, out):
     """What one rater's posterior over the nodes says of the population's parameters.
 
@@ -257,13 +256,15 @@ def population_scores(log_q, log_rest, mass, turn, bend, score, out):
     ``score`` becomes mass * (derivative - its mean); ``out`` gets the mean of the derivatives and
     then the matrix of second derivatives of the rater's log-likelihood, row by row.
     """
-    n = turn.shape[1]
-    out[:] = 0.0
+    n, nodes = turn.shape[1], mass.size
+    for p in range(n + n * n):
+        out[p] = 0.0
     for part in range(turn.shape[0]):
-        first = part * NODES
-        whole = np.sum(mass[first : first + NODES])
+        first, whole = part * NODES, 0.0
+        for k in range(first, first + NODES):
+            whole += mass[k]
         for p in range(n):
-            by_low, by_high, constant, repeats = turn[part, p]
+            by_low, by_high, constant = turn[part, p, 0], turn[part, p, 1], turn[part, p, 2]
             mean = 0.0
             for k in range(first, first + NODES):
                 told = by_low * log_q[k] + by_high * log_rest[k] + constant
@@ -271,16 +272,9 @@ def population_scores(log_q, log_rest, mass, turn, bend, score, out):
                 mean += mass[k] * told
             out[p] += mean
             # Where the density's logarithm is linear in exp(eta), it repeats in the second.
-            out[n + p * n + p] += repeats * mean
+            out[n + p * n + p] += turn[part, p, 3] * mean
             for o in range(n):
                 out[n + p * n + o] += whole * bend[part, p, o]
-    _add_covariance(mass, score, out)
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _add_covariance(mass, score, out):
-    """Centre the scores, add their covariance to ``out``, and weigh them by the masses."""
-    n, nodes = score.shape
     for p in range(n):
         for k in range(nodes):
             score[p, k] -= out[p]
@@ -295,7 +289,7 @@ def _add_covariance(mass, score, out):
             score[p, k] *= mass[k]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@inner_fast_kernel
 def _trimmed(q, mass, basis, score):
     """Move the nodes that count to the front; how many these are."""
     kept = 0
@@ -310,8 +304,8 @@ def _trimmed(q, mass, basis, score):
     return kept
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _sums(mass, basis, ratio, kept):
+@inner_fast_kernel
+def _sums(mass, basis, ratio, kept, along):
     """sum_k of mass r, mass r^2, and each of the four rows of ``basis`` times r, in one loop."""
     one, two, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(kept):
@@ -322,10 +316,11 @@ def _sums(mass, basis, ratio, kept):
         b += basis[1, k] * r
         c += basis[2, k] * r
         d += basis[3, k] * r
-    return one, two, (a, b, c, d)
+    along[0], along[1], along[2], along[3] = a, b, c, d
+    return one, two
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def marginal_pass(
     first, last, start, winner, loser, weight, s, parts, copies, tops, turn, bend, curve, rows,
     pushes, mixed, summary, about, sums,
@@ -347,16 +342,19 @@ def marginal_pass(
     q, mass, width, ratio = np.empty(nodes), np.empty(nodes), np.empty(nodes), np.empty(nodes)
     basis, score = np.empty((ROWS, nodes)), np.empty((n, nodes))
     log_q, log_rest = np.empty(nodes), np.empty(nodes)
-    value, gradient, wins, draw = 0.0, sums[0], sums[1], sums[2]
+    value, along = 0.0, np.empty(ROWS)
     for r in range(first, last):
         low, high, times = start[r], start[r + 1], copies[r]
         if times == 0.0:
-            curve[low:high] = 0.0
-            rows[:, low:high] = 0.0
-            pushes[low:high] = 0.0
-            if mixed.shape[1]:
-                mixed[:, low:high] = 0.0
-            about[r] = 0.0
+            for t in range(low, high):
+                curve[t], pushes[t] = 0.0, 0.0
+                for d in range(ROWS):
+                    rows[d, t] = 0.0
+                if mixed.shape[1]:
+                    for p in range(n):
+                        mixed[p, t] = 0.0
+            for p in range(n + n * n):
+                about[r, p] = 0.0
             continue
         place_nodes(low, high, s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
         summary[r, 3] = to_posterior(mass)
@@ -364,31 +362,37 @@ def marginal_pass(
         orthogonal_rows(q, mass, basis)
         if n:
             population_scores(log_q, log_rest, mass, turn, bend, score, about[r])
-            about[r] *= times
-        summary[r, 2] = np.sum(mass[NODES:])
-        root, kept = np.sqrt(times), _trimmed(q, mass, basis, score)
-        summary[r, 0] = mean = np.sum(mass[:kept] * q[:kept])
-        summary[r, 1] = np.sum(mass[:kept] * (q[:kept] - mean) ** 2)
+            for p in range(n + n * n):
+                about[r, p] *= times
+        guesser, mean, spread = 0.0, 0.0, 0.0
+        for k in range(NODES, nodes):
+            guesser += mass[k]
+        root, kept = math.sqrt(times), _trimmed(q, mass, basis, score)
+        for k in range(kept):
+            mean += mass[k] * q[k]
+        for k in range(kept):
+            spread += mass[k] * (q[k] - mean) ** 2
+        summary[r, 0], summary[r, 1], summary[r, 2] = mean, spread, guesser
         for t in range(low, high):
             for k in range(kept):
                 ratio[k] = q[k] / (0.5 + q[k] * s[t])
-            one, two, along = _sums(mass, basis, ratio, kept)
+            one, two = _sums(mass, basis, ratio, kept, along)
             slope = 0.25 - s[t] * s[t]
             part = weight[t] * slope
             push = times * part * one
             pushes[t] = push
-            gradient[winner[t]] += push
-            gradient[loser[t]] -= push
+            sums[0, winner[t]] += push
+            sums[0, loser[t]] -= push
             y = 0.5 + s[t]
             expected = times * weight[t] * y * one
-            wins[winner[t]] += expected
-            draw[winner[t]] += expected * y
-            draw[loser[t]] += expected * (1.0 - y)
+            sums[1, winner[t]] += expected
+            sums[2, winner[t]] += expected * y
+            sums[2, loser[t]] += expected * (1.0 - y)
             curve[t] = times * part * (2.0 * s[t] * one + slope * two)
             for d in range(ROWS):
                 rows[d, t] = root * part * along[d]
             if n:
-                _, _, along = _sums(mass, score, ratio, kept)
+                _sums(mass, score, ratio, kept, along)
                 for p in range(n):
                     turned = times * part * along[p]
                     sums[3 + p, winner[t]] += turned
@@ -398,18 +402,7 @@ def marginal_pass(
     return value
 
 
-@njit(cache=True, nogil=True)
-def sort_nodes(q, order):
-    """The order of the nodes by q; those of one part are in order. np.argsort compiles for long."""
-    for k in range(q.size):
-        j = k
-        while j > 0 and q[order[j - 1]] > q[k]:
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = k
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def known_quality(first, last, start, weight, s, parts, tops, levels, threshold, ends, below):
     """Of each rater given theta: quantiles of q, and P(q < threshold).
 
@@ -424,11 +417,18 @@ def known_quality(first, last, start, weight, s, parts, tops, levels, threshold,
             start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
         )
         to_posterior(mass)
-        sort_nodes(q, order)
+        # Those of one part are in order.
+        for k in range(nodes):
+            j = k
+            while j > 0 and q[order[j - 1]] > q[k]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = k
         for level in range(levels.size):
             passed = 0.0
-            ends[r, level] = q[order[-1]]
-            for k in order:
+            ends[r, level] = q[order[nodes - 1]]
+            for j in range(nodes):
+                k = order[j]
                 if passed + mass[k] >= levels[level]:
                     inside = (levels[level] - passed) / mass[k] - 0.5
                     ends[r, level] = min(max(q[k] + inside * width[k], 0.0), 1.0)
@@ -440,7 +440,7 @@ def known_quality(first, last, start, weight, s, parts, tops, levels, threshold,
         below[r] = total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@fast_kernel
 def draw_quality(first, last, start, weight, s, parts, tops, uniform, out):
     """One draw of each rater's quality given theta: a node by its mass, then within its cell."""
     nodes = NODES * parts.shape[0]

@@ -2,8 +2,8 @@
 
 Run as a program; a line of JSON on standard input is an order, a line on standard output the
 answer. `{"args": […], "stderr": PATH, "uid": N, "environment": {…}}` runs `bbq` with these
-arguments and answers its process id; `{"wait": PID}` answers the exit status, negative for a
-signal.
+arguments and answers its process id; with `"kill_at": N` it is killed with -9 at the N-th of its
+calls of the system and of SQLite. `{"wait": PID}` answers the exit status, negative for a signal.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def be_daemon(order: dict[str, Any]) -> NoReturn:
         os.setgid(order["uid"])
         os.setuid(order["uid"])
     os.environ.update(order.get("environment", {}))
+    if "kill_at" in order:
+        _kill_at(int(order["kill_at"]))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     status: int | str | None = 1
     try:
@@ -68,6 +70,20 @@ def be_daemon(order: dict[str, Any]) -> NoReturn:
     finally:
         sys.stderr.flush()
         os._exit(status if isinstance(status, int) else 0)
+
+
+def _kill_at(n: int) -> None:
+    """Kill this process at the n-th time that it is about to ask the system or SQLite."""
+    left = n
+
+    def hear(event: str, _: object) -> None:
+        nonlocal left
+        if event.startswith(("os.", "fcntl.", "sqlite3.", "shutil.")):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hear)
 
 
 def serve() -> None:
