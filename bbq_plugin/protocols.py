@@ -342,6 +342,35 @@ class Project(Protocol):
         """Restore the values before; the reason if they were left, since others changed them."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectAddress:
+    """Where a project is, by its number on the server or by its folder, and how to talk to it."""
+
+    url: str
+    token: str
+    project: int | Path
+    #: Those of the tool's adapter.
+    options: Mapping[str, Any] = field(default_factory=dict)
+    page_size: int | None = None
+    timeout_s: float | None = None
+    #: Hears of requests that are tried again.
+    notice: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairTasks:
+    """Pairs of items that are to be tasks of a project."""
+
+    pairs: Sequence[tuple[str, str]]
+    #: Where the tasks have the items' names, as the adapter's option `items` has it.
+    keys: Sequence[str]
+    #: Under this key stands whom to ask.
+    rater_key: str | None = None
+    raters: Sequence[str | None] = ()
+    #: The task with the lowest is served first.
+    scores: Sequence[float] | None = None
+
+
 class Tool(Protocol):
     """What the entry point names."""
 
@@ -352,36 +381,11 @@ class Tool(Protocol):
     url_variable: str
     token_variable: str
 
-    def open(
-        self,
-        url: str,
-        token: str,
-        project: int | Path,
-        *,
-        options: Mapping[str, Any],
-        page_size: int | None = None,
-        timeout_s: float | None = None,
-        notice: Callable[[str], None] | None = None,
-    ) -> Project:
-        """Reach a project by its number on the server, or by its folder.
-
-        `options` are those of the tool's adapter.
-        """
+    def open(self, at: ProjectAddress) -> Project:
+        """Reach a project."""
 
     def people(self, url: str, token: str, timeout_s: float | None = None) -> Mapping[str, Person]:
         """Who the raters are, by what a store calls them."""
 
-    def import_tasks(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        keys: Sequence[str],
-        *,
-        rater_key: str | None = None,
-        raters: Sequence[str | None] = (),
-        scores: Sequence[float] | None = None,
-    ) -> str:
-        """Pairs of items as the text of a file that a project imports: one task for each pair.
-
-        `keys` are where the tasks have the items' names, as the adapter's option `items` has it;
-        under `rater_key` stands whom to ask. The task with the lowest score is served first.
-        """
+    def import_tasks(self, asked: PairTasks) -> str:
+        """The text of a file that a project imports: one task for each pair."""

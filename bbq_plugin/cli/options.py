@@ -545,6 +545,7 @@ class Server:
     ) -> Iterator[tuple[Project, Memory]]:
         """Reach the project, and what the store knows of it; `notice` hears of retries."""
         from bbq_plugin.live.tool_connection import adapter_options
+        from bbq_plugin.protocols import ProjectAddress
         from bbq_plugin.store.project_sync import Memory
 
         tool, address = self.tool, self.address()
@@ -555,15 +556,10 @@ class Server:
         memory = Memory(
             store, tool.name, self.number, place, options=given, moved=self.moved, bind=False
         )
-        project = tool.open(
-            url,
-            address.token,
-            self.project,
-            options=memory.options,
-            page_size=page_size,
-            timeout_s=self.timeout_s,
-            notice=notice,
+        at = ProjectAddress(
+            url, address.token, self.project, memory.options, page_size, self.timeout_s, notice
         )
+        project = tool.open(at)
         try:
             # A mistyped address or number would else be the store's for ever.
             memory.bind()

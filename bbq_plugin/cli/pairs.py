@@ -154,16 +154,17 @@ def pairs(
     elif chosen == "label-studio":
         from bbq_plugin.analysis import prediction_scores
         from bbq_plugin.plugins import tool
+        from bbq_plugin.protocols import PairTasks
 
         shown = [(row.left, row.right) for row in found]
-        tasks = tool(chosen).import_tasks(
+        asked = PairTasks(
             shown,
             item_keys.split(","),
             rater_key=rater_key,
             raters=[row.rater for row in found],
             scores=prediction_scores(found, shown) if scores else None,
         )
-        emit(tasks, output)
+        emit(tool(chosen).import_tasks(asked), output)
         tell(*warnings, what="Warning")
     else:
         limit = None if show_all else MOST_ROWS

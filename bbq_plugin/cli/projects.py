@@ -373,8 +373,9 @@ def connect(
     at = server_address(url, token_file, config, set())
     from bbq_plugin.live.tool_connection import subscribe
     from bbq_plugin.plugins import tool
+    from bbq_plugin.protocols import ProjectAddress
 
-    opened = tool().open(at.url.rstrip("/"), at.token, project, options={}, notice=tell)
+    opened = tool().open(ProjectAddress(at.url.rstrip("/"), at.token, project, notice=tell))
     try:
         webhook, is_new = subscribe(opened, serve_url, secret, check=not no_check)
         tell(opened.describe(), what="Found")

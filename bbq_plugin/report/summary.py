@@ -221,7 +221,8 @@ def clusters_text(board: Leaderboard) -> str:
 
 
 def _way(name: str, n: int) -> str:
-    return counted(n, "rater") if name == RATER else f"{counted(n, 'value')} of {plain(name)}"
+    named = name in (RATER, "task")
+    return counted(n, name) if named else f"{counted(n, 'value')} of {plain(name)}"
 
 
 def _open_pairs(board: Leaderboard, better: Floats | None) -> Bools | None:

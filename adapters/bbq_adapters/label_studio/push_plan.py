@@ -21,7 +21,7 @@ from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from bbq_plugin.data.feedback_actions import JournalEntry, PlanWorth
-    from bbq_plugin.protocols import FeedbackGoals
+    from bbq_plugin.protocols import FeedbackGoals, PairTasks
 
     #: What the journal says, by kind and target.
     _Past = dict[tuple[str, str], list[JournalEntry]]
@@ -413,23 +413,17 @@ def _prediction(task: ServerTask, bits: float | None, past: _Past) -> Action | N
 # -- new tasks, as a file to import
 
 
-def import_tasks(
-    pairs: Sequence[tuple[str, str]],
-    keys: Sequence[str],
-    *,
-    rater_key: str | None = None,
-    raters: Sequence[str | None] = (),
-    scores: Sequence[float] | None = None,
-) -> str:
+def import_tasks(asked: PairTasks) -> str:
     """One task for each pair, with the items' names where the adapter's option `items` finds them.
 
     Two keys name the item shown first and the other; one key is a list, or a field of its entries
     (`images.model`). Dots stand for nested data. With `scores` each task has a prediction without
     a result, so that a project that serves the lowest prediction score first serves it in order.
     """
+    keys, rater_key, scores = asked.keys, asked.rater_key, asked.scores
     _check_keys(keys, rater_key)
     tasks = []
-    for number, pair in enumerate(pairs):
+    for number, pair in enumerate(asked.pairs):
         data: dict[str, Any] = {}
         if len(keys) == 2:
             for key, name in zip(keys, pair, strict=True):
@@ -440,7 +434,7 @@ def import_tasks(
             entries = [{"id": str(at), field_name: name} for at, name in enumerate(pair, start=1)]
             _put(data, key or field_name, entries if key else list(pair))
         if rater_key is not None:
-            _put(data, rater_key, raters[number])
+            _put(data, rater_key, asked.raters[number])
         task: dict[str, Any] = {"data": data}
         if scores is not None:
             prediction = {"model_version": IMPORTED, "score": scores[number], "result": []}

@@ -35,12 +35,12 @@ from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, JournalEntry, WriteState
     from bbq_plugin.protocols import (
         FeedbackGoals,
         Journal,
+        ProjectAddress,
         ProjectMemory,
         TaskContent,
         TaskPage,
@@ -345,21 +345,12 @@ class LabelStudio:
     url_variable = "LABEL_STUDIO_URL"
     token_variable = "LABEL_STUDIO_API_KEY"  # noqa: S105 (the name of it)
 
-    def open(
-        self,
-        url: str,
-        token: str,
-        project: int | Path,
-        *,
-        options: Mapping[str, Any],
-        page_size: int | None = None,
-        timeout_s: float | None = None,
-        notice: Callable[[str], None] | None = None,
-    ) -> LabelStudioProject:
+    def open(self, at: ProjectAddress) -> LabelStudioProject:
         """Reach a project."""
-        client = Client(url, token, timeout_s=timeout_s or TIMEOUT_S, notice=notice)
+        client = Client(at.url, at.token, timeout_s=at.timeout_s or TIMEOUT_S, notice=at.notice)
+        number, page_size = int(str(at.project)), at.page_size or PAGE_SIZE
         try:
-            return LabelStudioProject(client, int(str(project)), options, page_size or PAGE_SIZE)
+            return LabelStudioProject(client, number, at.options, page_size)
         except BaseException:
             client.close()
             raise

@@ -26,12 +26,19 @@ from bbq_plugin.protocols import TaskPage
 from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bbq_adapters.potato.project_config import PotatoConfig
     from bbq_plugin.data.feedback_actions import JournalEntry, WriteState
     from bbq_plugin.data.records import Person, Record
-    from bbq_plugin.protocols import FeedbackGoals, Journal, ProjectMemory, TaskContent
+    from bbq_plugin.protocols import (
+        FeedbackGoals,
+        Journal,
+        PairTasks,
+        ProjectAddress,
+        ProjectMemory,
+        TaskContent,
+    )
 
 _TIMEOUT_S = 60.0
 
@@ -44,43 +51,28 @@ class Potato:
     url_variable = "POTATO_URL"
     token_variable = "POTATO_API_KEY"  # noqa: S105 (the name of it)
 
-    def open(
-        self,
-        url: str,
-        token: str,
-        project: int | Path,
-        *,
-        options: Mapping[str, Any],
-        page_size: int | None = None,  # noqa: ARG002 (the folder is one page)
-        timeout_s: float | None = None,
-        notice: Callable[[str], None] | None = None,  # noqa: ARG002 (nothing is tried again)
-    ) -> PotatoProject:
-        """Reach a project by its folder."""
-        folder = Path(str(project))
+    def open(self, at: ProjectAddress) -> PotatoProject:
+        """Reach a project by its folder, which is one page."""
+        folder = Path(str(at.project))
         if PotatoAdapter().answer_files(folder) is None:
             raise UsageError(f"{folder} is no project of Potato: it has no configuration")
-        return PotatoProject(folder, options, _Admin(url, token, timeout_s) if url else None)
+        admin = _Admin(at.url, at.token, at.timeout_s) if at.url else None
+        return PotatoProject(folder, at.options, admin)
 
     def people(self, url: str, token: str, timeout_s: float | None = None) -> Mapping[str, Person]:  # noqa: ARG002 (no question is asked)
         """Potato knows no more of annotators than the names in its files."""
         return {}
 
-    def import_tasks(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        keys: Sequence[str],
-        *,
-        rater_key: str | None = None,
-        raters: Sequence[str | None] = (),
-        scores: Sequence[float] | None = None,
-    ) -> str:
+    def import_tasks(self, asked: PairTasks) -> str:
         """Pairs as lines of a data file, the most informative first."""
+        pairs, raters, scores = asked.pairs, asked.raters, asked.scores
         order = sorted(range(len(pairs)), key=lambda i: scores[i] if scores else i)
         lines = []
         for i in order:
-            own: dict[str, Any] = {"id": f"bbq-{i + 1}", **dict(zip(keys, pairs[i], strict=True))}
-            if rater_key and i < len(raters) and raters[i] is not None:
-                own[rater_key] = raters[i]
+            names = dict(zip(asked.keys, pairs[i], strict=True))
+            own: dict[str, Any] = {"id": f"bbq-{i + 1}", **names}
+            if asked.rater_key and i < len(raters) and raters[i] is not None:
+                own[asked.rater_key] = raters[i]
             lines.append(json.dumps(own, ensure_ascii=False) + "\n")
         return "".join(lines)
 

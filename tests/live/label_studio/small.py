@@ -9,7 +9,7 @@ from bbq_plugin.data.feedback_actions import FeedbackPlan
 from bbq_plugin.live import push
 from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
-from bbq_plugin.protocols import FeedbackGoals
+from bbq_plugin.protocols import FeedbackGoals, ProjectAddress
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import Memory
 from tests.live.label_studio.study import (
@@ -54,7 +54,7 @@ class Small:
     def opened(self) -> Iterator[tuple[Project, Memory]]:
         with Store(self.store) as store:
             memory = Memory(store, "label-studio", self.id, self.url, moved=True)
-            project = tool().open(self.url, self.server.token, self.id, options={})
+            project = tool().open(ProjectAddress(self.url, self.server.token, self.id))
             try:
                 yield project, memory
             finally:

@@ -16,6 +16,7 @@ from bbq_plugin.cli import main
 from bbq_plugin.data.files import records
 from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
+from bbq_plugin.protocols import ProjectAddress
 from bbq_plugin.store import Store, read_store
 from bbq_plugin.store.project_sync import Memory
 from bbq_plugin.store.store import records_of
@@ -153,7 +154,7 @@ def test_what_changes_behind_a_pull_that_is_under_way_comes_with_the_next_one(
     project = label_studio.project(PAIRWISE, maximum_annotations=3)
     tasks = label_studio.tasks(project, [pair("x", "y")] * 6)
     made = [label_studio.annotate(task, chose("left"), people[0]) for task in tasks]
-    opened = tool().open(label_studio.url, label_studio.token, project, options={}, page_size=2)
+    opened = tool().open(ProjectAddress(label_studio.url, label_studio.token, project, page_size=2))
 
     def edit(done: Pulled) -> None:
         if done.n_pages == 1:

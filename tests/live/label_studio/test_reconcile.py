@@ -12,6 +12,7 @@ import pytest
 from bbq_plugin.live.event_ingest import event_reader, take
 from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
+from bbq_plugin.protocols import ProjectAddress
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import Memory
 from bbq_plugin.store.store import records_of
@@ -77,7 +78,7 @@ class Listening:
 @pytest.fixture
 def listening(label_studio: Server, tmp_path: Path) -> Iterator[Listening]:
     project = label_studio.project(PAIRWISE, maximum_annotations=3)
-    line = tool().open(label_studio.url, label_studio.token, project, options={})
+    line = tool().open(ProjectAddress(label_studio.url, label_studio.token, project))
     with Store(tmp_path / "s.db") as store, closing(line):
         memory = Memory(store, "label-studio", project, label_studio.url)
         yield Listening(label_studio, project, store, line, memory)
