@@ -254,6 +254,15 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
             "count every row. merge: each answer counts once."
         ),
     ] = "keep"
+    covariate: Annotated[
+        NameList,
+        _help(
+            "What else moves an answer; its effect is estimated, and held equal in the ratings. "
+            "side: on which side an item stood. Or a column of numbers, left less right, such as "
+            "length_diff; where there is none, length_diff is length_left less length_right. "
+            "Repeatable. The live page shows the leaderboard with them held equal beside its own."
+        ),
+    ] = ()
     level: Annotated[
         Probability, _help("Probability that an interval contains the true value.")
     ] = 0.95
@@ -519,15 +528,6 @@ class FitOptions(Struct, frozen=True, kw_only=True):
     threshold: Annotated[
         Probability, _help("Report the probability that a quality is below this.")
     ] = 0.5
-    covariate: Annotated[
-        NameList,
-        _help(
-            "What else moves an answer; its effect is estimated, and held equal in the ratings. "
-            "side: on which side an item stood. Or a column of numbers, left less right, such as "
-            "length_diff; where there is none, length_diff is length_left less length_right. "
-            "Repeatable."
-        ),
-    ] = ()
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ _BOTH = {
     "model.camps": "2|2",
     "model.intervals": '"laplace"|laplace',
     "model.repeats": '"merge"|merge',
+    "model.covariate": '["length_diff", "side"]|length_diff,side',
     "model.cluster": '["rater", "scene"]|rater,scene',
     "model.ties": '"half"|half',
     "model.level": "0.9|90%",

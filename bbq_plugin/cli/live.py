@@ -115,7 +115,7 @@ _KEYS = [
     for key in KEYS
     if key in JUDGING
     or key.section in ("feedback", "alerts")
-    or key.name in ("store", "study", "mapping")
+    or key.name in ("store", "study", "mapping", "covariate")
 ]
 
 
@@ -223,6 +223,7 @@ def serve(
             alert=sender(chosen.alerts, os.environ),
             alert_on=chosen.alerts.alert_on,
             log=Log(sys.stderr),
+            covariates=chosen.model.covariate,
         )
         feedback = chosen.feedback
         for number in dict.fromkeys(

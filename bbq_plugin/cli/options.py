@@ -280,7 +280,7 @@ def configured_by(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
             typed = {key.name: rest.pop(key.name) for key in keys}
             if is_database(typed.get("folder")):
                 typed["database"] = checked_address(typed.pop("folder"))
-            given = {name: value for name, value in typed.items() if value not in (None, {})}
+            given = {name: value for name, value in typed.items() if value not in (None, {}, ())}
             file = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
             return command(configured=Configured(file, given), **rest)
 

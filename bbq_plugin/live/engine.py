@@ -24,7 +24,7 @@ from bbq_plugin.config import ReadSettings
 from bbq_plugin.data.clusters import checked_cluster, checked_repeats
 from bbq_plugin.data.dataset import RIGHT, TIE, Comparisons
 from bbq_plugin.data.name_codes import RaterCodes, RawCodes, checked_weight, coded
-from bbq_plugin.data.records import Comparison
+from bbq_plugin.data.records import Comparison, covariate_tags
 from bbq_plugin.data.triples import aggregate
 from bbq_plugin.errors import DataError, fit_failures
 from bbq_plugin.live.file_ingest import Ingest, Offer, Outcome
@@ -48,7 +48,7 @@ from bbq_plugin.report.summary import division_sentences
 from bbq_plugin.store import Store
 from bbq_plugin.store.coded_columns import usable
 from bbq_plugin.store.database_file import faults_explained
-from bbq_plugin.store.store import comparisons_of
+from bbq_plugin.store.store import comparisons_of, read_store
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import checked_key
 from bbq_plugin.text import brief
@@ -551,6 +551,20 @@ class Engine:
         before = self.store.excluded(self.study)
         words = self.store.lead_words()
         return Analysis(self.fit, limits, before, words=words, at=self.store.clock())
+
+    def held_equal(self, covariates: tuple[str, ...], limits: Limits = Limits()) -> Analysis:  # noqa: B008
+        """The same with covariates held equal: a fit of all answers, as `bbq fit --store` makes."""
+        names = {one.id: one.name for one in self.store.studies()}
+        kept = () if self.cluster in (("auto",), ("none",)) else self.cluster
+        data = read_store(
+            self.store.path, tags=(*kept, *covariate_tags(covariates)), study=names[self.study]
+        )
+        found = fit(
+            data, self.model, priors=self.priors, ties=self.ties, cluster=self.cluster,
+            camps=self.camps, repeats=self.repeats, tol=self.tol, covariates=covariates,
+        )  # fmt: skip
+        plain = self.analysis(limits)
+        return Analysis(found, limits, plain.previously_excluded, words=plain.words, at=plain.at)
 
     def keep_verdicts(self, analysis: Analysis) -> None:
         """Remember whom an analysis excludes, if it has verdicts by now."""

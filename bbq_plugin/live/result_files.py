@@ -7,7 +7,7 @@ how many comparisons it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_plugin.analysis import Analysis, Limits
@@ -117,15 +117,21 @@ class Outputs:
 
 
 def _pseudonymous(analysis: Analysis, key: bytes) -> Analysis:
-    # Not replace(): a fit that follows the store makes some of its fields when asked.
-    known = {one.name: getattr(analysis.fit, one.name) for one in fields(Fit)}
-    fit = Fit(**known | {"data": pseudonymised(analysis.fit.data, key)})
+    fit = _pseudonymous_fit(analysis.fit, key)
     before = {pseudonym(name, key) for name in analysis.previously_excluded}
     words = {
         pseudonym(name, key): word.pseudonymous(pseudonym(name, key))
         for name, word in analysis.words.items()
     }
     return Analysis(fit, analysis.limits, before, words=words, at=analysis.at)
+
+
+def _pseudonymous_fit(fit: Fit, key: bytes) -> Fit:
+    # Not replace(): a fit that follows the store makes some of its fields when asked.
+    known = {one.name: getattr(fit, one.name) for one in fields(Fit)}
+    if fit.held is not None:
+        known["held"] = replace(fit.held, plain=_pseudonymous_fit(fit.held.plain, key))
+    return Fit(**known | {"data": pseudonymised(fit.data, key)})
 
 
 def _content(

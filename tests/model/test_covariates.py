@@ -266,3 +266,23 @@ def test_slices_hold_covariates_equal_too(file: Path) -> None:
         assert plain["reports"][name]["items"][0]["item"] == "i1"
         assert equal["reports"][name]["items"][0]["item"] == "i0"
     assert equal["overall"]["items"][0]["item"] == "i0"
+
+
+def test_a_watched_folder_gives_what_a_command_gives(file: Path, tmp_path: Path) -> None:
+    held = ["--covariate", "length_diff", "--covariate", "side"]
+    place = ["--store", str(tmp_path / "s.db"), "--out", str(tmp_path / "out"), "--keep-tags"]
+    for more in ([], ["--pseudonymise", "--pseudonym-key-file", str(tmp_path / "key")]):
+        (tmp_path / "key").write_text("a key that lasts", encoding="utf-8")
+        command = ["watch", str(file.parent), *place, "--once", *held, *more]
+        done = CliRunner().invoke(main, command, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        text = (tmp_path / "out" / "report.json").read_text(encoding="utf-8")
+        document = msgspec.json.decode(text)
+        assert [row["covariate"] for row in document["covariates"]] == ["length_diff", "side"]
+        assert document["items"][0]["item"] == "i0"
+        assert ('"r0"' in text) == (not more)
+    found = CliRunner().invoke(main, ["fit", str(file), *held, "--format", "json"])
+    once = msgspec.json.decode(found.stdout)
+    for one, other in zip(document["items"], once["items"], strict=True):
+        assert one["item"] == other["item"]
+        assert one["rating"] == pytest.approx(other["rating"], abs=0.1)

@@ -24,7 +24,7 @@ from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.analysis.stopping import significant_pairs
 from bbq_plugin.data.dataset import OWN_TAGS
 from bbq_plugin.data.records import HistoryItem, HistoryPoint
-from bbq_plugin.errors import BBQError
+from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.live.engine import CampChange, camp_change
 from bbq_plugin.live.health import Problems
 from bbq_plugin.live.jobs import BEHIND, Job, Next
@@ -438,8 +438,9 @@ class View:
         limits: Limits = Limits(),  # noqa: B008 (a frozen value)
         problems: Problems | None = None,
         news: PageNews | None = None,
+        covariates: tuple[str, ...] = (),
     ) -> None:
-        self.engine, self.limits = engine, limits
+        self.engine, self.limits, self.covariates = engine, limits, covariates
         self.analysis: Analysis | None = None
         self.touch = (news or PageNews()).touch
         #: When to stop.
@@ -453,6 +454,11 @@ class View:
             self._problems,
         )  # fmt: skip
         self.slices = Slices(engine, lambda: self.analysis, self.touch, self._problems)
+        #: The newest answers with covariates held equal, or why that cannot be.
+        self.held = FollowUp(
+            "covariates", lambda _: self._held_equal(), lambda: self.analysis, self.touch,
+            self._problems,
+        )  # fmt: skip
         self._past: PastPoints | None = None
         #: When the number of camps changed since the start, the last first.
         self.camp_changes: deque[tuple[float, CampChange]] = deque(maxlen=_CHANGES)
@@ -474,7 +480,20 @@ class View:
 
     @property
     def _jobs(self) -> tuple[Job, ...]:
-        return self._completing, self.outlooks.job, self.past.job, self.slices.job
+        jobs = self.outlooks.job, self.past.job, self.slices.job, self.held.job
+        return self._completing, *jobs
+
+    def _held_equal(self) -> Analysis | str:
+        engine = self.engine
+        if engine.n_comparisons > MOST_ANSWERS:
+            return f"covariates are not held equal in more than {MOST_ANSWERS:,} answers"
+        try:
+            held = engine.held_equal(self.covariates, self.limits)
+        except UsageError as error:
+            return str(error)
+        parts = held.effects, held.leaderboard, held.without_covariates
+        del parts
+        return held
 
     def publish(self, *, now: bool = False) -> None:
         """Take over the engine's fit, and tell every open page once all of it is computed.

@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import bbq_plugin
+from bbq_plugin.analysis import Analysis
 from bbq_plugin.data.records import LeadWord
 from bbq_plugin.live.health import METRICS_TYPE, metrics_text
 from bbq_plugin.live.server import page_charts
@@ -29,6 +30,7 @@ from bbq_plugin.report.summary import (
     camp_sentence,
     camp_title,
     clusters_text,
+    effect_lines,
     rater_sentences,
     slice_lines,
 )
@@ -38,12 +40,11 @@ from bbq_plugin.store.project_sync import task_by_answer
 from bbq_plugin.store.sources import iso, status_of
 from bbq_plugin.store.store import records_of_rater
 from bbq_plugin.store.studies import MAIN
-from bbq_plugin.text import counted, level_text
+from bbq_plugin.text import counted, level_text, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from bbq_plugin.analysis import Analysis
     from bbq_plugin.live.server.page_state import View
 
     Line = Mapping[str, Any]
@@ -614,10 +615,21 @@ class Pages:
         found = view.slices.last(tag) if tag else None
         rows = found.study.by_item() if found else []
         paging = self._paging(request, len(rows), ROWS, "tag")
+        held = view.held.last() if view.covariates else None
+        equal = held if isinstance(held, Analysis) else None
+        before = {} if equal is None else {row.item: row for row in equal.without_covariates or ()}
         return self._page(
             request,
             "slices.html.j2",
             analysis=analysis,
+            covariates=view.covariates,
+            equal=equal,
+            refused=held if isinstance(held, str) else None,
+            before=before,
+            effects=[]
+            if equal is None
+            else [(row, unit_text(row.covariate, row.unit)) for row in equal.effects],
+            effect_lines=[] if equal is None else effect_lines(equal),
             tags=tags,
             tag=tag,
             found=found,

@@ -345,7 +345,9 @@ class Daemon:
             fitted_s = self._clock()
             self._tell_camps(self._engine.fit)
             analysis = self._engine.analysis(limits_of(self.settings))
-            outputs = Outputs(self._engine.store, analysis, self.settings, self._engine.study)
+            held = self.settings.model.covariate
+            told = self._engine.held_equal(held, analysis.limits) if held else analysis
+            outputs = Outputs(self._engine.store, told, self.settings, self._engine.study)
             if self._has_news(analysis.fit.data.n_comparisons):
                 outputs.record(how)
             self._news = False

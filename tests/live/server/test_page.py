@@ -331,6 +331,19 @@ def test_slices_by_tag_are_made_behind_the_page(weeks: Serving) -> None:
     assert len(rows) == 15
 
 
+def test_the_board_with_covariates_held_equal_stands_beside_the_slices(tmp_path: Path) -> None:
+    weeks_of(tmp_path / "state.db")
+    with serving(tmp_path / "state.db", "--covariate", "side") as server:
+        server.wait_until(lambda: "left, not right" in server.ask("/slices").text, "the effect")
+        page = server.ask("/slices").text
+        assert "3 slices by language" in page or "being computed" in page
+        assert '<th scope="col">held equal</th>' in page
+    with serving(tmp_path / "state.db", BBQ_COVARIATE="length_dif") as server:
+        server.wait_until(
+            lambda: "no covariate &#39;length_dif&#39;" in server.ask("/slices").text, "the reason"
+        )
+
+
 @pytest.mark.parametrize("table", [*TABLES, "sources", "plan", "answers", "slices"])
 def test_each_table_is_a_file(table: str, weeks: Serving) -> None:
     query = "?name=rater-01&tag=language"
