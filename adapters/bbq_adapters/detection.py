@@ -293,7 +293,12 @@ class _Items:
 
 
 def _names_like(table: ProfiledTable) -> list[ColumnProfile]:
-    return [one for one in table if one.is_names]
+    """Columns that may hold names; decimals do where they are called so and come again."""
+    return [
+        one for one in table
+        if one.is_names
+        or (one.numeric and not one.is_list and one.n >= 2 * one.n_distinct and _names_numbers(one))
+    ]  # fmt: skip
 
 
 def _overlap(a: ColumnProfile, b: ColumnProfile) -> float:
@@ -439,7 +444,7 @@ def _pointed_at(table: ProfiledTable) -> Iterator[_Items]:
 
 
 def _names_numbers(one: ColumnProfile) -> bool:
-    """Whether whole numbers can be names of items, by the name of their column."""
+    """Whether numbers can be names of items, by the name of their column."""
     words = set(one.words)
     return not one.is_small and bool(words & (_ITEM | _WON | _LOST)) and not words & _NO_SCORE
 

@@ -426,9 +426,15 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
 
     It is synced to disk before it replaces the old one, so this holds for a power cut as well.
     Results have the names of raters in them: a new file is for its owner alone, as a store is; one
-    that is there keeps the permissions that its owner gave it.
+    that is there keeps the permissions that its owner gave it. A link is followed, and what is no
+    file, such as /dev/stdout or a pipe, is written to as it is.
     """
     target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with target.open("wb") as stream:
+            yield stream
+        return
+    target = target.resolve()
     # In the same folder: a rename within a file system is atomic.
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -441,7 +447,7 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[IO[Any]]:
         _sync_folder(target.parent)
     except OSError as error:
         # The partial file's name means nothing to the reader of the message.
-        raise OSError(error.errno, error.strerror, str(target)) from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
 

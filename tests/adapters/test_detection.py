@@ -211,6 +211,23 @@ def test_items_called_by_numbers_are_told_from_places(tmp_path: Path) -> None:
     assert data.n_comparisons == len(rows)
 
 
+def test_items_may_be_called_by_decimals_that_come_again(tmp_path: Path) -> None:
+    lines = ["candidate_chosen,judge,candidate_not_chosen,time_taken,choice"]
+    for i in range(300):
+        won, lost = sorted((i % 25, (i * 7 + 3) % 25))
+        if won != lost:
+            side = ("left", "right", "NA")[i % 3]
+            lines.append(f"{won + 20}.1,J{i % 4},{lost + 20}.1,{3 + i / 7:.3f},{side}")
+    data, _ = as_proposed(file(tmp_path, "\n".join(lines)))
+    assert len(data.items) == 24
+    assert (
+        sum(data.winner == data.items.index("20.1"))
+        > 0
+        == sum(data.loser == data.items.index("20.1"))
+    )
+    assert len(data.raters) == 4
+
+
 def test_statements_that_come_again_are_items(tmp_path: Path) -> None:
     said = {item: f"the statement that {item} is a tree which people like to see " * 2
             for item in ITEMS}  # fmt: skip

@@ -383,3 +383,17 @@ def test_files_with_the_names_of_raters_are_for_their_owner_alone(
     (tmp_path / "c.csv").chmod(0o644)
     assert bbq("convert", study, "-o", tmp_path / "c.csv").exit_code == 0
     assert stat.S_IMODE((tmp_path / "c.csv").stat().st_mode) == 0o644
+
+
+def test_a_link_is_followed_and_a_pipe_stays_a_pipe(study: Path, tmp_path: Path) -> None:
+    real, link, pipe = (tmp_path / name for name in ("real.csv", "link.csv", "pipe.csv"))
+    real.write_text("old")
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)  # noqa: S607
+    for out in (link, pipe):
+        assert bbq("convert", study, "-o", out).exit_code == 0
+    said, _ = reader.communicate()
+    assert link.is_symlink()
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert real.read_bytes() == said != b"old"
