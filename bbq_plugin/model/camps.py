@@ -626,7 +626,7 @@ def _settled(triples: Triples, now: Division, eta: Floats, goal: float) -> Camps
             some_raters(stack, members), copies[members], theta, eta, hold=hold, log_det=log_det
         )
         eta, mixture = population.eta, Mixture(triples, population.priors, n)
-        now = mixture.climb(mixture.at(now.theta, now.share), 1e-3)[0]
+        now = mixture.climb(mixture.at(now.theta, now.share), 1e-8)[0]
         after = _criterion(now, answers)
         if same or after - goal > 2.0 * max(before - after, 0.0):
             break
