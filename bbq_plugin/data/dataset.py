@@ -238,6 +238,8 @@ class Answers:
     at: NDArray[np.float64] | None = None
     #: A number of its identifier, 0 for none; None: no two rows have the same.
     key: NDArray[np.int64] | None = None
+    #: Whether times, or at least the rows, tell in which order a rater answered.
+    ordered: bool = True
 
 
 def _answers_of(

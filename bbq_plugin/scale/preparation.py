@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from bbq_plugin.data.clusters import found_tag
 from bbq_plugin.data.database_table import export_csv, is_database
 from bbq_plugin.data.dataset import UNRATED, TooManySkippedError
 from bbq_plugin.data.records import AGAINST_ITSELF, BAD_WEIGHT, LEAST_WEIGHT, MOST_WEIGHT, NO_WINNER
@@ -196,6 +197,12 @@ def prepare_comparisons(data: Comparisons, how: Preparation) -> PreparedSet:
         warnings.append(
             "rankings and choices were prepared as single pairs: which of them are one answer is "
             "not kept, so intervals and verdicts take each pair as an answer of its own"
+        )
+    tag = found_tag(data)
+    if tag is not None and tag not in how.keep:
+        warnings.append(
+            f"answers about one {tag} belong together, and {tag} is not kept: intervals will take "
+            f"them as independent; to keep it: --keep {','.join((*how.keep, tag))}"
         )
     if data.n_both_bad:
         warnings.append("answers 'both are bad' were prepared as ties")

@@ -445,7 +445,9 @@ class PreparedSet:
         found = wins_of(columns, np.ones(size, dtype=np.bool_), items, raters, tags)
         found["tag_values"] = MappingProxyType(values)
         if found.get("answers") is not None:
-            found["answers"] = replace(found["answers"], slate=None)
+            # Equal rows were summed and sorted: only times tell the order of the answers.
+            answers = found["answers"]
+            found["answers"] = replace(answers, slate=None, ordered=answers.dated)
             if apart.all():
                 found["answers"] = replace(found["answers"], side=None)
         return found

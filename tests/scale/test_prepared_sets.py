@@ -83,6 +83,27 @@ def test_rows_that_are_equal_in_what_is_kept_become_one(votes: Path, tmp_path: P
     assert none.read().n_sided == 0
 
 
+def test_the_order_of_summed_rows_is_no_drift(votes: Path, tmp_path: Path) -> None:
+    prepare(votes, to=tmp_path / "v.bbq")
+    data = open_dataset(tmp_path / "v.bbq").read()
+    report = bbq.rater_report(bbq.fit(data))
+    assert "in which order the answers were given" in report.not_known
+    assert not any("good at first" in reason for row in report for reason in row.reasons)
+
+
+def test_a_tag_that_intervals_would_use_is_named_where_it_is_not_kept(tmp_path: Path) -> None:
+    table = columns()
+    table["scene"] = [f"scene {i % 80}" for i in range(4000)]
+    votes = parquet(tmp_path / "asked.parquet", table)
+    adapter = {"rater": "judge"}
+    told = prepare(votes, to=tmp_path / "v.bbq", options=adapter)
+    assert "--keep side,scene" in " ".join(told.split())
+    kept = ["--keep", "side,scene"]
+    assert "belong together" not in prepare(
+        votes, to=tmp_path / "k.bbq", options=adapter, more=kept
+    )
+
+
 def test_appending_touches_no_old_file_and_equals_one_preparation(tmp_path: Path) -> None:
     first = parquet(tmp_path / "1.parquet", columns(seed=1))
     second = parquet(tmp_path / "2.parquet", {**columns(seed=2), "judge": ["new"] * 4000})

@@ -155,7 +155,10 @@ def signs_of(
     if signs.tempo is None:
         signs.not_known.append("how long an answer took")
     signs.repeats = _repeats(single, data.n_items, honest)
-    signs.drift, signs.drift_from = _drift(rows, least)
+    if answers.ordered:
+        signs.drift, signs.drift_from = _drift(rows, least)
+    else:
+        signs.not_known.append("in which order the answers were given")
     if answers.gold is None:
         signs.not_known.append("which questions have a known answer")
     else:
