@@ -30,8 +30,10 @@ def leave_out(
 ):
     """Without each rater: the gap of theta in each of their triples, and its variance.
 
-    A rater without whom the posterior is no hill any more (by this step's word) is marked
-    ``failed``; so is one with more than ``most`` items, for whom a refit is cheaper.
+    Where the trace of G H_r is at most SLIGHT, the step G g + G H_r G g and the variance by G are
+    enough: what is left out is of its square. A rater without whom the posterior is no hill any
+    more (by this step's word) is marked ``failed``; so is one with more than ``most`` items, for
+    whom a refit is cheaper.
     """
     place = np.empty(theta.size, np.int64)
     for i in range(theta.size):
@@ -50,9 +52,6 @@ def leave_out(
             # Row and column `size` stay zero: the other end of a triple that is its own pair.
             size = min(n, high - low)
             ends, block = np.empty((2, high - low), np.int64), np.zeros((size + 1, size + 1))
-            for t in range(low, high):
-                ends[0, t - low] = t - low if size < n else place[winner[t]]
-                ends[1, t - low] = size if size < n else place[loser[t]]
             for a in range(size):
                 for b in range(size):
                     if size == n:
@@ -60,51 +59,46 @@ def leave_out(
                         continue
                     i, j, k, m = winner[low + a], loser[low + a], winner[low + b], loser[low + b]
                     block[a, b] = inverse[i, k] - inverse[i, m] - inverse[j, k] + inverse[j, m]
-            _one_out(low, high, ends, push, curve, rows, block, gap, spread)
+            pull, once = np.zeros(size + 1), np.zeros(size + 1)
+            along, leverage = np.zeros((rows.shape[0], size + 1)), 0.0
             for t in range(low, high):
-                gap[t] = theta[winner[t]] - theta[loser[t]] - gap[t]
+                a = t - low if size < n else place[winner[t]]
+                b = size if size < n else place[loser[t]]
+                ends[0, t - low], ends[1, t - low] = a, b
+                pull[a] += push[t]
+                pull[b] -= push[t]
+                for c in range(rows.shape[0]):
+                    along[c, a] += rows[c, t]
+                    along[c, b] -= rows[c, t]
+                leverage += abs(curve[t]) * (block[a, a] + block[b, b] - 2.0 * block[a, b])
+            if leverage < SLIGHT:
+                _multiply(block, pull, once)
+                _add_curvature(1.0, low, high, ends, curve, along, once, pull)
+            else:
+                system = np.zeros((size + 1, size + 1))
+                for a in range(size + 1):
+                    system[a, a] = 1.0
+                    _add_curvature(-1.0, low, high, ends, curve, along, block[a], system[a])
+                eliminate(system, block)
+            _multiply(block, pull, once)
+            for t in range(low, high):
+                a, b = ends[0, t - low], ends[1, t - low]
+                spread[t] = block[a, a] + block[b, b] - block[a, b] - block[b, a]
+                gap[t] = theta[winner[t]] - theta[loser[t]] - (once[a] - once[b])
                 if not (spread[t] > 0.0 and math.isfinite(gap[t])):
                     failed[r] = True
         for i in range(n):
             place[seen[i]] = -1
 
 
-@inner_kernel
-def _one_out(low, high, ends, push, curve, rows, block, move, spread):
-    """The step of each gap, and its variance, from G (``block``) between the ends of the triples.
-
-    Where the trace of G H_r is at most SLIGHT, G g + G H_r G g and the variance by G are enough:
-    what is left out is of its square. Else G becomes (I - G H_r)^-1 G.
-    """
-    n, leverage = block.shape[0], 0.0
-    pull, once, along = np.zeros(n), np.zeros(n), np.zeros((rows.shape[0], n))
-    for t in range(low, high):
-        i, j = ends[0, t - low], ends[1, t - low]
-        pull[i] += push[t]
-        pull[j] -= push[t]
-        for c in range(rows.shape[0]):
-            along[c, i] += rows[c, t]
-            along[c, j] -= rows[c, t]
-        leverage += abs(curve[t]) * (block[i, i] + block[j, j] - 2.0 * block[i, j])
-    if leverage < SLIGHT:
-        for a in range(n):
-            for b in range(n):
-                once[a] += block[a, b] * pull[b]
-        _add_curvature(1.0, low, high, ends, curve, along, once, pull)
-    else:
-        system = np.zeros((n, n))
-        for a in range(n):
-            system[a, a] = 1.0
-            _add_curvature(-1.0, low, high, ends, curve, along, block[a], system[a])
-        eliminate(system, block)
-    for a in range(n):
-        once[a] = 0.0
-        for b in range(n):
-            once[a] += block[a, b] * pull[b]
-    for t in range(low, high):
-        i, j = ends[0, t - low], ends[1, t - low]
-        move[t] = once[i] - once[j]
-        spread[t] = block[i, i] + block[j, j] - block[i, j] - block[j, i]
+@inner_fast_kernel
+def _multiply(matrix, vector, out):
+    """out = matrix vector."""
+    for a in range(out.size):
+        total = 0.0
+        for b in range(vector.size):
+            total += matrix[a, b] * vector[b]
+        out[a] = total
 
 
 @inner_fast_kernel

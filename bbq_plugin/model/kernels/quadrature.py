@@ -83,11 +83,17 @@ def feet(low, high, s, weight, alpha, beta, top):
     # The parabola's own foot, were the hill one: slope x + stiff x^2 / 2 = DROP.
     slope = abs(slope)
     reach = 2.0 * DROP / (slope + math.sqrt(slope * slope + 2.0 * DROP * stiff) + 1e-300)
-    left, right = max(0.0, top - reach), min(1.0, top + reach)
-    while left > 0.0 and log_share(low, high, s, weight, alpha, beta, left) > height - DROP:
-        left = max(0.0, top - 1.6 * (top - left))
-    while right < 1.0 and log_share(low, high, s, weight, alpha, beta, right) > height - DROP:
-        right = min(1.0, top + 1.6 * (right - top))
+    left, right = top, top
+    for side in range(2):
+        foot = min(top + reach, 1.0) if side else max(top - reach, 0.0)
+        while 0.0 < foot < 1.0:
+            if log_share(low, high, s, weight, alpha, beta, foot) <= height - DROP:
+                break
+            foot = min(max(top + 1.6 * (foot - top), 0.0), 1.0)
+        if side:
+            right = foot
+        else:
+            left = foot
     return left, right
 
 
@@ -290,21 +296,6 @@ def population_scores(log_q, log_rest, mass, turn, bend, score, out):
 
 
 @inner_fast_kernel
-def _trimmed(q, mass, basis, score):
-    """Move the nodes that count to the front; how many these are."""
-    kept = 0
-    for k in range(q.size):
-        if mass[k] > SLIGHT_MASS:
-            q[kept], mass[kept] = q[k], mass[k]
-            for d in range(basis.shape[0]):
-                basis[d, kept] = basis[d, k]
-            for d in range(score.shape[0]):
-                score[d, kept] = score[d, k]
-            kept += 1
-    return kept
-
-
-@inner_fast_kernel
 def _sums(mass, basis, ratio, kept, along):
     """sum_k of mass r, mass r^2, and each of the four rows of ``basis`` times r, in one loop."""
     one, two, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -367,9 +358,17 @@ def marginal_pass(
         guesser, mean, spread = 0.0, 0.0, 0.0
         for k in range(NODES, nodes):
             guesser += mass[k]
-        root, kept = math.sqrt(times), _trimmed(q, mass, basis, score)
-        for k in range(kept):
-            mean += mass[k] * q[k]
+        # The nodes that count are moved to the front.
+        root, kept = math.sqrt(times), 0
+        for k in range(nodes):
+            if mass[k] > SLIGHT_MASS:
+                q[kept], mass[kept] = q[k], mass[k]
+                mean += mass[k] * q[k]
+                for d in range(ROWS):
+                    basis[d, kept] = basis[d, k]
+                for d in range(n):
+                    score[d, kept] = score[d, k]
+                kept += 1
         for k in range(kept):
             spread += mass[k] * (q[k] - mean) ** 2
         summary[r, 0], summary[r, 1], summary[r, 2] = mean, spread, guesser
