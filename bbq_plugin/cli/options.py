@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bbq_plugin.cli.output import tell, working
+from bbq_plugin.cli.output import announce_compiling, tell, working
 from bbq_plugin.config import (
     JUDGED_MODEL,
     JUDGED_MODELS,
@@ -348,6 +348,7 @@ def fitted_with(data: Comparisons, **chosen: Any) -> Fit:
     with sign, fit_failures():
         from bbq_plugin.model import fit
 
+        announce_compiling()
         return fit(data, **chosen)
 
 

@@ -127,6 +127,26 @@ def working(what: str) -> AbstractContextManager[Any]:
     return Console(stderr=True).status(f"{what} …")
 
 
+def announce_compiling() -> None:
+    """Say on a terminal, once, that kernels are compiled: when the first of them is."""
+    if not sys.stderr.isatty():
+        return
+    from numba.core import event
+
+    class FirstCompiled(event.Listener):
+        said = False
+
+        def on_start(self, _: event.Event) -> None:
+            if not self.said:
+                self.said = True
+                tell("compiling for the first use on this machine; later runs skip this")
+
+        def on_end(self, _: event.Event) -> None:
+            pass
+
+    event.register("numba:compile", FirstCompiled())
+
+
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[..., object]]:
     """A bar on a terminal, moved by `advance=` or `completed=` and `total=`; nothing in a pipe."""

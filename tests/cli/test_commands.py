@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from numba import njit
 
 from bbq_plugin.cli import main
+from bbq_plugin.cli.output import announce_compiling
 
 BBQ = [sys.executable, "-c", "from bbq_plugin.cli import main; main(prog_name='bbq')"]
 
@@ -397,3 +399,14 @@ def test_a_link_is_followed_and_a_pipe_stays_a_pipe(study: Path, tmp_path: Path)
     assert link.is_symlink()
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert real.read_bytes() == said != b"old"
+
+
+def test_the_first_use_says_once_on_a_terminal_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for terminal, times in ((False, 0), (True, 1)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        announce_compiling()
+        for by in (1, 2):
+            njit(lambda x, by=by: x + by)(1)
+        assert capsys.readouterr().err.count("compiling for the first use") == times
