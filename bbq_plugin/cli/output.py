@@ -144,7 +144,7 @@ def announce_compiling() -> None:
         def on_end(self, _: event.Event) -> None:
             pass
 
-    event.register("numba:compile", FirstCompiled())
+    event.register("numba:compile", FirstCompiled())  # type: ignore[no-untyped-call]
 
 
 @contextmanager
