@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from bbq_plugin.cli.output import announce_compiling, tell, working
 from bbq_plugin.config import (
@@ -280,7 +281,13 @@ def configured_by(keys: Sequence[Key]) -> Callable[[_Command], _Command]:
             typed = {key.name: rest.pop(key.name) for key in keys}
             if is_database(typed.get("folder")):
                 typed["database"] = checked_address(typed.pop("folder"))
-            given = {name: value for name, value in typed.items() if value not in (None, {}, ())}
+            # An empty list that was typed counts: it overrules that of the file.
+            source = click.get_current_context().get_parameter_source
+            given = {
+                name: value for name, value in typed.items()
+                if value not in (None, {})
+                and (value != () or source(name) is not ParameterSource.DEFAULT)
+            }  # fmt: skip
             file = config or (CONFIG_FILE if CONFIG_FILE.is_file() else None)
             return command(configured=Configured(file, given), **rest)
 

@@ -131,7 +131,7 @@ def test_the_pairs_of_one_slate_have_one_time(tmp_path: Path) -> None:
             ":2: .*task=2afc-tie",
         ),
         (
-            "observer,condition_1,condition_2,rank_1,rank_2\no,a,b,first,2\n",
+            "observer,condition_1,condition_2,rank_1,rank_2\no,a,b,good,2\n",
             {},
             "1 × rank_1 is not a rank",
         ),
