@@ -737,7 +737,7 @@ def divided(
     camps = search(part, priors, found.theta, axis if part is triples else screen(part), wanted)
     found = replace(found, axis=axis)
     if wanted is not None and camps.n < wanted:
-        text = f"camps={wanted} was asked for, but no more than {camps.n} could be told apart"
+        text = f"camps={wanted} was asked for, but no more than {camps.n} could be distinguished"
         found = replace(found, warnings=(*found.warnings, text))
     if camps.n == 1:
         return found

@@ -67,7 +67,7 @@ ITEMS_A_PRIOR = 50
 SPARSE = 30  # answers an item; with more, M and what is predicted best agree
 LEAST_SPREAD = np.log(0.3)  # of log a: items 3.5 nats apart
 SPREAD_STEP, SPREAD_ROUNDS = 0.5, 2
-MOST_DOUBT = 0.7  # of log a, that the two ways to find it leave: a scale is off, not upside down
+MOST_DOUBT = 0.7  # of log a, that the two ways to find it leave: a scale is off, no order
 GREAT_DOUBT = 1.0  # of which a reader is told
 LEAST_LEFT = 0.05  # of the curvature of a pair, without one answer to it
 
