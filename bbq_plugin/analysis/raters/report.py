@@ -259,11 +259,8 @@ def judged(
     turned = MODELS[fit.model].uses_inverted
     reversed_camps = inverted_camps(fit)
     group = np.isin(np.argmax(fit.membership, axis=1), list(reversed_camps))
-    p_coins = panel_p(fit.data)
-    # Where the raters agree no more than coins, it is not known who of them is the odd one.
-    agreed = whole is not None or fit.division is not None or not panel_warning(p_coins)
     flags = flags_of(
-        evidence, signs, rules, fit.raters, before, turned=turned, group=group, agreed=agreed,
+        evidence, signs, rules, fit.raters, before, turned=turned, group=group,
         alike=lambda some: alike_p(fit, evidence, np.flatnonzero(some)) <= ALIKE_LEVEL,
         own=lambda some: _among(some, lambda raters: own_ranking(fit, evidence, raters)),
         camp_more=lambda some: _camp_more(fit, evidence, some),
@@ -278,6 +275,7 @@ def judged(
     # What would change without a rater is known of all raters alone.
     shown = excluded if whole is None else []
     alone, together = effects(fit, shown, evidence.consensus)
+    p_coins = panel_p(fit.data)
     return RaterReport(
         _decided(_rows(fit, evidence, signs, flags, rules, alone), words),
         (*_warnings(fit, evidence, p_coins, rules), *_groups(fit, flags, reversed_camps)),

@@ -142,15 +142,11 @@ class Flags:
 @np.errstate(invalid="ignore")  # NaN where a sign is not known
 def flags_of(
     evidence: Evidence, signs: Signs, rules: Rules, raters: tuple[str, ...],
-    before: Collection[str], *, turned: bool, group: Mask, agreed: bool,
-    alike: Callable[[Mask], bool],
+    before: Collection[str], *, turned: bool, group: Mask, alike: Callable[[Mask], bool],
     own: Callable[[Mask], Mask], camp_more: Callable[[Mask], tuple[Mask, Mask]],
     coins: Callable[[Mask], Mask],
 ) -> Flags:  # fmt: skip
     """Apply the rules; ``turned`` says that the model uses inverted answers in reverse.
-
-    ``agreed``: the raters agree with each other more than coins would; else no rater is excluded by
-    the answers as a whole.
 
     ``group`` are raters who reverse a camp's ranking together. ``alike`` says whether raters agree
     with each other beyond what the camps' rankings explain, ``own`` which of them follow a ranking
@@ -174,8 +170,7 @@ def flags_of(
         one = same & (signs.left.n >= max(rules.least, 10))
     coin = beyond(signs.gold, lambda x: _gold_coin(x, rules), lesser)
     by_answers = (
-        most_certain(bad, enough & agreed & (bad >= SURE), MARGIN * (rate - roads * lesser))
-        & ~group
+        most_certain(bad, enough & (bad >= SURE), MARGIN * (rate - roads * lesser)) & ~group
     )
     still_out = np.array([name in out for name in raters], np.bool_) & (bad >= BACK) & ~group
     explained, reverse = camp_more(by_answers | still_out)
