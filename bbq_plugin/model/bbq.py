@@ -12,7 +12,14 @@ import numpy as np
 
 from bbq_plugin.data.triples import Floats, Triples
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model.objectives import Joint, Marginal, Summed, joint_density, theta_density
+from bbq_plugin.model.objectives import (
+    Joint,
+    Marginal,
+    Summed,
+    joint_density,
+    level_of,
+    theta_density,
+)
 from bbq_plugin.model.parts import Parts
 from bbq_plugin.model.prior_estimation import GREAT_DOUBT, MOST_DENSE, estimate_priors
 from bbq_plugin.model.priors import AnyPriors, Priors
@@ -121,7 +128,10 @@ class BBQModel:
             density.tops[:, 0] = fit.quality
             density.dense = k * k < fit.triples.size
         # Where quality is integrated out, it does not matter where it stood.
-        found = solve_newton(density, fit.theta, np.ones(1), 10.0 * LAPLACE_TOLERANCE)
+        # The density of theta has ``a`` where the mode of lambda has a - 1: another level.
+        a, b = fit.given_priors().a, fit.given_priors().b
+        start = fit.theta if flat else level_of(fit.theta, b, a)
+        found = solve_newton(density, start, np.ones(1), 10.0 * LAPLACE_TOLERANCE)
         covariance = inverse(with_level(density.passes.curvature(found.point), flat=flat))
         if flat:
             # Only differences are known: what was added to pin the level is taken out again.

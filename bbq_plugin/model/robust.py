@@ -31,6 +31,7 @@ random signs u = sum +-g_c, u' V u is the trace of V sum g_c g_c' on average (Hu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import atan, gamma, inf, lgamma, pi, sqrt
 from statistics import NormalDist
@@ -73,9 +74,14 @@ class Moments:
     """
 
     push: Floats
-    lift: Floats
+    lifts: Callable[[], Floats]
     quality: Floats
     square: Floats
+
+    @property
+    def lift(self) -> Floats:
+        """Computed when it is asked for: win shares need it, intervals of theta do not."""
+        return self.lifts()
 
 
 def known_quality(
@@ -91,27 +97,31 @@ def known_quality(
     s = 0.5 * np.tanh(0.5 * (gap if triples.offset is None else gap + triples.offset))
     q = np.repeat(quality, np.diff(triples.start))
     push = triples.weight * q * (0.25 - s * s) / (0.5 + q * s)
-    lift = q * push if follows is None else q * push + follows
     square = quality**2 if variance is None else quality**2 + variance
-    return Moments(push[None], lift[None], quality[:, None], square[:, None])
+
+    def lifts() -> Floats:
+        return np.asarray(q * push if follows is None else q * push + follows)[None]
+
+    return Moments(push[None], lifts, quality[:, None], square[:, None])
 
 
 def integrated_quality(fit: Fit) -> Moments:
     """Of raters whose quality is integrated out, in every camp of the fit."""
     t, membership = fit.wins, fit.membership
-    push, lift = np.empty((2, len(fit.camp_theta), t.size))
+    push = np.empty((len(fit.camp_theta), t.size))
     quality, square = np.empty((2, t.n_raters, len(fit.camp_theta)))
-    tops = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta
+    tops, waiting = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta, []
     for c, theta in enumerate(tops):
         density = _asked_at(fit, theta)
         summary, belongs = density.summary, np.ascontiguousarray(membership[:, c])
         mean = summary[:, 0].copy()
         both = mean**2 + summary[:, 1]
         decides = belongs * (1.0 - fit.tie_rate)
-        _fill(density, theta, (belongs, decides, mean, both), push[c], lift[c])
+        np.multiply(np.repeat(belongs, np.diff(t.start)), density.pushes, out=push[c])
+        waiting.append((density, theta, (decides, mean, both)))
         # A tie is half a win of either: with rate tau, q counts 1 - tau times.
         quality[:, c], square[:, c] = decides * mean, decides * (1.0 - fit.tie_rate) * both
-    return Moments(push, lift, quality, square)
+    return Moments(push, lambda: np.array([_lift(*one) for one in waiting]), quality, square)
 
 
 def _asked_at(fit: Fit, theta: Floats) -> Marginal:
@@ -126,19 +136,18 @@ def _asked_at(fit: Fit, theta: Floats) -> Marginal:
     return density
 
 
-def _fill(
-    density: Marginal, theta: Floats, by_rater: tuple[Floats, ...], push: Floats, lift: Floats
-) -> None:
-    """The scores by triple, and those times quality; some raters at a time."""
+def _lift(density: Marginal, theta: Floats, by_rater: tuple[Floats, ...]) -> Floats:
+    """The scores by triple times quality; some raters at a time."""
     t, s = density.passes.triples, density.passes.standing(theta)
+    lift = np.empty(t.size)
 
     def work(first: int, last: int) -> None:
         n, at = np.diff(t.start[first : last + 1]), slice(t.start[first], t.start[last])
-        belongs, decides, mean, both = (np.repeat(x[first:last], n) for x in by_rater)
-        push[at] = belongs * density.pushes[at]
+        decides, mean, both = (np.repeat(x[first:last], n) for x in by_rater)
         lift[at] = decides * _lifts(t.weight[at], density.pushes[at], s[at], mean, both)
 
     run_chunks(work, density.passes.chunks)
+    return lift
 
 
 def _lifts(weight: Floats, pushes: Floats, s: Floats, mean: Floats, both: Floats) -> Floats:
@@ -189,24 +198,31 @@ class Robust:
 def robust_covariance(fit: Fit) -> Robust:
     """The covariance of theta, robust to the clusters that ``fit.cluster`` names."""
     ways = clusters_of(fit.data, fit.cluster)
-    told = tuple(Way(way.name, way.n, kish(_votes(fit, way))) for way in ways)
+    votes = [_votes(fit, way) for way in ways]
+    told = tuple(Way(way.name, way.n, kish(of)) for way, of in zip(ways, votes, strict=True))
     if len(fit.items) > LARGEST_COVARIANCE:
         return _variances(fit, ways, told)
     if not ways:
         return unclustered(fit)
     own, push = own_covariance(fit), fit.moments.push
     more = np.sum(
-        [of_large(fit, way, own, float(_votes(fit, way).sum()), way.n) for way in ways], axis=0
+        [
+            of_large(fit, way, own, float(of.sum()), way.n, of)
+            for way, of in zip(ways, votes, strict=True)
+        ],
+        axis=0,
     )
     return sandwich(fit, own, sum_of_products(fit, ways, push), told, more)
 
 
-def of_large(fit: Fit, way: Clusters, own: Floats, votes: float, n: int) -> Floats:
+def of_large(
+    fit: Fit, way: Clusters, own: Floats, votes: float, n: int, by_cluster: Floats | None = None
+) -> Floats:
     """What the scores of large clusters lack, in units of the model's own covariance.
 
     ``votes`` and ``n`` are those of all clusters, of which the fit may have a part.
     """
-    large = np.flatnonzero(_votes(fit, way) > LARGE * votes)
+    large = np.flatnonzero((_votes(fit, way) if by_cluster is None else by_cluster) > LARGE * votes)
     size, k = len(own), len(fit.items)
     if not large.size or size > MOST_DIRECTIONS:
         return np.zeros((size, size))

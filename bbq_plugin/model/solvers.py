@@ -138,7 +138,8 @@ def conjugate_gradients(
 LONGEST_STEP = 3.0  # nats; farther than that no quadratic model of a posterior is worth its name
 HALVINGS = 8
 ROUNDINGS = 1000.0  # a gain that may drown in the rounding of all terms together
-CLOSE = 1e-5  # nats: near enough for Newton's step to square the distance
+CLOSE = 1e-4  # nats: near enough for Newton's step to square the distance
+THERE = 0.01  # of the tolerance: a step that is not worth a pass
 CREEP = 0.1  # nats: an EM step below it may be one of very many
 NEWTON_STEPS = 500
 EM_STEPS = 200_000
@@ -253,6 +254,8 @@ def solve_newton(
             trace.append(point.value)
             continue
         left = size = _size(step.change)
+        if size <= THERE * tol:
+            return Solution(point, trace, size)
         if size <= max(tol, CLOSE):
             last, error = _last_step(objective, point, step)
             if error <= tol:
@@ -260,6 +263,10 @@ def solve_newton(
                     trace.append(last.value)
                 last.value = trace[-1]
                 return Solution(last, trace, error)
+            if last.value > point.value:
+                point = last
+                trace.append(point.value)
+                continue
         gain = 0.5 * float(step.change @ point.gradient)
         rounding = objective.rounding(point.value)
         better = None
