@@ -6,8 +6,8 @@ before. The yardstick is one `numpy.unique(keys, return_counts=True)` over the 1
 (rater, winner, loser), timed in the same run in a process of its own. It is a sort, and how fast
 that is depends on the processor: with wide vector registers NumPy sorts six times as fast. The bar
 was set where version 0.1.0 took 8.2 to 8.9 times as long. On the machine of this run version 0.1.0
-takes 4.1 to 5.6 s, which is 6.5 to 8.9 times NumPy's plain sort (`NPY_DISABLE_CPU_FEATURES`) and
-41 to 56 times its vector sort. So the plain sort is the yardstick; the other is shown too.
+takes 4.4 s, which is 6 to 7 times NumPy's plain sort (`NPY_DISABLE_CPU_FEATURES`) and about 45
+times its vector sort. So the plain sort is the yardstick; the other is shown too.
 """
 
 from __future__ import annotations
