@@ -17,7 +17,7 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from bbq_plugin import errors
     from bbq_plugin.analysis import leaderboard, next_pairs, rater_report
-    from bbq_plugin.analysis.compare import compare
+    from bbq_plugin.analysis.leaderboard import compare
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.files import read, read_by
     from bbq_plugin.data.rankings import break_choice, break_ranking
@@ -38,7 +38,7 @@ __all__ = [
 
 _MODULES = {
     "analysis": ("leaderboard", "next_pairs", "rater_report"),
-    "analysis.compare": ("compare",),
+    "analysis.leaderboard": ("compare",),
     "data.dataset": ("Comparisons",),
     "data.files": ("read", "read_by"),
     "data.rankings": ("break_choice", "break_ranking"),

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 import msgspec
 from msgspec import Meta, Struct
 
-from bbq_plugin.data.feedback_actions import Policy, kinds_of
 from bbq_plugin.data.mappings import MAPPING, SavedMapping, mapping_of, read_mapping
+from bbq_plugin.data.records import Policy, kinds_of
 from bbq_plugin.errors import SettingsError, UsageError, did_you_mean
 
 OutputName = Literal["report.json", "leaderboard.csv", "raters.csv", "report.html"]

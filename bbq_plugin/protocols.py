@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from bbq_plugin.data.feedback_actions import (
+from bbq_plugin.data.records import (
     ACTION_KINDS,
     Action,
+    Comparison,
     FeedbackPlan,
     JournalEntry,
+    Person,
     PlanWorth,
+    Record,
     Relabel,
+    Skipped,
+    TaskRef,
+    TaskState,
     WriteState,
 )
-from bbq_plugin.data.records import Comparison, Person, Record, Skipped, TaskRef, TaskState
 
 
 class Adapter(Protocol):

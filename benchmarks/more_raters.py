@@ -18,7 +18,7 @@ import numpy as np
 from common import DATA, Report, Table, arguments, per_cent, within
 
 from bbq_plugin import Comparisons, fit
-from bbq_plugin.analysis.evaluation import forecast_more, kendall_tau
+from bbq_plugin.analysis.stability import forecast_more, kendall_tau
 from bbq_plugin.errors import BBQError
 
 LEAST, MOST_ITEMS = 12, 60

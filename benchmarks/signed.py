@@ -15,7 +15,7 @@ import numpy as np
 from common import PAPERS, Report, Table, arguments, in_two_processes, mean_and_error
 
 from bbq_plugin import Comparisons, fit, simulate
-from bbq_plugin.analysis.evaluation import kendall_tau
+from bbq_plugin.analysis.stability import kendall_tau
 from bbq_plugin.simulation import Study
 
 BAR = 0.005

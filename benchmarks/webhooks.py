@@ -301,7 +301,7 @@ def bare(store: str) -> None:
     from starlette.responses import JSONResponse  # noqa: PLC0415
     from starlette.routing import Route  # noqa: PLC0415
 
-    from bbq_plugin.live.server.http_server import listening  # noqa: PLC0415
+    from bbq_plugin.live.server.service import listening  # noqa: PLC0415
 
     db = sqlite3.connect(store, isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from msgspec.structs import fields, replace
 
 from bbq_plugin.analysis.leaderboard import Scale
-from bbq_plugin.analysis.raters.report import JUDGED
+from bbq_plugin.analysis.raters.verdicts import JUDGED
 from bbq_plugin.analysis.uncertainty import Intervals
 from bbq_plugin.cli.options import Configured, configured_by
 from bbq_plugin.config import (
@@ -29,10 +29,10 @@ from bbq_plugin.config import (
     load_server,
     unknown_variables,
 )
-from bbq_plugin.data.feedback_actions import ASKABLE
+from bbq_plugin.data.records import ASKABLE
 from bbq_plugin.errors import SettingsError, UsageError
-from bbq_plugin.live.log import LogFormat
-from bbq_plugin.live.watch.arrivals import NotifierChoice
+from bbq_plugin.live.jobs import LogFormat
+from bbq_plugin.live.watch import NotifierChoice
 from bbq_plugin.model import Priors, SignedPriors
 from bbq_plugin.model.fit import Model, Solver
 

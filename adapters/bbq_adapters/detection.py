@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.column_statistics import (
+from bbq_adapters.column_values import (
     SMALL,
     ColumnProfile,
     ProfiledTable,
+    coding,
     list_cells,
     profiled,
     share,
+    side_named,
 )
-from bbq_adapters.outcome_coding import coding, side_named
 from bbq_adapters.row_reader import is_nothing, number, ordinal, seconds_since_1970
 from bbq_adapters.wording import (
     NO_NAMES,

@@ -14,10 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bbq_plugin.analysis.division import PanelDivision, panel_division
-from bbq_plugin.analysis.forecast import TOP_K
-from bbq_plugin.analysis.fragility import Fragility, fragility
-from bbq_plugin.analysis.inter_rater import InterRater, inter_rater
+from bbq_plugin.analysis.agreement import InterRater, PanelDivision, inter_rater, panel_division
 from bbq_plugin.analysis.leaderboard import (
     EffectRow,
     Leaderboard,
@@ -43,10 +40,10 @@ from bbq_plugin.analysis.raters import (
     judging_fit,
     rater_report,
 )
-from bbq_plugin.analysis.stopping import Stopping, stopping
+from bbq_plugin.analysis.stability import Fragility, fragility
+from bbq_plugin.analysis.stopping import TOP_K, Stopping, stopping
 from bbq_plugin.analysis.uncertainty import Intervals
-from bbq_plugin.data.feedback_actions import PlanWorth
-from bbq_plugin.data.records import LeadWord
+from bbq_plugin.data.records import LeadWord, PlanWorth
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.model import Fit
 from bbq_plugin.model.kernels import likelihood as kernels

@@ -67,7 +67,7 @@ import numpy as np
 from bbq_plugin.analysis.leaderboard import Leaderboard, Row, Rows, checked_camp
 from bbq_plugin.analysis.raters import judging_fit, rater_report
 from bbq_plugin.analysis.uncertainty import camp_covariance, eigen
-from bbq_plugin.data.feedback_actions import PlanWorth
+from bbq_plugin.data.records import PlanWorth
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.model import Fit, Priors

@@ -1,4 +1,4 @@
-"""`bbq fit` and `bbq raters`: the leaderboard and the raters, on a terminal or as a file."""
+"""`bbq fit`, `bbq raters`, `bbq pairs` and `bbq evaluate`: what is made of a fit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from bbq_plugin.cli import options as fitting
-from bbq_plugin.cli.inputs import Input, reading_options
 from bbq_plugin.cli.main import Command
+from bbq_plugin.cli.options import Choice, Input, reading_options
 from bbq_plugin.cli.output import (
     chosen_format,
     emit,
@@ -25,12 +25,13 @@ from bbq_plugin.cli.output import (
     width_of,
     working,
 )
-from bbq_plugin.config import JUDGED_MODEL
+from bbq_plugin.config import JUDGED_MODEL, KEYS_BY_NAME
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from rich.console import RenderableType
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import Person
     from bbq_plugin.report.documents import Origin
+
 
 # More raters than this on a screen are noise; the JSON report has all of them.
 RATERS_SHOWN = 15
@@ -635,3 +637,293 @@ def _decide(source: Input, decided: tuple[str, ...], because: str | None, by: st
             )
             store.add_lead_word(word)
             tell(word.text)
+
+
+@click.command(cls=Command)
+@fitting.options_of("model", "priors", "camps", "ties", "cluster", "repeats", "false_rate", "least")
+@fitting.before_option
+@click.option(
+    "-n",
+    "--number",
+    "n",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="How many pairs.",
+)
+@click.option(
+    "--goal",
+    type=Choice(["ranking", "best", "top-k"]),
+    help="What to find out: the whole ranking, the best item, or the best K. "
+    "Default: ranking; with --top-k, top-k.",
+)
+@click.option(
+    "--top-k", metavar="K", type=click.IntRange(1), help="How many items count as the best."
+)
+@fitting.for_camp_option
+@click.option("--among", metavar="ITEM", multiple=True, help="Only these items. Repeatable.")
+@click.option(
+    "--rater",
+    "raters",
+    metavar="NAME",
+    multiple=True,
+    help="A rater who is available. Each pair is then assigned to one of them, but to none that "
+    "'bbq raters' with the same --false-rate, --least and --before excludes. Repeatable.",
+)
+@click.option("--all-raters", is_flag=True, help="All raters of FILES are available.")
+@click.option(
+    "--item-keys",
+    metavar="LEFT,RIGHT",
+    default="model_left,model_right",
+    show_default=True,
+    help="Keys of the task data for the names of the items (--format label-studio); one key "
+    "alone is a list.",
+)
+@click.option(
+    "--rater-key", metavar="KEY", help="Key of the task data for the rater (label-studio)."
+)
+@click.option(
+    "--scores",
+    is_flag=True,
+    help="Add predictions whose scores order the tasks, lowest first (label-studio).",
+)
+@fitting.output_options(
+    {
+        "table": "for people",
+        "json": "all of it",
+        "csv": "one line per pair",
+        "label-studio": "tasks to import",
+    }
+)
+@fitting.all_option
+@reading_options
+def pairs(
+    source: Input,
+    model: Any,
+    priors: Any,
+    camps: Any,
+    ties: Any,
+    cluster: Any,
+    repeats: Any,
+    false_rate: float,
+    least: int,
+    before: Path | None,
+    n: int,
+    goal: Any,
+    top_k: int | None,
+    for_camp: int | None,
+    among: tuple[str, ...],
+    raters: tuple[str, ...],
+    all_raters: bool,  # noqa: FBT001 (click passes by keyword)
+    item_keys: str,
+    rater_key: str | None,
+    scores: bool,  # noqa: FBT001
+    output_format: str | None,
+    output: Path | None,
+    show_all: bool,  # noqa: FBT001
+) -> None:
+    """List the pairs to compare next.
+
+    These are the pairs of items in FILES with the most expected information, given the quality of
+    the raters. Each item is on the left and on the right about equally often.
+    """
+    chosen = chosen_format(output_format, output, "table", "json", "csv", "label-studio")
+    if chosen != "label-studio" and (rater_key is not None or scores):
+        raise UsageError("--rater-key and --scores are for --format label-studio")
+    for option, given in (("--rater-key", rater_key), ("--before", before)):
+        if given is not None and not (raters or all_raters):
+            raise UsageError(
+                f"{option} needs the raters who are available; add --rater NAME or --all-raters"
+            )
+    if goal == "top-k" and top_k is None:
+        raise UsageError("--goal top-k does not say how many are the best; add --top-k K")
+    if goal not in (None, "top-k") and top_k is not None:
+        raise UsageError(
+            f"--top-k is for --goal top-k, not for --goal {goal}; leave one of them out"
+        )
+    data = source.read(cluster)
+    available = _available(source, data, raters, everyone=all_raters)
+    more = {"camps": camps, "ties": ties, "cluster": cluster, "repeats": repeats}
+    fit = fitting.fitted(data, model=model, priors=priors, **more)
+    excluded, gone = fitting.excluded_before(source, data, before)
+    with working("Choosing"):
+        from bbq_plugin.analysis import Analysis, Limits
+
+        limits = Limits(false_rate=false_rate, least=least, seed=source.seed)
+        words = fitting.lead_words(source)
+        found = Analysis(fit, limits, excluded, words=words).pairs(
+            n,
+            goal=goal or ("ranking" if top_k is None else "top-k"),
+            top_k=top_k,
+            among=among or None,
+            raters=available,
+            camp=for_camp,
+        )
+    from bbq_plugin.report.documents import distinct, pairs_dict, report_json, rows_csv
+    from bbq_plugin.report.terminal_tables import MOST_ROWS, pairs_table
+
+    origin = source.origin()
+    if gone:
+        found.warnings = (gone, *found.warnings)
+    warnings = distinct(data.warnings, fit.warnings, found.warnings)
+    if chosen == "json":
+        emit(report_json(pairs_dict(fit, found, origin)), output)
+    elif chosen == "csv":
+        emit(rows_csv(found), output)
+        tell(*warnings, what="Warning")
+    elif chosen == "label-studio":
+        from bbq_plugin.analysis import prediction_scores
+        from bbq_plugin.plugins import tool
+        from bbq_plugin.protocols import PairTasks
+
+        shown = [(row.left, row.right) for row in found]
+        asked = PairTasks(
+            shown,
+            item_keys.split(","),
+            rater_key=rater_key,
+            raters=[row.rater for row in found],
+            scores=prediction_scores(found, shown) if scores else None,
+        )
+        emit(tool(chosen).import_tasks(asked), output)
+        tell(*warnings, what="Warning")
+    else:
+        limit = None if show_all else MOST_ROWS
+        tables = [pairs_table(found, limit=limit, width=width_of(output))]
+        show(framed(fit, origin, warnings, tables), output)
+
+
+def _available(
+    source: Input, data: Comparisons, named: tuple[str, ...], *, everyone: bool
+) -> list[str] | None:
+    """The raters to choose from, under the names that the data have here."""
+    if everyone and not data.has_raters:
+        raise UsageError("--all-raters: these data have no rater names; give them with --rater")
+    if not (named or everyone):
+        return None
+    return [*map(source.rater_name, named), *(data.raters if everyone else ())]
+
+
+@click.command(cls=Command)
+@click.option(
+    "--resamples",
+    type=click.IntRange(2),
+    default=200,
+    show_default=True,
+    help="How many resamples of the raters to draw; the paper has 10000.",
+)
+@click.option(
+    "--model",
+    "models",
+    type=Choice(KEYS_BY_NAME["model"].words),
+    multiple=True,
+    default=("bbq", "bayes-bt", "crowd-bt"),
+    help="Only this model. Repeatable. Default: bbq, bayes-bt and crowd-bt.",
+)
+@fitting.option_of("priors", default="paper", show_default=True)
+@fitting.option_of(
+    "camps",
+    default=1,
+    help="How many rankings the panel has, for --model bbq: auto, or a number up to 6. "
+    "The other models have one.",
+)
+@click.option(
+    "--more",
+    "more",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="N",
+    help="Forecast what N more raters would bring. Repeatable. Default: a quarter, half, once and "
+    "twice as many as there are.",
+)
+@click.option(
+    "--by",
+    metavar="TAG",
+    help="Show quality against agreement for each value of this tag, such as screened or country.",
+)
+@fitting.output_options(
+    {
+        "table": "for people",
+        "json": "all of it",
+        "csv": "one line per model",
+        "html": "a page with all charts",
+    }
+)
+@click.option(
+    "--charts",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the charts as files, for a paper.",
+)
+@reading_options
+def evaluate(
+    source: Input,
+    resamples: int,
+    models: tuple[str, ...],
+    priors: Any,
+    camps: Any,
+    more: tuple[int, ...],
+    by: str | None,
+    output_format: str | None,
+    output: Path | None,
+    charts: Path | None,
+) -> None:
+    """Measure how stable the ranking of each model is.
+
+    The raters of FILES are resampled with replacement, each model is fitted again, and its ranking
+    is compared with the ranking on all data: by Kendall's tau, and by whether the same item is
+    best. The same for fewer raters and for fewer comparisons of each; under other priors; and a
+    forecast for more raters.
+    """
+    chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
+    data = source.read(() if by is None else (by,))
+    if not data.has_raters:
+        raise UnsupportedError(
+            "these data have no rater names; evaluate resamples the raters, so it needs them"
+        )
+    if camps not in ("auto", 1) and "bbq" not in models:
+        raise UsageError(f"--camps {camps} is for --model bbq; add that, or leave --camps out")
+    fits = [
+        fitting.fitted(
+            data,
+            model=model,
+            priors=None if model in ("crowd-bt", "bbq-signed") else priors,
+            camps=camps if model == "bbq" else 1,
+            # The same for all models: the others know no other.
+            ties="half",
+        )
+        for model in dict.fromkeys(models)
+    ]
+    from bbq_plugin.analysis.stability import SIZES, evaluation
+
+    steps = (resamples + 2 * SIZES) * len(fits)
+    with progress("Resampling", steps) as update:
+        found = evaluation(
+            fits, resamples, source.seed, group=by, more=more,
+            advance=lambda n: update(advance=n),
+        )  # fmt: skip
+    from bbq_plugin.report.documents import distinct, evaluation_dict, report_json, rows_csv
+    from bbq_plugin.report.summary import evaluation_lines
+    from bbq_plugin.report.terminal_tables import stability_table
+
+    origin = source.origin()
+    if chosen == "json":
+        emit(report_json(evaluation_dict(data, found, origin)), output)
+    elif chosen == "csv":
+        emit(rows_csv(found.stability), output)
+    elif chosen == "html":
+        from bbq_plugin.report.html_report import evaluation_html
+
+        with working("Drawing"):
+            page = evaluation_html(found, data, origin.command)
+        emit(page, output)
+    else:
+        tables: list[RenderableType] = [stability_table(found.stability)]
+        tables += [line for some in evaluation_lines(found).values() for line in some]
+        show(framed(fits[0], origin, distinct(data.warnings, fits[0].warnings), tables), output)
+    if charts is not None:
+        from bbq_plugin.report.charts import evaluation_specs, write_specs
+
+        with working("Drawing"):
+            write_specs(
+                charts, {name: spec(narrow=False) for name, spec in evaluation_specs(found).items()}
+            )
+        tell(f"the charts are in {charts}")

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli.inputs import STDIN, Input, expanded, reading_options
 from bbq_plugin.cli.main import ARGUMENTS, Command
-from bbq_plugin.cli.options import table_or_json_option
+from bbq_plugin.cli.options import STDIN, Input, expanded, reading_options, table_or_json_option
 from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
 from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.text import counted, listed, plain
@@ -80,7 +79,7 @@ def completed(typed: Sequence[str], more: Sequence[str]) -> str | None:
 
 def try_lines(error: Exception, context: click.Context) -> Iterator[str]:
     """The lines that end a refusal which the user can mend."""
-    from bbq_plugin.cli.inputs import STDIN, hidden_words
+    from bbq_plugin.cli.options import STDIN, hidden_words
 
     readings: Sequence[Reading] = getattr(error, "readings", ())
     more: Sequence[Sequence[str]] = getattr(error, "more_words", ())

@@ -62,9 +62,9 @@ def watch(
     chosen = configured.load()
     for name in ("store", "out") if chosen.database else ("folder", "store", "out"):
         chosen.path(name)
-    from bbq_plugin.live.alerts import sender
-    from bbq_plugin.live.log import Log
-    from bbq_plugin.live.watch.daemon import Daemon
+    from bbq_plugin.live.health import sender
+    from bbq_plugin.live.jobs import Log
+    from bbq_plugin.live.watch import Daemon
 
     warned: set[str] = set()
 
@@ -185,12 +185,11 @@ def serve(
     check_judged(chosen, "bbq serve")
     _check_installed()
     from bbq_plugin.analysis import Limits
-    from bbq_plugin.live.alerts import sender
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.log import Log
+    from bbq_plugin.live.health import sender
+    from bbq_plugin.live.jobs import Log
     from bbq_plugin.live.server.access_control import AccessRules
-    from bbq_plugin.live.server.http_server import listening, run
-    from bbq_plugin.live.server.service import ServedProject, Service
+    from bbq_plugin.live.server.service import ServedProject, Service, listening, run
     from bbq_plugin.live.tool_connection import read_secret
 
     warn_of_readers(webhook_secret_file, page_token_file, chosen.alerts.alert_url_file)

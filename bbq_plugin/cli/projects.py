@@ -29,7 +29,7 @@ from bbq_plugin.cli.options import (
 )
 from bbq_plugin.cli.output import emit, progress, show, tell, working
 from bbq_plugin.config import load_studies, study_names
-from bbq_plugin.data.feedback_actions import ACTION_KINDS, ASKABLE, Relabel, kinds_of
+from bbq_plugin.data.records import ACTION_KINDS, ASKABLE, Relabel, kinds_of
 from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 from bbq_plugin.text import counted, listed, plain
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
     from bbq_plugin.cli.options import Configured
     from bbq_plugin.config import Settings
-    from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
+    from bbq_plugin.data.records import ActionResult, FeedbackPlan
     from bbq_plugin.live.pull import Pulled
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
-    from bbq_plugin.store.studies import StudyEntry
+    from bbq_plugin.store.sources import StudyEntry
 
 PULL_SCHEMA = "bbq.pull/1"
 
@@ -180,7 +180,7 @@ def push(
     chosen = configured.load()
     check_judged(chosen, "bbq push")
     server.address()
-    from bbq_plugin.data.feedback_actions import FeedbackPlan
+    from bbq_plugin.data.records import FeedbackPlan
     from bbq_plugin.live import push as pushing
 
     with (

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.live.health import Health
-    from bbq_plugin.store.fit_history import FitNote
-    from bbq_plugin.store.sources import Status
+    from bbq_plugin.store.sources import FitNote, Status
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20
@@ -188,7 +187,7 @@ def backup(store: Path, output: Path) -> None:
     The copy is of one moment, and complete: FILE is replaced when all of it is written and checked.
     Do not copy a store with `cp` while it is in use: its newest answers are in other files.
     """
-    from bbq_plugin.store.backup import back_up
+    from bbq_plugin.store.database_file import back_up
 
     with working("Copying"):
         n = back_up(store, output)
@@ -204,7 +203,7 @@ def restore(store: Path, file: Path) -> None:
     All that the store holds is replaced by what FILE holds, at once or not at all. Stop the process
     that writes the store first.
     """
-    from bbq_plugin.store.backup import restore as replace_store
+    from bbq_plugin.store.database_file import restore as replace_store
 
     with working("Copying"):
         n = replace_store(store, file)

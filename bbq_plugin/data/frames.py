@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import numpy as np
 
 from bbq_plugin.data.dataset import (
+    GOLD_CODES,
     LEFT,
     RIGHT,
     SKIPPED_KEPT,
     UNRATED,
+    RaterCodes,
+    RawCodes,
     SkipLog,
+    checked_weight,
     identifies,
     wins_of,
 )
-from bbq_plugin.data.name_codes import GOLD_CODES, RaterCodes, RawCodes, checked_weight
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,

@@ -19,11 +19,18 @@ import msgspec
 import numpy as np
 
 from bbq_plugin.analysis import Analysis, Limits
-from bbq_plugin.analysis.division import panel_division
+from bbq_plugin.analysis.agreement import panel_division
 from bbq_plugin.config import ReadSettings
 from bbq_plugin.data.clusters import checked_cluster, checked_repeats
-from bbq_plugin.data.dataset import RIGHT, TIE, Comparisons
-from bbq_plugin.data.name_codes import RaterCodes, RawCodes, checked_weight, coded
+from bbq_plugin.data.dataset import (
+    RIGHT,
+    TIE,
+    Comparisons,
+    RaterCodes,
+    RawCodes,
+    checked_weight,
+    coded,
+)
 from bbq_plugin.data.records import Comparison, covariate_tags
 from bbq_plugin.data.triples import aggregate
 from bbq_plugin.errors import DataError, fit_failures
@@ -48,8 +55,8 @@ from bbq_plugin.report.summary import division_sentences
 from bbq_plugin.store import Store
 from bbq_plugin.store.coded_columns import usable
 from bbq_plugin.store.database_file import faults_explained
+from bbq_plugin.store.sources import MAIN
 from bbq_plugin.store.store import comparisons_of, read_store
-from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import checked_key
 from bbq_plugin.text import brief
 
@@ -60,7 +67,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.clusters import Treatment
     from bbq_plugin.data.triples import Floats
-    from bbq_plugin.live.table_ingest import TableOffer
+    from bbq_plugin.live.file_ingest import TableOffer
     from bbq_plugin.model import Fit
     from bbq_plugin.model.camps import Axis
     from bbq_plugin.model.fit import Model

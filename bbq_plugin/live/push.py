@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from bbq_plugin.data.feedback_actions import ACTION_KINDS, ActionResult, FeedbackPlan
+from bbq_plugin.data.records import ACTION_KINDS, ActionResult, FeedbackPlan
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.protocols import FeedbackGoals
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.config import Settings
-    from bbq_plugin.data.feedback_actions import Action, JournalEntry, PlanWorth, Policy, Relabel
+    from bbq_plugin.data.records import Action, JournalEntry, PlanWorth, Policy, Relabel
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.health import Problems
     from bbq_plugin.protocols import FeedbackGoals, Project, WorthEstimate

@@ -22,8 +22,7 @@ from scipy.linalg import eigh
 
 from bbq_plugin.data.triples import Floats, Triples, some_raters
 from bbq_plugin.errors import UsageError
-from bbq_plugin.model.objectives import Height, Joint, Marginal, Summed
-from bbq_plugin.model.parts import Blocks, Part, Parts
+from bbq_plugin.model.objectives import Blocks, Height, Joint, Marginal, Part, Parts, Summed
 from bbq_plugin.model.prior_estimation import (
     CENTRE,
     RATE,

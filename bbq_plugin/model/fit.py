@@ -14,7 +14,6 @@ from bbq_plugin.data.clusters import Treatment, checked_cluster, checked_repeats
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.triples import Codes, Floats, Triples, run_chunks
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
-from bbq_plugin.model.bbq import BBQModel
 from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed
 from bbq_plugin.model.covariates import (
     CovariateEffect,
@@ -24,9 +23,9 @@ from bbq_plugin.model.covariates import (
     held_equal,
     known_with,
 )
-from bbq_plugin.model.crowd import CrowdModel
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.kernels import quadrature
+from bbq_plugin.model.models import BBQModel, CrowdModel, SignedModel
 from bbq_plugin.model.objectives import (
     LARGEST_COVARIANCE,
     Joint,
@@ -37,7 +36,6 @@ from bbq_plugin.model.objectives import (
 from bbq_plugin.model.prior_estimation import Population
 from bbq_plugin.model.priors import AnyPriors, Priors, SignedPriors
 from bbq_plugin.model.robust import Moments, Robust, robust_covariance
-from bbq_plugin.model.signed import SignedModel
 from bbq_plugin.model.solvers import (
     LAPLACE_TOLERANCE,
     Laplace,

@@ -32,8 +32,15 @@ import numpy as np
 
 from bbq_plugin.data.triples import Codes, Floats, Triples, some_raters
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import LEAST_GUESSER_BETA, Height, Joint, Marginal, theta_density
-from bbq_plugin.model.parts import Part, Parts
+from bbq_plugin.model.objectives import (
+    LEAST_GUESSER_BETA,
+    Height,
+    Joint,
+    Marginal,
+    Part,
+    Parts,
+    theta_density,
+)
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import conjugate_gradients, hill_solver, log_det, solve_newton
 

@@ -12,7 +12,7 @@ from scipy.linalg import solve_triangular
 
 from bbq_plugin.data.triples import Floats, Triples, worker_count
 from bbq_plugin.model.kernels import quadrature
-from bbq_plugin.model.kernels.gibbs import gibbs_chain
+from bbq_plugin.model.kernels.likelihood import gibbs_chain
 from bbq_plugin.model.objectives import Marginal, population_table, theta_density
 from bbq_plugin.model.prior_estimation import log_hyperprior, priors_of
 from bbq_plugin.model.priors import Priors

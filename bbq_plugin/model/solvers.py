@@ -12,8 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError
-from bbq_plugin.model.objectives import Height, Marginal, Objective
-from bbq_plugin.model.parts import Parts
+from bbq_plugin.model.objectives import Height, Marginal, Objective, Parts
 
 if TYPE_CHECKING:
     from bbq_plugin.model.camps import Axis, Division

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bbq_plugin.analysis import Analysis, Leaderboard
-    from bbq_plugin.analysis.division import AxisOfTaste, CampRow, PanelDivision
-    from bbq_plugin.analysis.evaluation import Evaluation
+    from bbq_plugin.analysis.agreement import AxisOfTaste, CampRow, PanelDivision
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.raters import RaterRow
     from bbq_plugin.analysis.slices import SlicedStudy
+    from bbq_plugin.analysis.stability import Evaluation
     from bbq_plugin.data.records import HistoryPoint
 
 

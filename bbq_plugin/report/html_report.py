@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bbq_plugin
-from bbq_plugin.analysis.evaluation import BAND, EACH
-from bbq_plugin.analysis.raters.report import worst_first
+from bbq_plugin.analysis.raters.verdicts import worst_first
+from bbq_plugin.analysis.stability import BAND, EACH
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.report.charts import (
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bbq_plugin.analysis import Analysis, ItemRow, Leaderboard, RaterReport, RaterRow
-    from bbq_plugin.analysis.evaluation import Evaluation
     from bbq_plugin.analysis.leaderboard import EffectRow
     from bbq_plugin.analysis.slices import SliceCell, SliceDifference, SlicedStudy, SliceSummary
+    from bbq_plugin.analysis.stability import Evaluation
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.records import HistoryPoint
     from bbq_plugin.data.triples import Codes, Floats

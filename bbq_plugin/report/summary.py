@@ -29,14 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bbq_plugin.analysis import Analysis, Leaderboard
-    from bbq_plugin.analysis.division import PanelDivision
-    from bbq_plugin.analysis.evaluation import Evaluation
-    from bbq_plugin.analysis.forecast import Milestone, OpenPairs
-    from bbq_plugin.analysis.fragility import Fragility
+    from bbq_plugin.analysis.agreement import PanelDivision
     from bbq_plugin.analysis.leaderboard import ItemRow
     from bbq_plugin.analysis.raters import RaterReport
     from bbq_plugin.analysis.slices import SlicedStudy
-    from bbq_plugin.analysis.stopping import HeadToHead, Stopping
+    from bbq_plugin.analysis.stability import Evaluation, Fragility
+    from bbq_plugin.analysis.stopping import HeadToHead, Milestone, OpenPairs, Stopping
     from bbq_plugin.data.dataset import Comparisons
     from bbq_plugin.data.triples import Floats
     from bbq_plugin.model import Fit

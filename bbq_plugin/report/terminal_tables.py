@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from bbq_plugin.analysis.raters.report import worst_first
+from bbq_plugin.analysis.raters.verdicts import worst_first
 from bbq_plugin.text import (
     UNKNOWN,
     chance,
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
         RaterReport,
         RaterRow,
     )
-    from bbq_plugin.analysis.evaluation import Stability
     from bbq_plugin.analysis.leaderboard import EffectRow
     from bbq_plugin.analysis.slices import SliceCell, SlicedStudy
-    from bbq_plugin.data.feedback_actions import Action
-    from bbq_plugin.data.records import Person
+    from bbq_plugin.analysis.stability import Stability
+    from bbq_plugin.data.records import Action, Person
 
 _Row = TypeVar("_Row")
 _Column = tuple[str, "Callable[[_Row], Text]"]

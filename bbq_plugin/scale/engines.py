@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from bbq_plugin.errors import RemoteError, UsageError
-from bbq_plugin.model.parts import added, added_up
+from bbq_plugin.model.objectives import added, added_up
 from bbq_plugin.scale.prepared_set import needs_extra
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from bbq_plugin.data.triples import Codes, Floats, Triples
 from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
 from bbq_plugin.model.camps import Division, members_of
 from bbq_plugin.model.fit import Camp, Fit, fit, optimum_at
-from bbq_plugin.model.parts import Part, Parts
+from bbq_plugin.model.objectives import Part, Parts
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import (
     LARGE,

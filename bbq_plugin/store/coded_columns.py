@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.dataset import TagColumns
-from bbq_plugin.data.name_codes import GOLD_CODES, KEPT_CODES, RaterCodes, RawCodes
+from bbq_plugin.data.dataset import GOLD_CODES, KEPT_CODES, RaterCodes, RawCodes, TagColumns
 from bbq_plugin.data.records import (
     GOLD,
     LEAST_WEIGHT,

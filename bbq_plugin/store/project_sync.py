@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.data.feedback_actions import Action, JournalEntry
+from bbq_plugin.data.records import Action, JournalEntry
 from bbq_plugin.errors import UsageError
 from bbq_plugin.store.database_file import reading
 from bbq_plugin.store.transaction import among
 
 if TYPE_CHECKING:
-    from bbq_plugin.data.feedback_actions import WriteState
-    from bbq_plugin.data.records import TaskRef, TaskState
+    from bbq_plugin.data.records import TaskRef, TaskState, WriteState
     from bbq_plugin.store import Store
     from bbq_plugin.store.transaction import Transaction
 

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.dataset import FileLog, SkipLog
-from bbq_plugin.data.name_codes import as_text, coded, told_by
+from bbq_plugin.data.dataset import FileLog, SkipLog, as_text, coded, told_by
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,
@@ -40,8 +39,7 @@ from bbq_plugin.errors import DataError, StoreError, UsageError
 from bbq_plugin.store import coded_columns
 from bbq_plugin.store.coded_columns import ChangeBuilder
 from bbq_plugin.store.database_file import slate_code
-from bbq_plugin.store.sources import SourceEntry, entries, save_entry
-from bbq_plugin.store.studies import MAIN, study_ids
+from bbq_plugin.store.sources import MAIN, SourceEntry, entries, save_entry, study_ids
 from bbq_plugin.text import brief
 
 if TYPE_CHECKING:

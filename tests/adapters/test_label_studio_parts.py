@@ -7,7 +7,7 @@ import json
 from typing import Any, cast
 
 import pytest
-from bbq_adapters.label_studio import LabelStudioAdapter, exports
+from bbq_adapters.label_studio import LabelStudioAdapter, answers
 from bbq_adapters.wording import label_meaning
 
 from bbq_plugin.data.mappings import UnclearError
@@ -460,7 +460,7 @@ def test_all_controls_that_compare_are_named() -> None:
 
 
 def test_a_task_of_unusual_length_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "_LONGEST_TASK", 1 << 20)
+    monkeypatch.setattr(answers, "_LONGEST_TASK", 1 << 20)
     long = task(data={**MODELS, "prompt": "x" * (4 << 20)})
     with pytest.raises(FormatError, match="a task is longer than 1 MB"):
         read([task(), long])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bbq_adapters.item_names import Keys, Listed
 from bbq_adapters.label_studio.comparison_control import Question
-from bbq_adapters.label_studio.task_content import LONGEST_TEXT, task_content
+from bbq_adapters.label_studio.server_project import LONGEST_TEXT, task_content
+from bbq_adapters.wording import Keys, Listed
 
 from bbq_plugin.protocols import ShownField, TaskContent
 

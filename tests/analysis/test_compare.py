@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.compare import compare
+from bbq_plugin.analysis.leaderboard import compare
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import Priors, fit

@@ -10,7 +10,7 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis, Limits
-from bbq_plugin.analysis.division import panel_division
+from bbq_plugin.analysis.agreement import panel_division
 from bbq_plugin.analysis.uncertainty import Intervals
 from bbq_plugin.config import MOST_CAMPS
 from bbq_plugin.data.triples import Floats

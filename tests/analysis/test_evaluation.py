@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.evaluation import (
+from bbq_plugin.analysis.stability import (
     Evaluation,
     agreement,
     correlations,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.fragility import Fragility, fragility
+from bbq_plugin.analysis.stability import Fragility, fragility
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.report.summary import fragility_sentence
 

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from bbq_plugin.analysis.inter_rater import inter_rater
+from bbq_plugin.analysis.agreement import inter_rater
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison, Outcome
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.forecast import open_pairs
+from bbq_plugin.analysis.stopping import open_pairs
 from bbq_plugin.data.dataset import Comparisons
 
 

@@ -266,7 +266,7 @@ def test_the_effect_of_one_rater_is_that_of_a_fit_without_them(priors: Any) -> N
 
 
 def test_one_step_without_a_rater_is_near_the_refit_of_the_same_log_posterior() -> None:
-    from bbq_plugin.analysis.raters import report as effect  # noqa: PLC0415
+    from bbq_plugin.analysis.raters import verdicts as effect  # noqa: PLC0415
 
     fitted = bbq.fit(draw_study(5, items=8, raters=60, votes=60, guessers=0.2, spread=1.4).data)
     raters = [0, 1, 2, 3]

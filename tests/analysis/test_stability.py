@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kendalltau
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.evaluation import kendall_tau, stability
+from bbq_plugin.analysis.stability import kendall_tau, stability
 from bbq_plugin.errors import UnsupportedError, UsageError
 
 

@@ -9,13 +9,15 @@ import pytest
 from scipy.special import betaln
 
 import bbq_plugin as bbq
-from bbq_plugin.analysis.forecast import Forecast, Milestone, milestones
 from bbq_plugin.analysis.stopping import (
     MIXTURE,
+    Forecast,
+    Milestone,
     Stopping,
     _log_mixture,
     _Met,
     log_e_value,
+    milestones,
     score_interval,
     significant_pairs,
     stopping,

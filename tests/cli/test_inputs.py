@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bbq_plugin.cli import main
-from bbq_plugin.cli.inputs import read_renames
+from bbq_plugin.cli.options import read_renames
 from bbq_plugin.errors import FormatError
 
 VOTES = [

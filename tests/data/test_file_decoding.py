@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.data import file_decoding
+from bbq_plugin.data import files
 from bbq_plugin.data.files import opened, read
 from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.errors import FormatError, UsageError
@@ -180,7 +180,7 @@ def test_an_archive_that_is_no_workbook_says_what_is_in_it(tmp_path: Path) -> No
 def test_a_workbook_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.data.file_decoding._LARGEST_WORKBOOK", 1 << 20)
+    monkeypatch.setattr("bbq_plugin.data.files._LARGEST_WORKBOOK", 1 << 20)
     bomb = workbook({"Votes": [["x" * 2_000_000]]})
     assert len(bomb) < 10_000
     with pytest.raises(FormatError, match="the workbook unpacks to more than 1 MB"):
@@ -200,15 +200,15 @@ def test_a_table_that_repeats_long_texts_is_read_in_small_parts_or_refused(
 ) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(file_decoding, "_LONGEST_PARQUET_ROW", 100_000)
+    monkeypatch.setattr(files, "_LONGEST_PARQUET_ROW", 100_000)
     made: list[int] = []
-    turned = file_decoding._plain_times
+    turned = files._plain_times
 
     def turn(some: Any, arrow: Any) -> Any:
         made.append(some.num_rows)
         return turned(some, arrow)
 
-    monkeypatch.setattr(file_decoding, "_plain_times", turn)
+    monkeypatch.setattr(files, "_plain_times", turn)
 
     def table(length: int) -> Path:
         votes = {"model_a": ["x", "y"] * 500, "model_b": ["y", "z"] * 500, "winner": ["tie"] * 1000}

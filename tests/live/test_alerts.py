@@ -14,9 +14,8 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.config import AlertSettings
 from bbq_plugin.errors import UsageError
-from bbq_plugin.live.alerts import Alerts, sender
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.health import Health, Problems, told_by
+from bbq_plugin.live.health import Alerts, Health, Problems, sender, told_by
 from bbq_plugin.simulation import write_study
 from tests.live.server.serving import run, serving
 from tests.waiting import HANG_S

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bbq_plugin.data.feedback_actions import Action, FeedbackPlan, Policy, kinds_of
+from bbq_plugin.data.records import Action, FeedbackPlan, Policy, kinds_of
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import Memory
 

@@ -16,7 +16,7 @@ import pytest
 
 from bbq_plugin import Hook
 from bbq_plugin.cli.options import Server
-from bbq_plugin.data.feedback_actions import FeedbackPlan
+from bbq_plugin.data.records import FeedbackPlan
 from bbq_plugin.live.engine import Engine
 from tests.live.server.serving import serving
 from tests.live.test_excluded import BETWEEN, RECOVERED, SURELY_BAD, answers

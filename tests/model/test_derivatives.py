@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, special
 
 from bbq_plugin.model import Priors
-from bbq_plugin.model.crowd import CrowdBT
+from bbq_plugin.model.models import CrowdBT
 from bbq_plugin.model.objectives import Joint, Marginal, theta_density
 from bbq_plugin.model.prior_estimation import PopulationEvidence
 from tests.model.studies import draw_study

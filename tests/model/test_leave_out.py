@@ -9,10 +9,10 @@ import pytest
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis.raters.leave_one_out import Consensus
+from bbq_plugin.model.models import signed_density
 from bbq_plugin.model.objectives import Marginal
 from bbq_plugin.model.priors import SignedPriors
 from bbq_plugin.model.rater_population import CampView, honest_evidence, kinds_of
-from bbq_plugin.model.signed import signed_density
 from bbq_plugin.model.solvers import solve_newton
 
 PRIORS = [bbq.Priors(), SignedPriors()]

@@ -14,8 +14,8 @@ from scipy.stats import t as student
 import bbq_plugin as bbq
 from bbq_plugin.data.clusters import clusters_of
 from bbq_plugin.errors import UnsupportedError, UsageError
-from bbq_plugin.model.crowd import TIE_TO_ZERO
 from bbq_plugin.model.fit import Fit, Model
+from bbq_plugin.model.models import TIE_TO_ZERO
 from bbq_plugin.model.objectives import Marginal
 from bbq_plugin.model.robust import shrunk, sum_of_products, t_factor, t_quantile
 from bbq_plugin.model.win_share import (

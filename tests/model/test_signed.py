@@ -10,8 +10,8 @@ import pytest
 import bbq_plugin as bbq
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model.kernels import likelihood as kernels
+from bbq_plugin.model.models import Signed
 from bbq_plugin.model.priors import SignedPriors
-from bbq_plugin.model.signed import Signed
 from bbq_plugin.model.solvers import solve_em, solve_newton
 
 PRIORS = [

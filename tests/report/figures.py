@@ -14,8 +14,8 @@ from selenium import webdriver
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
-from bbq_plugin.analysis.evaluation import evaluation
 from bbq_plugin.analysis.slices import SlicedStudy
+from bbq_plugin.analysis.stability import evaluation
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
 from bbq_plugin.report.charts import FILE, chart_specs, evaluation_specs, slices_spec, to_svg

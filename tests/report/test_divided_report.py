@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from bbq_plugin.analysis.division import CampRow, CampTaste, Member, PanelDivision, panel_division
+from bbq_plugin.analysis.agreement import CampRow, CampTaste, Member, PanelDivision, panel_division
 from bbq_plugin.report import documents
 from bbq_plugin.report.documents import boards_csv, grouped_csv, report_dict, report_json
 from bbq_plugin.report.summary import answer, camp_sentence, camp_title, division_sentences

@@ -24,7 +24,7 @@ import bbq_plugin as bbq
 from bbq_plugin.analysis.analysis import Analysis
 from bbq_plugin.cli import main
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
-from bbq_plugin.model.parts import added, added_up
+from bbq_plugin.model.objectives import added, added_up
 from bbq_plugin.scale.engines import DaskEngine, LocalEngine, opened_engine
 from bbq_plugin.scale.parted_fit import PartedFit
 from bbq_plugin.scale.preparation import Preparation, prepare_lake
@@ -358,7 +358,7 @@ def test_the_command_prints_the_same_from_memory_and_from_parts(prepared: Prepar
 def test_a_document_lists_so_many_raters_unless_all_are_asked_for(
     prepared: PreparedSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bbq_plugin.analysis.raters.report.MOST_LISTED", 20)
+    monkeypatch.setattr("bbq_plugin.analysis.raters.verdicts.MOST_LISTED", 20)
     monkeypatch.setattr("bbq_plugin.cli.fit.MOST_LISTED", 20)
     for engine in ("local", "memory"):
         some = json.loads(command("fit", prepared.path, "--engine", engine, "--format", "json"))

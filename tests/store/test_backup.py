@@ -16,7 +16,7 @@ import pytest
 
 from bbq_plugin.errors import StoreBusyError, StoreError
 from bbq_plugin.store import Store
-from bbq_plugin.store.backup import back_up, restore
+from bbq_plugin.store.database_file import back_up, restore
 from bbq_plugin.store.schema import APPLICATION_ID, VERSION
 from bbq_plugin.store.sources import status_of
 from tests.live.watch.mounting import can_mount, make_read_only, small_disk
@@ -43,7 +43,7 @@ while True:
 _STEPS = """
 import signal, sys
 from pathlib import Path
-from bbq_plugin.store import backup
+from bbq_plugin.store import database_file as backup
 what, one, other, stop = sys.argv[1:]
 left = int(stop)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from bbq_plugin.data.feedback_actions import Action
-from bbq_plugin.data.records import LeadWord, Skipped
+from bbq_plugin.data.records import Action, LeadWord, Skipped
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.event_ingest import event_reader
 from bbq_plugin.live.health import HealthSentence

@@ -11,8 +11,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from bbq_plugin.data.feedback_actions import Action
-from bbq_plugin.data.records import TaskRef, TaskState
+from bbq_plugin.data.records import Action, TaskRef, TaskState
 from bbq_plugin.errors import StoreError
 from bbq_plugin.store import Store, coded_columns, project_sync, read_store
 from bbq_plugin.store.database_file import slate_code

@@ -8,6 +8,6 @@ undone, `client` the line to it, and `keys` alone knows the form of the keys.
 docs/label-studio-exports.md states how every answer is treated.
 """
 
-from bbq_adapters.label_studio.exports import LabelStudioAdapter
+from bbq_adapters.label_studio.answers import LabelStudioAdapter
 
 __all__ = ["LabelStudioAdapter"]

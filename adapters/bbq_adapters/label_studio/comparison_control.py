@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 
-from bbq_adapters import item_names, wording
-from bbq_adapters.item_names import Keys, Listed
+from bbq_adapters import wording
 from bbq_adapters.row_reader import lookup
+from bbq_adapters.wording import Keys, Listed
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import BothBad
@@ -26,8 +26,8 @@ from bbq_plugin.errors import FormatError, UsageError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bbq_adapters.item_names import Source
-    from bbq_adapters.label_studio.exports import ExportedTask
+    from bbq_adapters.label_studio.answers import ExportedTask
+    from bbq_adapters.wording import Source
 
 
 GroundTruth = Literal["use", "skip", "only"]
@@ -219,7 +219,7 @@ def ranked_ids(value: Any) -> dict[str, list[str]] | None:
     for bucket, inside in value.items():
         if not isinstance(inside, list):
             return None
-        ids = [name for own in inside if (name := item_names.name_of(own)) is not None]
+        ids = [name for own in inside if (name := wording.name_of(own)) is not None]
         if len(ids) < len(inside):
             return None
         buckets[bucket] = ids
@@ -490,8 +490,8 @@ class _Finder:
         if way == "places":
             most = self._most_places(control)
         if not items:
-            return item_names.found_keys(self._sample, most, self._file)
-        source = item_names.told_keys(items, self._sample, self._file)
+            return wording.found_keys(self._sample, most, self._file)
+        source = wording.told_keys(items, self._sample, self._file)
         if isinstance(source, Keys) and most not in (None, len(source.keys)):
             n_keys, remedy = len(source.keys), f"name {most} keys, the first one first"
             problem = f"the option items names {n_keys} keys where {most} items are shown"
@@ -522,13 +522,13 @@ class _Finder:
         return 2 if tied or any(map(wording.is_sided, said)) else None
 
     def _list_source(self, way: Way, control: Control) -> Source | None:
-        items, shown = self._options.items, item_names.described(self._sample)
+        items, shown = self._options.items, wording.described(self._sample)
         if items:
             if len(items) > 1:
                 problem = f"the option items names {len(items)} keys, but the items are one list"
                 remedy = "name the list, or a field of its entries, such as items=images.model"
                 raise self._refusal(f"{problem}; {shown}", list(items), remedy)
-            return item_names.told_list(items[0], self._sample, self._file)
+            return wording.told_list(items[0], self._sample, self._file)
         lists = control.lists()
         if not lists:
             return None
@@ -550,11 +550,11 @@ class _Finder:
         """Fields that name something else than the entry's identity does."""
         found: dict[str, None] = {}
         for task in self._sample:
-            for entry in item_names.entries(lookup(task.data, key)):
+            for entry in wording.entries(lookup(task.data, key)):
                 for name, value in entry.items() if isinstance(entry, dict) else ():
-                    known = (None, item_names.identity(entry))
+                    known = (None, wording.identity(entry))
                     strong = wording.names_an_item(name, words=wording.STRONG_NAME_WORDS)
-                    if strong and item_names.name_of(value) not in known:
+                    if strong and wording.name_of(value) not in known:
                         found[name] = None
         return list(found)
 

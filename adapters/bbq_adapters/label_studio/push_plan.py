@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_plugin.data.feedback_actions import Action, FeedbackPlan
+from bbq_plugin.data.records import Action, FeedbackPlan
 from bbq_plugin.errors import UsageError
 from bbq_plugin.text import chance as percent
 from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
-    from bbq_plugin.data.feedback_actions import JournalEntry, PlanWorth
+    from bbq_plugin.data.records import JournalEntry, PlanWorth
     from bbq_plugin.protocols import FeedbackGoals, PairTasks
 
     #: What the journal says, by kind and target.

@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters.label_studio.answers import TaskReading, key_of, settled
+from bbq_adapters.label_studio.answers import (
+    Annotation,
+    AnnotationJson,
+    ControlResult,
+    ExportedTask,
+    TaskJson,
+    TaskReading,
+    identifier,
+    key_of,
+    settled,
+    task_of_server,
+    without_address,
+)
 from bbq_adapters.label_studio.comparison_control import (
     FoundQuestions,
     Question,
@@ -21,16 +33,6 @@ from bbq_adapters.label_studio.comparison_control import (
     find_questions,
     kept_questions,
     meaning,
-)
-from bbq_adapters.label_studio.exports import (
-    Annotation,
-    AnnotationJson,
-    ControlResult,
-    ExportedTask,
-    TaskJson,
-    identifier,
-    task_of_server,
-    without_address,
 )
 from bbq_adapters.label_studio.ml_backend import MOST_QUESTIONS, MLBackend
 from bbq_adapters.label_studio.store_keys import (

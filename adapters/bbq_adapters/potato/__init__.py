@@ -1,5 +1,5 @@
 """Potato: the answers in a project's folder, and what goes back into it."""
 
-from bbq_adapters.potato.user_states import PotatoAdapter
+from bbq_adapters.potato.project import PotatoAdapter
 
 __all__ = ["PotatoAdapter"]

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters.potato.project_config import config_in
-from bbq_adapters.potato.user_states import PotatoAdapter, QuestionReader, question_reader
-from bbq_plugin.data.feedback_actions import Action, FeedbackPlan
+from bbq_adapters.potato.project import PotatoAdapter, QuestionReader, config_in, question_reader
+from bbq_plugin.data.records import Action, FeedbackPlan
 from bbq_plugin.errors import FormatError, RemoteError, UsageError
 from bbq_plugin.protocols import TaskPage
 from bbq_plugin.text import counted
@@ -28,9 +27,8 @@ from bbq_plugin.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bbq_adapters.potato.project_config import PotatoConfig
-    from bbq_plugin.data.feedback_actions import JournalEntry, WriteState
-    from bbq_plugin.data.records import Person, Record
+    from bbq_adapters.potato.project import PotatoConfig
+    from bbq_plugin.data.records import JournalEntry, Person, Record, WriteState
     from bbq_plugin.protocols import (
         FeedbackGoals,
         Journal,

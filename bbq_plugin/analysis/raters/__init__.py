@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from bbq_plugin.analysis.raters.report import (
+from bbq_plugin.analysis.raters.verdicts import (
+    FALSE_RATE,
+    LEAST,
+    THRESHOLD,
     RaterReport,
     RaterRow,
+    Verdict,
     gives_verdicts,
     judging_fit,
     rater_report,
 )
-from bbq_plugin.analysis.raters.verdicts import FALSE_RATE, LEAST, THRESHOLD, Verdict
 
 __all__ = [
     "FALSE_RATE",

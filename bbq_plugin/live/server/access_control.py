@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "bbq_page"
+#: How long the body of a request may take; a tool waits no longer for its answer.
+BODY_S = 5.0
 # Whose wrong tokens are remembered.
 _MOST_ADDRESSES = 1000
 _PASSED_ON = (b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via")

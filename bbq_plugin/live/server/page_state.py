@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from bbq_plugin.analysis import Analysis
-    from bbq_plugin.analysis.inter_rater import InterRater
-    from bbq_plugin.data.feedback_actions import PlanWorth
-    from bbq_plugin.data.records import HistoryPoint, Person
+    from bbq_plugin.analysis.agreement import InterRater
+    from bbq_plugin.data.records import HistoryPoint, Person, PlanWorth
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.health import Problems
     from bbq_plugin.model import Fit

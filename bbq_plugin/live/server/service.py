@@ -1,56 +1,187 @@
-"""The service: one engine, its inbox and worker, the routes of tool and page, and the project."""
+"""The service: the port, the routes of tool and page, one engine, its inbox and worker.
+
+An event is answered with 200 once it is on disk.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import gc
+import signal
+import socket
+import sys
 import threading
-from contextlib import asynccontextmanager, suppress
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import uvicorn
 from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.config import ALERTS
 from bbq_plugin.data.records import Comparison, Outcome
-from bbq_plugin.errors import BBQError, RemoteError
-from bbq_plugin.live.alerts import Alerts
+from bbq_plugin.errors import BBQError, DataError, RemoteError, UsageError
 from bbq_plugin.live.engine import Engine, StudyEngines
 from bbq_plugin.live.event_ingest import Worker, cancelled_by_push, event_reader
-from bbq_plugin.live.health import Health, HealthSentence, Problems, health_of, told_by
-from bbq_plugin.live.jobs import Job, Next
-from bbq_plugin.live.log import silent
+from bbq_plugin.live.health import Alerts, Health, HealthSentence, Problems, health_of, told_by
+from bbq_plugin.live.jobs import Job, Next, silent
 from bbq_plugin.live.pull import pull
 from bbq_plugin.live.push import OpenProject, Rounds, report_use
-from bbq_plugin.live.server.access_control import AccessRules, Guard
-from bbq_plugin.live.server.page_feedback import Feedback
+from bbq_plugin.live.server.access_control import BODY_S, AccessRules, Guard, headers_of
 from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
-from bbq_plugin.live.server.pages import Pages
-from bbq_plugin.live.server.webhook import Webhook
+from bbq_plugin.live.server.pages import Feedback, Pages
 from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import plan_of, standing
 from bbq_plugin.store.sources import HEALTH
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+    import asyncio
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
     from starlette.requests import Request
 
     from bbq_plugin.config import AlertKind
-    from bbq_plugin.data.feedback_actions import Policy, Relabel
-    from bbq_plugin.data.records import Person
-    from bbq_plugin.live.alerts import Send
+    from bbq_plugin.data.records import Person, Policy, Relabel
+    from bbq_plugin.live.health import Send
     from bbq_plugin.live.push import Opened
-    from bbq_plugin.protocols import Project, TaskContent
+    from bbq_plugin.live.server.access_control import AccessRules
+    from bbq_plugin.protocols import Endpoint, EventReader, Project, ServerKnowledge, TaskContent
+    from bbq_plugin.store.event_inbox import Inbox
     from bbq_plugin.store.project_sync import Memory
-    from bbq_plugin.store.studies import Named
+    from bbq_plugin.store.sources import Named
+
+
+#: An event has some kilobytes; those of a bulk action hold many answers.
+MOST_BYTES = 16 << 20
+
+
+class Webhook:
+    """The routes of a tool; counts what came, for the page and for `bbq connect`."""
+
+    def __init__(
+        self, rules: AccessRules, reader: EventReader, inbox: Inbox, known: ServerKnowledge
+    ) -> None:
+        self.rules, self.reader, self.inbox, self._known = rules, reader, inbox, known
+        self.n_received: Counter[str] = Counter()
+        self.n_refused = 0
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Where the tool calls: these ask for the secret, and may come under any host name."""
+        return frozenset((*self.reader.event_paths, *(e.path for e in self.reader.endpoints())))
+
+    def routes(self) -> list[Route]:
+        """Where a tool finds what it asks for."""
+        paths = self.reader.event_paths
+        return [
+            *(Route(path, self.receive, methods=["POST"]) for path in paths),
+            Route(paths[0], self.received, methods=["GET"]),
+            *(
+                Route(e.path, self._answering(e), methods=[e.method])
+                for e in self.reader.endpoints()
+            ),
+        ]
+
+    # -- events
+
+    async def receive(self, request: Request) -> Response:
+        """Take an event; 200 once it is on disk."""
+        refused = self._refusal(request)
+        if refused is not None:
+            self.n_refused += 1
+            return refused
+        body = await self._body(request)
+        if isinstance(body, Response):
+            return body
+        try:
+            action, kept = self.reader.stripped(body)
+        except DataError as error:
+            return _said(400, str(error))
+        try:
+            await asyncio.wrap_future(self.inbox.put(kept))
+        except Exception:  # noqa: BLE001 (whatever it is, the event is not on disk)
+            return _said(503, "the event could not be stored; see the log of bbq serve")
+        # A stranger's words are not kept without end.
+        known = action if action in self.n_received or len(self.n_received) < 64 else "others"
+        self.n_received[known[:64]] += 1
+        return _said(200, "on disk")
+
+    async def received(self, request: Request) -> Response:
+        """How many events have come since the start, for `bbq connect`."""
+        return self._refusal(request) or JSONResponse({"received": dict(self.n_received)})
+
+    def _refusal(self, request: Request) -> Response | None:
+        headers = headers_of(request.scope["headers"])
+        if self.rules.secret is None and not self.rules.insecure_webhook:
+            return _said(
+                403,
+                "no secret is set, so no event is taken; start bbq serve with "
+                "--webhook-secret-file, or BBQ_WEBHOOK_SECRET",
+            )
+        if self.rules.secret is not None:
+            if self.rules.knows_secret(headers):
+                return None
+            return _said(401, "the secret is missing or wrong", {"WWW-Authenticate": "Basic"})
+        # Without a secret, at least no web page in a browser on this machine gets through.
+        kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+        if b"origin" in headers or (request.method == "POST" and kind != b"application/json"):
+            return _said(403, "events come from a server and as JSON")
+        return None
+
+    async def _body(self, request: Request) -> bytes | Response:
+        told = request.headers.get("content-length", "")
+        if told.isdigit() and int(told) > MOST_BYTES:
+            return _said(413, "the body is too large", {"Connection": "close"})
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > MOST_BYTES:
+                        return _said(413, "the body is too large", {"Connection": "close"})
+                    parts.append(part)
+        except TimeoutError:
+            return _said(408, "the body did not come in time", {"Connection": "close"})
+        return b"".join(parts)
+
+    # -- what else it asks
+
+    def _answering(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            refused = None if endpoint.public else self._refusal(request)
+            body = refused or await self._body(request)
+            if isinstance(body, Response):
+                return body
+            try:
+                return JSONResponse(await asyncio.to_thread(endpoint.answer, body, self._known))
+            except DataError as error:
+                return _said(400, str(error))
+
+        return answer
+
+
+def _said(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"detail": text}, status, headers)
 
 
 # A computation or a request that takes longer is not waited for at the end.
@@ -484,3 +615,197 @@ def _answers() -> Iterator[Comparison]:
             if m == 0 or (n + m) % 4 == 0:
                 outcome: Outcome = "left" if m == 0 or left < right else ("right", "tie")[n % 2]
                 yield Comparison(f"{rater}{left}{right}", rater, left, right, outcome)
+
+
+#: From the first byte of a request, or from the start of a connection, to the end of the headers.
+HEAD_S = 5.0
+HEAD_BYTES = 1 << 16
+_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SWITCH_S = 0.0005
+# M_ARENA_MAX of malloc.h.
+_ARENA_MAX = -8
+# Each browser that shows the page holds a connection. From so many on, one that only waits makes
+# room for the next; beyond the second number requests are refused.
+_FULL = 900
+_MOST_CONNECTIONS = 1000
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it, with a limit to the time and the size of headers.
+
+    Where connections are many, the one that has waited longest ends for the newest: else some
+    hundreds that send nothing would keep out the events of a tool.
+    """
+
+    #: Where a labelling tool sends its events.
+    tool_paths: frozenset[str] = frozenset()
+    _patience: asyncio.TimerHandle | None = None
+    _n_head = 0
+    #: When the client last had to send something.
+    _waits_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._expect_headers()
+        if len(self.connections) > _FULL:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing to wait for any more."""
+        self._have_headers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless the headers grow without end."""
+        if self._patience is None and (self.cycle is None or self.cycle.response_complete):
+            self._expect_headers()
+        before = self._patience
+        super().data_received(data)
+        if self._patience is not None and self._patience is before:
+            self._n_head += len(data)
+            if self._n_head > HEAD_BYTES and not self.transport.is_closing():
+                self._end(_LARGE)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        if self._patience is None:
+            self._expect_headers()
+
+    def on_headers_complete(self) -> None:
+        """In time."""
+        self._have_headers()
+        super().on_headers_complete()
+
+    def _make_room(self) -> None:
+        idle = [
+            one for one in self.connections
+            if isinstance(one, Protocol) and one is not self and one.is_idle()
+        ]  # fmt: skip
+        if idle:
+            min(idle, key=lambda one: one._waits_since).transport.abort()
+
+    def is_idle(self) -> bool:
+        """Whether the client has to send more; the body of an event is worth waiting for."""
+        if self.transport.is_closing():
+            return False
+        if self.cycle is None or self.cycle.response_complete or self._patience is not None:
+            return True
+        return self.cycle.more_body and self.scope["path"] not in self.tool_paths
+
+    def _expect_headers(self) -> None:
+        self._n_head, self._waits_since = 0, self.loop.time()
+        self._patience = self.loop.call_later(HEAD_S, self._late)
+
+    def _have_headers(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _late(self) -> None:
+        # A browser opens connections in advance and asks nothing: these just end.
+        self._end(_LATE if self._n_head else b"")
+
+    def _end(self, answer: bytes) -> None:
+        self._have_headers()
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(answer)
+        self.transport.close()
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes any that is free."""
+    try:
+        kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # Named as TCP, or asyncio leaves Nagle's algorithm on: 40 ms more an answer.
+        found = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"cannot listen on {host}:{port} ({reason}); is another server running there? "
+            "Name another one with --port"
+        ) from error
+    return found
+
+
+def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; `ready` gets the address once requests are answered."""
+    _share_memory()
+    host, port = door.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+
+    class ServiceProtocol(Protocol):
+        tool_paths = service.webhook.paths
+
+    class SignalledServer(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """End in good order: uvicorn would kill itself with the signal once more."""
+            before = {one: signal.signal(one, self.handle_exit) for one in _SIGNALS}
+            try:
+                yield
+            finally:
+                for one, handler in before.items():
+                    signal.signal(one, handler)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                _keep_for_good()
+                ready(f"http://{shown}:{port}")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Connections that are held open end first: the others would wait for them.
+            service.news.close()
+            await super().shutdown(sockets)
+
+    config = uvicorn.Config(
+        service.app(),
+        http=ServiceProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+        backlog=2048,
+    )
+    before_s = sys.getswitchinterval()
+    # A thread that computes gives way sooner than Python's 5 ms: an event changes threads twice.
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        SignalledServer(config).run(sockets=[door])
+    finally:
+        sys.setswitchinterval(before_s)
+        gc.unfreeze()
+
+
+def _share_memory() -> None:
+    """Have all threads take memory from two places instead of one each, as glibc would.
+
+    What a thread gives back stays in its own place. Fits, forecasts, histories and pages are made
+    in threads of their own, each of which would come to hold as much as its largest work needed.
+    """
+    with suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
+
+
+def _keep_for_good() -> None:
+    """Take what is loaded by now out of the garbage collector's rounds.
+
+    Modules and compiled code are hundreds of thousands of objects that stay. To look through them
+    takes a tenth of a second, in which nothing is answered.
+    """
+    gc.collect()
+    gc.freeze()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bbq_plugin.data.feedback_actions import FeedbackPlan
+from bbq_plugin.data.records import FeedbackPlan
 from bbq_plugin.live import push
 from bbq_plugin.live.pull import pull
 from bbq_plugin.plugins import tool
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bbq_plugin.data.feedback_actions import ActionResult
+    from bbq_plugin.data.records import ActionResult
     from bbq_plugin.protocols import Project
     from tests.live.label_studio.server import Server, User
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from bbq_adapters.label_studio import incremental_pull
+from bbq_adapters.label_studio import server_project
 from click.testing import CliRunner
 
 import bbq_plugin
@@ -150,7 +150,7 @@ def test_what_changes_behind_a_pull_that_is_under_way_comes_with_the_next_one(
     label_studio: Server, people: list[User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if the pull took longer than a change may be late.
-    monkeypatch.setattr(incremental_pull, "_OVERLAP", timedelta(0))
+    monkeypatch.setattr(server_project, "_OVERLAP", timedelta(0))
     project = label_studio.project(PAIRWISE, maximum_annotations=3)
     tasks = label_studio.tasks(project, [pair("x", "y")] * 6)
     made = [label_studio.annotate(task, chose("left"), people[0]) for task in tasks]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.data.feedback_actions import Policy
+from bbq_plugin.data.records import Policy
 from bbq_plugin.live import push
 from bbq_plugin.live.pull import pull
 from bbq_plugin.store import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from bbq_plugin.cli import main
-from bbq_plugin.data.feedback_actions import Policy, kinds_of
+from bbq_plugin.data.records import Policy, kinds_of
 from bbq_plugin.live.push import act
 from bbq_plugin.store import Store
 from bbq_plugin.store.project_sync import Memory

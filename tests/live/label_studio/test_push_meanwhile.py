@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bbq_plugin.data.feedback_actions import Policy, kinds_of
+from bbq_plugin.data.records import Policy, kinds_of
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live import push
 from bbq_plugin.live.push import act
@@ -17,7 +17,7 @@ from tests.live.label_studio.study import chose, pair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bbq_plugin.data.feedback_actions import ActionResult, FeedbackPlan
+    from bbq_plugin.data.records import ActionResult, FeedbackPlan
     from bbq_plugin.protocols import FeedbackGoals
     from tests.live.label_studio.server import Server
 

@@ -68,7 +68,7 @@ def test_nothing_is_left_to_compile_when_events_come(priors: str) -> None:
 SERVED = """
 import gc, json, os, signal, sys
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server.http_server import listening, run
+from bbq_plugin.live.server.service import listening, run
 from bbq_plugin.live.server.service import Service
 from bbq_plugin.live.server.access_control import AccessRules
 

@@ -11,7 +11,7 @@ import pytest
 
 from bbq_plugin.live.file_ingest import Offer
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.watch.arrivals import Arrivals, Native, NotWatched, Waits, Wakeup
+from bbq_plugin.live.watch import Arrivals, Native, NotWatched, Waits, Wakeup
 from tests.waiting import HANG_S, wait_until
 
 WAITS = Waits(settle_s=2, debounce_s=0.5, max_delay_s=10, rescan_s=30)

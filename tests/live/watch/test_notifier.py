@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bbq_plugin.live.watch.arrivals import chosen, file_system
+from bbq_plugin.live.watch import chosen, file_system
 from tests.waiting import HANG_S
 
 MOUNTS = """\
@@ -62,8 +62,8 @@ import sys, threading
 from pathlib import Path
 Path("/proc/sys/user/max_inotify_instances").write_text("0")
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.watch.arrivals import Arrivals, Waits
-from bbq_plugin.live.watch.arrivals import chosen
+from bbq_plugin.live.watch import Arrivals, Waits
+from bbq_plugin.live.watch import chosen
 folder, choice = Path(sys.argv[1]), sys.argv[2]
 arrivals = Arrivals(
     folder,

@@ -1,1 +1,0 @@
-"""The daemon: it watches a folder, reads what arrives and rewrites the results."""
