@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bbq_plugin.config import ALERTS, AlertKind
+from bbq_plugin.data.mappings import UnclearError, spelled
 from bbq_plugin.errors import BBQError, RemoteError, UsageError
 from bbq_plugin.live.jobs import Job, Next, silent
 from bbq_plugin.live.tool_connection import NoRedirect
@@ -143,6 +144,11 @@ class Problems:
 
 def reason_of(error: Exception) -> str:
     """An error in one line: messages meant for people as they are, others with their kind."""
+    if isinstance(error, UnclearError) and error.readings:
+        # What mends it is typed where the program is started, not in Python.
+        options = error.readings[0].options.items()
+        words = shlex.join([w for name, one in options for w in ("-O", f"{name}={spelled(one)}")])
+        return plain(f"{error.file}: {error.problem}; if it is meant so, start again with {words}")
     said = plain(str(error))
     return said if isinstance(error, (BBQError, OSError)) else f"{type(error).__name__}: {said}"
 

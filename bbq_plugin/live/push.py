@@ -317,7 +317,8 @@ class OpenProject:
 
     def _retried(self, reason: str) -> None:
         if "server" not in self._problems and self._purpose not in self._failing:
-            self._problems.report("server", reason)
+            # It stays on the page for as long as the outage: how long the first wait is, does not.
+            self._problems.report("server", reason.partition("; trying again")[0])
         self._failing.add(self._purpose)
 
     def close(self) -> None:

@@ -240,6 +240,8 @@ def _wait_for(
             raise RemoteError(
                 f"the webhook was registered, but no event has reached {url} in {wait_s:g} s; "
                 "give the address under which Label Studio itself reaches bbq serve (inside a "
-                "container, 127.0.0.1 is the container). A new webhook has been removed again"
+                "container, 127.0.0.1 is the container). To addresses of its own network it may "
+                "send nothing unless it is started with LABEL_STUDIO_SSRF_PROTECTION_ENABLED="
+                "false. A new webhook has been removed again"
             )
         time.sleep(_PAUSE_S)

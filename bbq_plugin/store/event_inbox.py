@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from bbq_plugin.store.sources import LAST_EVENT
 from bbq_plugin.store.transaction import GroupCommit, Request
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ def settle_events(transaction: Transaction, ids: Iterable[int], refused: Mapping
 
     How many refused ones had to go, the oldest, because they were too many.
     """
+    # When events last came, also those that bring no answer.
+    transaction.db.execute(
+        "INSERT INTO note SELECT ?, at FROM (SELECT at FROM event ORDER BY id DESC LIMIT 1) "
+        "WHERE true ON CONFLICT (name) DO UPDATE SET value = "
+        "max(CAST(value AS REAL), CAST(excluded.value AS REAL))",
+        (LAST_EVENT,),
+    )
     done = [(own,) for own in ids if own not in refused]
     transaction.db.executemany("DELETE FROM event WHERE id = ?", done)
     reasons = [(why, own) for own, why in refused.items()]

@@ -374,6 +374,8 @@ def counts(db: sqlite3.Connection) -> Counts:
 ERASED = "erased"
 #: The name of the note with what a service tells of its problems.
 HEALTH = "health"
+#: That with the time of the last event.
+LAST_EVENT = "last event"
 #: That with the alerts that were sent and those that wait.
 ALERTS_NOTE = "alerts"
 
@@ -414,9 +416,11 @@ def service_facts(db: sqlite3.Connection) -> ServiceFacts:
     ).fetchall()
     times = db.execute(
         "SELECT (SELECT max(at) FROM remote), "
-        "(SELECT max(at) FROM source WHERE kind = 'webhook'), "
+        "(SELECT max(at) FROM (SELECT at FROM source WHERE kind = 'webhook' UNION ALL "
+        "SELECT * FROM (SELECT at FROM event ORDER BY id DESC LIMIT 1) UNION ALL "
+        "SELECT CAST(value AS REAL) FROM note WHERE name = ?)), "
         "(SELECT value FROM note WHERE name = ?)",
-        (HEALTH,),
+        (LAST_EVENT, HEALTH),
     ).fetchone()
     refused = db.execute(
         "SELECT coalesce(sum(status = 'refused'), 0), count(*) FROM source"

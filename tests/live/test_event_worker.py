@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import bbq_plugin as bbq
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
@@ -17,8 +19,6 @@ from tests.waiting import HANG_S, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pytest
 
 
 class Clock:
@@ -113,6 +113,25 @@ def test_events_of_another_project_are_kept_with_the_reason_and_do_not_count() -
         assert retry_refused(worker.engine.store) == 3
         work_off(worker)
         assert worker.engine.store.counts().n_comparisons == 3
+
+
+def test_an_event_without_an_answer_is_the_last_event_as_well() -> None:
+    """`bbq connect` causes one: the page must not go on to say that none has come."""
+    with working() as (worker, send):
+        store = worker.engine.store
+        assert store.service_facts().last_event is None
+        inbox = Inbox(store)
+        inbox.put(body({"action": "PROJECT_UPDATED", "project": {"id": 1}})).result(HANG_S)
+        came = store.service_facts().last_event
+        assert came is not None
+        work_off(worker)
+        assert store.service_facts().n_waiting == 0
+        assert store.service_facts().last_event == pytest.approx(came, abs=1e-3)  # kept as text
+        send(0, 1)
+        later = store.service_facts().last_event
+        assert later is not None
+        assert later > came - 1e-3
+        inbox.close()
 
 
 def test_refused_events_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

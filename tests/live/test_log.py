@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.errors import FormatError, RemoteError
 from bbq_plugin.live.health import Problem, Problems, reason_of
 from bbq_plugin.live.jobs import Log
@@ -105,3 +106,12 @@ def test_the_current_problems_say_since_when_and_what_to_do() -> None:
 def test_an_error_that_was_not_expected_is_named_by_its_kind() -> None:
     assert reason_of(ZeroDivisionError("by\nnothing")) == "ZeroDivisionError: by\\nnothing"
     assert reason_of(RemoteError("cannot be reached")) == "cannot be reached"
+
+
+def test_what_mends_a_project_is_told_as_it_is_typed() -> None:
+    reading = Reading("label-studio", {"labels": {"Left": "left", "Hmm": "tie"}}, "likely", "")
+    told = reason_of(UnclearError("'Hmm' is not known", "project 1", [reading], 0))
+    assert told == (
+        "project 1: 'Hmm' is not known; if it is meant so, start again with "
+        "-O labels=Left=left,Hmm=tie"
+    )

@@ -690,7 +690,7 @@ def _described(
         kind = control.get("type", "not in the configuration")
         shown.append(f"control {name!r} ({kind}{' of ' + about if about else ''})")
     if question is None:
-        return " or ".join(shown) + ("; no answers yet" if looked else "")
+        return "; ".join(shown) + ("; no answers yet" if looked else "")
     source = question.source
     if source is None:
         named_by = "the control's own ids"

@@ -77,6 +77,8 @@ def test_two_controls_and_two_projects_are_studies_of_one_store(
     won = [data.items[i] for i in data.winner.tolist()]
     assert won.count("y") == 4, tasks
     assert bbq.pull(both)["n_tasks"] == 0
+    bbq("push", both)
+    assert "control 'overall' (Choices of a); control 'fluency' (Choices of a)" in bbq.said[-1]
 
 
 def test_the_health_line_through_outage_changed_labels_and_deletion(
@@ -109,8 +111,7 @@ def test_the_health_line_through_outage_changed_labels_and_deletion(
         proxy.rule = lambda _: Answer(503, headers={"Retry-After": "0"})
         wait_until(lambda: health()["colour"] == "red", "the outage")
         (first, *_) = health()["sentences"]
-        assert first.startswith("Label Studio does not answer: ")
-        assert "(since 20" in first
+        assert first.startswith("Label Studio does not answer: Label Studio answered 503 (since 20")
         assert 'class="health red"' in here.ask("/").text
         assert 'bbq_problem{what="server"} 1' in here.ask("/metrics").text
         proxy.rule = lambda _: None
