@@ -343,6 +343,8 @@ class PlanWorth:
     leader: str
     p_best: float
     p_best_expected: float
+    #: The chance that P(best) of the leader by then is at least the level of the leaderboard.
+    p_decided: float
     n_pairs: int
     n_open: int
     n_open_expected: float
@@ -373,7 +375,8 @@ class PlanWorth:
         return (
             f"after {counted(self.n_answers, 'more answer')} by typical raters, on pairs chosen "
             "for the best item, P(best) of the leader is expected to be "
-            f"{chance(self.p_best_expected)} ({chance(self.p_best)} now)"
+            f"{chance(self.p_best_expected)} ({chance(self.p_best)} now), and the best item to be "
+            f"decided with a chance of {chance(self.p_decided)}"
         )
 
     @property

@@ -757,6 +757,16 @@ def _direct_votes(_: Analysis, view: View) -> Iterable[Line]:
     return [dict(pair) for pair in outlook.section.pairs] if outlook else []
 
 
+def _covariates(_: Analysis, view: View) -> Iterable[Line]:
+    held = view.held.last() if view.covariates else None
+    return map(dict, held.effects) if isinstance(held, Analysis) else ()
+
+
+def _held_equal(_: Analysis, view: View) -> Iterable[Line]:
+    held = view.held.last() if view.covariates else None
+    return map(dict, held.leaderboard) if isinstance(held, Analysis) else ()
+
+
 #: By the name of the file, the rows that an analysis and what was made behind the page have.
 TABLES = {
     "leaderboard": _leaderboard,
@@ -769,6 +779,8 @@ TABLES = {
     "forecast": _forecast,
     "open-pairs": _open_pairs,
     "direct-votes": _direct_votes,
+    "covariates": _covariates,
+    "held-equal": _held_equal,
 }
 
 
@@ -1289,23 +1301,26 @@ class Pages:
         self, table: str, request: Request, analysis: Analysis | None, view: View
     ) -> Iterable[Mapping[str, Any]] | None:
         """The rows of a table; None of one that is not there."""
+        name = request.query_params.get("name", "")
         if table == "sources":
             return [asdict(entry) for entry in self.service.engine.store.ledger()]
         if table == "plan":
             actions = self.feedback.state().actions if self.feedback else ()
             return [{"kind": a.kind, "target": a.target, "reason": a.reason} for a in actions]
-        if analysis is None:
-            return [] if table in TABLES else None
-        if table == "answers":
+        if table == "verdicts":
+            found = [(one.name, self._row(one.id, name)) for one in self._studies(request)[1]]
+            return [{"study": study, **dict(row)} for study, row in found if row is not None]
+        if analysis is not None and table == "answers":
             said, _ = answers_of(
-                view.engine.store.path, request.query_params.get("name", ""), analysis.fit,
+                view.engine.store.path, name, analysis.fit,
                 study=view.engine.study, first=0, most=10**9, link=self._link(),
             )  # fmt: skip
             return [asdict(one) for one in said]
-        if table == "slices":
-            found = view.slices.last(request.query_params.get("tag", ""))
-            return [dict(cell) for cell in found.study.cells] if found else []
-        return TABLES[table](analysis, view) if table in TABLES else None
+        if analysis is not None and table == "slices":
+            sliced = view.slices.last(request.query_params.get("tag", ""))
+            return [dict(cell) for cell in sliced.study.cells] if sliced else []
+        made = TABLES.get(table)
+        return None if made is None else [] if analysis is None else made(analysis, view)
 
     def log(self, request: Request) -> Response:
         """What came in, and what was left out."""

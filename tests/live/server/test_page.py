@@ -338,13 +338,27 @@ def test_the_board_with_covariates_held_equal_stands_beside_the_slices(tmp_path:
         page = server.ask("/slices").text
         assert "3 slices by language" in page or "being computed" in page
         assert '<th scope="col">held equal</th>' in page
+        (effect,) = server.ask("/download/covariates.json").json()["rows"]
+        assert effect["covariate"] == "side"
+        assert len(server.ask("/download/held-equal.json").json()["rows"]) == 5
     with serving(tmp_path / "state.db", BBQ_COVARIATE="length_dif") as server:
         server.wait_until(
             lambda: "no covariate &#39;length_dif&#39;" in server.ask("/slices").text, "the reason"
         )
 
 
-@pytest.mark.parametrize("table", [*TABLES, "sources", "plan", "answers", "slices"])
+@pytest.mark.parametrize("page", ["/", "/raters", "/rater?name=rater-01", "/pairs", "/log"])
+def test_each_table_has_its_downloads_beside_it(page: str, weeks: Serving) -> None:
+    weeks.wait_until(lambda: "being computed" not in weeks.ask(page).text, "all of the page")
+    _, *tables = weeks.ask(page).text.split('class="scroll"')
+    assert tables
+    for table in tables:
+        beside = table[table.index("</table>") :]
+        for kind in (".csv?", ".json?", "data-png="):
+            assert kind in beside, table[:200]
+
+
+@pytest.mark.parametrize("table", [*TABLES, "sources", "plan", "answers", "slices", "verdicts"])
 def test_each_table_is_a_file(table: str, weeks: Serving) -> None:
     query = "?name=rater-01&tag=language"
     text = weeks.ask(f"/download/{table}.csv{query}")
@@ -354,7 +368,7 @@ def test_each_table_is_a_file(table: str, weeks: Serving) -> None:
     assert document["schema"] == "bbq.table/1"
     rows = list(csv.DictReader(io.StringIO(text.text)))
     assert len(rows) == len(document["rows"])
-    assert rows or table in ("axis", "plan", "slices", "sources")
+    assert rows or table in ("axis", "plan", "slices", "sources", "covariates", "held-equal")
     assert weeks.ask(f"/download/{table}.xml").status == 404
     assert weeks.ask("/download/nothing.csv").status == 404
 
