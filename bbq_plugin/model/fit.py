@@ -14,7 +14,7 @@ from bbq_plugin.data.clusters import Treatment, checked_cluster, checked_repeats
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.triples import Codes, Floats, Triples, run_chunks
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
-from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed
+from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed, no_majority
 from bbq_plugin.model.covariates import (
     CovariateEffect,
     Held,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 Model = Literal["bbq", "bbq-signed", "bayes-bt", "crowd-bt"]
 Solver = Literal["auto", "em"]
 T = TypeVar("T")
+EQUAL = 1e4  # alpha + beta of raters of one quality
 _OTHER_INTERVALS = "use intervals='laplace' or 'bootstrap', or fit model='bbq'"
 
 
@@ -757,13 +758,32 @@ def _solved(
     """The optimum; where priors cannot be estimated that were not asked for, the paper's."""
     wins = wins_of(data, ties)
     try:
-        return MODELS[model].solve(data, wins, priors, solver, tol)
+        found = MODELS[model].solve(data, wins, priors, solver, tol)
     except ConvergenceError:
         if priors != "auto":
             raise
         found = MODELS[model].solve(data, wins, "paper", solver, tol)
         text = "the priors could not be estimated from these data: the paper's were used"
         return replace(found, warnings=(*found.warnings, text))
+    rated = priors == "auto" and MODELS[model].rated and data.has_raters
+    if rated and no_majority(wins, found.theta):
+        return _all_equal(data, wins, found.priors, tol)
+    return found
+
+
+def _all_equal(data: Comparisons, wins: Triples, priors: AnyPriors, tol: float) -> Optimum:
+    """The optimum with one quality for all raters, a typical one of these ``priors``."""
+    spread = MODELS["bayes-bt"].solve(data, wins, "auto", "auto", tol).priors
+    if not (isinstance(spread, Priors) and isinstance(priors, Priors)):
+        raise UsageError("priors are estimated for model='bbq' alone")
+    times = EQUAL / (priors.alpha + priors.beta)
+    one = replace(spread, alpha=times * priors.alpha, beta=times * priors.beta)
+    found = MODELS["bbq"].solve(data, wins, one, "auto", tol)
+    text = (
+        "half of the raters or more contradict the others, and nothing tells who is right: all "
+        "count equally, and the order of the items means little"
+    )
+    return replace(found, warnings=(*found.warnings, text))
 
 
 def _of_all_rows(

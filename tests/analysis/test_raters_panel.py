@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from bbq_plugin.analysis import rater_report
+from bbq_plugin.analysis import leaderboard, rater_report
 from bbq_plugin.analysis.raters.leave_one_out import LEVEL, panel_p
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.model import fit
@@ -82,3 +84,62 @@ def test_weights_and_halves_of_ties_do_not_make_agreement() -> None:
         weight = rng.choice([0.5, 1.0, 6.0], n)
         passed += panel_p(Comparisons.from_arrays(who, one, other, weight)) <= LEVEL
     assert passed <= 12
+
+
+def contradicting(*sides: tuple[int, int], items: str = "abcdefghij") -> Comparisons:
+    """Raters p0, p1, … with every pair in order, and q0, q1, … in reverse, as often as told."""
+    pairs = list(combinations(items, 2))
+    return Comparisons.from_records(
+        [
+            (f"{name}{n}", *(pair if name == "p" else pair[::-1]), 1.0)
+            for n, (for_it, against) in enumerate(sides)
+            for name, times in (("p", for_it), ("q", against))
+            for pair in pairs * times
+        ]
+    )
+
+
+@pytest.mark.parametrize("sides", [[(1, 1)], [(3, 3)], [(1, 1), (1, 1)], [(3, 2)]])
+def test_where_nothing_tells_who_is_right_no_rater_is_excluded(
+    sides: list[tuple[int, int]],
+) -> None:
+    found = fit(contradicting(*sides))
+    report = rater_report(found)
+    assert {row.verdict for row in report} == {"watch"}
+    for row in report:
+        assert any(text.startswith("not excluded: ") for text in row.reasons), row.reasons
+        assert not any(text.startswith("inverted") for text in row.reasons)
+    assert any("nothing tells who is right" in text for text in report.warnings)
+
+
+@pytest.mark.parametrize("sides", [[(1, 1)], [(3, 3)], [(1, 1), (1, 1)]])
+def test_of_raters_who_contradict_each_other_no_item_is_first(sides: list[tuple[int, int]]) -> None:
+    """Either ranking explains the answers, with the other raters as guessers: none is taken."""
+    found = fit(contradicting(*sides))
+    assert any("all count equally" in text for text in found.warnings)
+    board = leaderboard(found)
+    assert np.ptp([row.rating for row in board]) < 1
+    assert {(row.rank_best, row.rank_worst, row.tier) for row in board} == {(1, 10, 1)}
+    assert max(row.p_best for row in board) < 0.2
+    by_name = {row.item: row for row in board}
+    assert by_name["a"].p_best == pytest.approx(by_name["j"].p_best, abs=0.03)
+
+
+@pytest.mark.parametrize("sides", [[(2, 2), (2, 0)], [(2, 2), (2, 0), (2, 0)]])
+def test_one_against_two_who_agree_is_excluded(sides: list[tuple[int, int]]) -> None:
+    found = fit(contradicting(*sides))
+    assert not any("all count equally" in text for text in found.warnings)
+    report = rater_report(found)
+    assert report.excluded == ("q0",)
+    assert "only without those who are excluded" in report.warnings[0]
+
+
+@pytest.mark.parametrize(("honest", "turned"), [(1, 1), (2, 2)])
+def test_of_small_panels_no_honest_rater_is_excluded(honest: int, turned: int) -> None:
+    out = 0
+    for seed in range(12):
+        data = panel(
+            seed, items=8, raters=honest + turned, votes=100, spread=1.5, turned=turned
+        )  # fmt: skip
+        out += len(rater_report(fit(data)).excluded)
+    assert out == 0

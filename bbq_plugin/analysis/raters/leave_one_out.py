@@ -597,10 +597,26 @@ def panel_warning(p: float) -> str:
         return "no two raters answered about the same items. No rater can be judged: all are kept"
     if p <= LEVEL:
         return ""
+    if p > 1.0 - LEVEL:
+        return (
+            "the raters contradict each other, more than coins would. No rater can be judged: "
+            "nothing tells who is right"
+        )
     return (
         f"the raters do not agree with each other more than coins would (p = {p:.2g}). "
         "No rater can be judged: they guess, or there are too few answers for items so close"
     )
+
+
+def rest_tells(fit: Fit, evidence: Evidence, out: Mask, p_coins: float) -> bool:
+    """Whether those who stay tell that these raters are the wrong ones.
+
+    They are two or more, agree with each other, and are more than those whom they reverse.
+    """
+    inverted = out & (evidence.kinds.p_inverted > evidence.kinds.p_guesser)
+    if np.sum(~out) < max(2, int(inverted.sum()) + 1):
+        return False
+    return p_coins <= LEVEL or panel_p(fit.data, ~out) <= LEVEL
 
 
 def _ranks(t: Triples) -> tuple[Codes, Codes]:
@@ -610,13 +626,18 @@ def _ranks(t: Triples) -> tuple[Codes, Codes]:
     return np.argsort(raters_by_content(t)), np.argsort(items)
 
 
-def panel_p(data: Comparisons) -> float:
-    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met."""
+def panel_p(data: Comparisons, among: Mask | None = None) -> float:
+    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met.
+
+    ``among``: of these raters alone.
+    """
     t, (rank, item_rank) = data.triples, _ranks(data.triples)
-    rater, k = rank[t.rater()], data.n_items
-    winner, loser = item_rank[t.winner], item_rank[t.loser]
-    d = np.bincount(winner, t.weight, k) + np.bincount(loser, t.weight, k)
-    who, item, x = _scores(rater, winner, loser, t.weight, k)
+    among = np.ones(data.n_raters, dtype=np.bool_) if among is None else among
+    rows = among[t.rater()]
+    rater, k, weight = rank[t.rater()[rows]], data.n_items, t.weight[rows]
+    winner, loser = item_rank[t.winner[rows]], item_rank[t.loser[rows]]
+    d = np.bincount(winner, weight, k) + np.bincount(loser, weight, k)
+    who, item, x = _scores(rater, winner, loser, weight, k)
     shared = np.bincount(item, minlength=k) > 1
     if not shared.any():
         return float("nan")
@@ -624,8 +645,8 @@ def panel_p(data: Comparisons) -> float:
     own = float(np.sum(x**2 * by[item]))
     together = float(np.sum(np.bincount(item, x, k) ** 2 * by))
     rng = np.random.default_rng(0)
-    if data.n_raters < FEW_RATERS:
-        return _by_answers(data, rank, item_rank, by, together - own, rng)
+    if among.sum() < FEW_RATERS:
+        return _by_answers(data, among, rank, item_rank, by, together - own, rng)
     if own <= LEVEL * together:
         # Markov's inequality: turned at random, |sum|^2 is `own` on average.
         return own / together
@@ -646,12 +667,13 @@ def _scores(
 
 
 def _by_answers(
-    data: Comparisons, rank: Codes, item_rank: Codes, by: Floats, seen: float,
+    data: Comparisons, among: Mask, rank: Codes, item_rank: Codes, by: Floats, seen: float,
     rng: np.random.Generator,
 ) -> float:  # fmt: skip
     """Every answer a coin: for each rater and pair of items, N(0, sum of squared weights)."""
     k, half = data.n_items, None if data.answers is None else data.answers.half
-    row = np.arange(data.weight.size) if half is None else np.flatnonzero(half == 0)
+    rows = among[data.rater]
+    row = np.flatnonzero(rows if half is None else rows & (half == 0))
     if not row.size:
         return 1.0
     winner, loser = item_rank[data.winner[row]], item_rank[data.loser[row]]

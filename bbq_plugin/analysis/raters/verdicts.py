@@ -27,6 +27,7 @@ from bbq_plugin.analysis.leaderboard import Row, Rows
 from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs, signs_of
 from bbq_plugin.analysis.raters.leave_one_out import (
     ALIKE_LEVEL,
+    LEVEL,
     TOLERANCE,
     Consensus,
     Evidence,
@@ -37,6 +38,7 @@ from bbq_plugin.analysis.raters.leave_one_out import (
     own_ranking,
     panel_p,
     panel_warning,
+    rest_tells,
     views_of,
 )
 from bbq_plugin.analysis.uncertainty import relative_sd
@@ -158,6 +160,8 @@ class Flags:
     indifferent: Mask
     #: Would be excluded, but agree with each other beyond what the rankings explain.
     alike: Mask
+    #: Contradict the others, but too few of these agree with each other to tell who is right.
+    untold: Mask
     #: Whether the order of the answers is known, so that a change in quality over time counts.
     dated: bool = True
 
@@ -169,7 +173,7 @@ class Flags:
     @cached_property
     def spared(self) -> Mask:
         """Who would be excluded by the answers, but may have a taste of their own, or none."""
-        return self.own | self.indifferent | self.alike
+        return self.own | self.indifferent | self.alike | self.untold
 
     @cached_property
     def circumstantial(self) -> Mask:
@@ -195,14 +199,15 @@ def flags_of(
     evidence: Evidence, signs: Signs, rules: Rules, raters: tuple[str, ...],
     before: Collection[str], *, turned: bool, group: Mask, alike: Callable[[Mask], bool],
     own: Callable[[Mask], Mask], camp_more: Callable[[Mask], tuple[Mask, Mask]],
-    coins: Callable[[Mask], Mask],
+    coins: Callable[[Mask], Mask], told: Callable[[Mask], bool],
 ) -> Flags:  # fmt: skip
     """Apply the rules; ``turned`` says that the model uses inverted answers in reverse.
 
     ``group`` are raters who reverse a camp's ranking together. ``alike`` says whether raters agree
     with each other beyond what the camps' rankings explain, ``own`` which of them follow a ranking
     of their own, ``camp_more`` whom one camp more would explain, and who of these reverse the
-    ranking, ``coins`` whom in a divided panel a coin explains better than a camp.
+    ranking, ``coins`` whom in a divided panel a coin explains better than a camp, ``told`` whether
+    those who stay tell that these raters are the wrong ones.
     """
     rate, enough = rules.false_rate, evidence.n_answers >= rules.least
     bad = evidence.kinds.p_guesser if turned else evidence.p_bad
@@ -238,6 +243,14 @@ def flags_of(
     indifferent = (by_answers | still_out) & ~same_mind
     indifferent = indifferent & ~coins(indifferent)
     by_answers, still_out = by_answers & ~indifferent, still_out & ~indifferent
+    inverted = benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate) & (
+        evidence.kinds.p_inverted > evidence.kinds.p_guesser
+    )
+    untold = by_answers | still_out | (none if turned else inverted & ~group)
+    untold = untold & ~same_mind & ~own_mind & ~indifferent
+    if not untold.any() or told(untold | (enough & (bad > WATCH))):
+        untold = none
+    by_answers, still_out = by_answers & ~untold, still_out & ~untold
     typical = evidence.kinds.population.typical_quality
     return Flags(
         by_answers=by_answers & ~same_mind,
@@ -246,8 +259,7 @@ def flags_of(
         still_out=still_out & ~same_mind,
         suspect=bad > WATCH,
         tied=evidence.given.tied & (evidence.n >= rules.least),
-        inverted=benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
-        & (evidence.kinds.p_inverted > evidence.kinds.p_guesser),
+        inverted=inverted,
         lean=_leaning(signs, one, enough, rate),
         pattern=beyond(
             signs.switches,
@@ -272,6 +284,7 @@ def flags_of(
         alike=same_mind,
         own=own_mind,
         indifferent=indifferent,
+        untold=untold,
         dated=signs.dated,
     )
 
@@ -395,6 +408,11 @@ def _spared(r: int, flags: Flags) -> str:
             "the panel is divided, and random answers explain these not clearly better than a camp "
             "does. The rater may stand between the camps"
         )
+    if flags.untold[r]:
+        return (
+            "nothing tells who is right. It takes two others or more who agree with each other, "
+            "and are more than those who contradict them"
+        )
     return (
         "agrees with the others who would be excluded, beyond what the ranking explains. They may "
         "follow a taste of their own"
@@ -403,7 +421,7 @@ def _spared(r: int, flags: Flags) -> str:
 
 def _head(r: int, flags: Flags, *, turned: bool, tied: bool) -> str:
     """What is held against the answers as a whole, in a few words; empty if nothing is."""
-    if flags.inverted[r]:
+    if flags.inverted[r] and not flags.spared[r]:
         return "inverted"
     if flags.tied[r]:
         return "never decides"
@@ -697,6 +715,9 @@ def judged(
     turned = MODELS[fit.model].uses_inverted
     reversed_camps = inverted_camps(fit)
     group = np.isin(np.argmax(fit.membership, axis=1), list(reversed_camps))
+    p_coins = panel_p(fit.data)
+    # In a divided panel agreement is within the camps; a part has some of the raters.
+    of_one = whole is None and fit.division is None
     flags = flags_of(
         evidence, signs, rules, fit.raters, before, turned=turned, group=group,
         alike=lambda some: alike_p(fit, evidence, np.flatnonzero(some)) <= ALIKE_LEVEL,
@@ -704,6 +725,7 @@ def judged(
         camp_more=lambda some: _camp_more(fit, evidence, some),
         coins=lambda some: _among(some, lambda raters: coins_among(fit, evidence, raters))
         if differ_in_taste(fit) else some,
+        told=lambda out: not of_one or rest_tells(fit, evidence, out, p_coins),
     )  # fmt: skip
     out = flags.excluded.copy()
     for r, name in enumerate(fit.raters):
@@ -713,10 +735,12 @@ def judged(
     # What would change without a rater is known of all raters alone.
     shown = excluded if whole is None else []
     alone, together = effects(fit, shown, evidence.consensus)
-    p_coins = panel_p(fit.data)
     return RaterReport(
         _decided(_rows(fit, evidence, signs, flags, rules, alone), words),
-        (*_warnings(fit, evidence, p_coins, rules), *_groups(fit, flags, reversed_camps)),
+        (
+            *_warnings(fit, evidence, flags, p_coins if whole is None else 0.0, rules),
+            *_groups(fit, flags, reversed_camps),
+        ),
         rules=rules,
         population=population,
         without_excluded=together,
@@ -893,7 +917,9 @@ def _rows(
     return [RaterRow(*values) for values in zip(*by_field, strict=True)]
 
 
-def _warnings(fit: Fit, evidence: Evidence, p_coins: float, rules: Rules) -> tuple[str, ...]:
+def _warnings(
+    fit: Fit, evidence: Evidence, flags: Flags, p_coins: float, rules: Rules
+) -> tuple[str, ...]:
     within = len(evidence.left_out.within)
     warning = (
         f"{within:,} of {len(fit.raters):,} raters are judged by a ranking that includes their own "
@@ -903,7 +929,10 @@ def _warnings(fit: Fit, evidence: Evidence, p_coins: float, rules: Rules) -> tup
     judged = bool((evidence.n_answers >= rules.least).any())
     # In a divided panel agreement is within the camps.
     judged = judged and fit.division is None
-    found = (panel_warning(p_coins) if judged else "", warning if within else "")
+    panel = panel_warning(p_coins) if judged else ""
+    if panel and (flags.by_answers | flags.still_out).any():
+        panel = "the raters agree with each other only without those who are excluded"
+    found = (panel, warning if within else "")
     return tuple(text for text in found if text)
 
 
@@ -1085,10 +1114,14 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         for text in one["warnings"]:
             warnings[text] = warnings.get(text, 0) + 1
         not_known = not_known or one["not_known"]
-        p_coins = float(np.nanmin((p_coins, one["p_coins"]))) if one["counts"] else p_coins
+        p_coins = float(np.fmin(p_coins, one["p_coins"]))
     files = tuple(one["file"] for one in found if one["counts"])
     listed = _worst(parted, files, MOST_LISTED)
+    # The least of so many, each of which may be low by chance.
+    p_coins = min(p_coins * len(files), 1.0)
     told = [f"{text} (in {n} of {len(files)} parts)" for text, n in warnings.items()]
+    if fit.division is None and not p_coins <= LEVEL:
+        told.insert(0, panel_warning(min(p_coins, 0.5)))
     n = sum(counts.values())
     if n > len(listed):
         told.append(f"the rows of all {n:,} raters are in {parted.results}")
