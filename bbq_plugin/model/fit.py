@@ -822,6 +822,11 @@ def _fit_of(
     ties: TiesUsed,
 ) -> Fit:  # fmt: skip
     of_camps = () if found.division is None else found.division.warnings
+    if not (np.isfinite(found.theta).all() and np.isfinite(found.quality).all()):
+        raise ConvergenceError(
+            "the fit of these data is not a number; fit model='bayes-bt', or other priors "
+            "(priors='paper', on the command line --priors paper)"
+        )
     return Fit(
         data=data, model=model, solver=solver, priors=found.priors, theta=found.theta,
         quality=found.quality, trace=np.array(found.trace), error=found.error, converged=True,

@@ -340,7 +340,8 @@ def _climb(
     It ends where L is no longer known. ``hold``: a stays as it is.
     """
     told, pull = log_det.at(place.eta)
-    for _ in range(MOST_STEPS):
+    # What is not a number cannot rise: it is told as a climb that does not end.
+    for _ in range(MOST_STEPS if np.isfinite(place.value + told) else 0):
         alone, slope, curve = evidence.eliminated(place)
         curve = curve + np.diag(log_det.curve)
         gradient = place.gradient + pull + place.mixed.T @ alone

@@ -243,7 +243,7 @@ def solve_newton(
     Steps too small for the log-posterior to show, being less than its rounding, are taken on the
     gradient's word and leave no mark in the trace.
     """
-    point = objective.at(theta, quality)
+    point = _start(objective, theta, quality)
     trace = [point.value]
     smallest = left = np.inf
     for _ in range(most):
@@ -288,6 +288,22 @@ def solve_newton(
         f"{left:.2g} nats, more than tol={tol:g}; an item that never wins or never loses needs "
         "a prior (a > 1), very unequal weights a larger tol"
     )
+
+
+def _start(objective: Objective, theta: Floats, quality: Floats) -> Height:
+    """Where a climb begins: at this theta or, where it has no finite height, with all items equal.
+
+    Items 40 nats apart have answers of probability 0 in double precision.
+    """
+    point = objective.at(theta, quality)
+    if not np.isfinite(point.value):
+        point = objective.at(np.full(theta.size, theta.mean()), quality)
+    if not np.isfinite(point.value):
+        raise ConvergenceError(
+            f"the log-posterior of these data is {point.value}, not a number to climb; "
+            "give other priors (priors='paper', on the command line --priors paper)"
+        )
+    return point
 
 
 def _last_step(objective: Objective, point: Height, step: Step) -> tuple[Height, float]:

@@ -154,7 +154,7 @@ def test_odd_data_converge(rows: list[Any]) -> None:
 def test_raters_who_contradict_each_other_exactly_do_not_hold_the_fit_on_a_saddle() -> None:
     rows = [("r", "a", "b", 1000.0), ("s", "b", "a", 1000.0)]
     for solver in ("auto", "em"):
-        found = fit(Comparisons.from_records(rows), solver=solver)
+        found = fit(Comparisons.from_records(rows), priors="paper", solver=solver)
         # One of the two is believed: equal items would be a saddle, not the maximum.
         assert abs(found.theta[0] - found.theta[1]) > 1
         assert abs(found.quality[0] - found.quality[1]) > 0.5
@@ -306,3 +306,19 @@ def test_guessers_get_a_low_quality() -> None:
     study: Study = draw_study(6, raters=60, votes=100, guessers=0.3)
     quality = fit(study.data).quality
     assert quality[study.quality == 0].mean() < quality[study.quality > 0].mean() - 0.15
+
+
+def test_a_start_so_far_out_that_answers_are_impossible_is_left_for_equal_items() -> None:
+    data = Comparisons.from_records([("a", "x", "y", 1.0), ("b", "y", "x", 1.0)])
+    plain = Joint(data.pooled, Priors(), fixed=True)
+    assert plain.at(np.array([0.0, 90.0]), np.ones(1)).value == -np.inf
+    found = solve_newton(plain, np.array([0.0, 90.0]), np.ones(1), 1e-8)
+    assert np.isfinite(found.value)
+    assert np.ptp(found.theta) < 1e-6
+
+
+def test_what_is_not_a_number_is_refused() -> None:
+    data = Comparisons.from_records([("a", "x", "y", 1.0), ("b", "y", "x", 1.0)])
+    plain = Joint(data.pooled, Priors(), fixed=True)
+    with pytest.raises(ConvergenceError, match="not a number to climb"):
+        solve_newton(plain, np.array([0.0, np.nan]), np.ones(1), 1e-8)
