@@ -396,10 +396,10 @@ def share(values: Iterable[Any], good: Callable[[Any], bool]) -> float:
 
 # Names of columns in which 0 is the first item, and in which 1 says that it won.
 _INDEX = word_set("index idx")
-_FLAG = word_set("outcome score result win won wins is label y target correct")
+_FLAG = word_set("outcome score result win won wins")
 _PRESSED = word_set("key keys response choice resp answer button pressed keypress")
 _OVER = word_set("better over than beats beat preferred prefers wins gt above vs")
-_SIDED = word_set("choice response answer selected side direction")
+_BUTTON = word_set("response button")
 # How a tie is written where it is no word.
 _TIE_LIKE = word_set("c 0 0.5 3 s e t d n = x 2 -")
 
@@ -413,23 +413,37 @@ class Coding:
     explicit: bool
     #: The values are the names of the two columns, or the words that set them apart.
     sided: bool = False
+    #: Nothing says which value is which: another coding fits as well.
+    open: bool = False
     doubts: list[str] = field(default_factory=list)
     others: list[tuple[dict[str, str], str]] = field(default_factory=list)
 
 
-def coding(one: ColumnProfile, sides: tuple[str, str] = ("", "")) -> Coding | None:
-    """What the values of a column mean for two items; None where that cannot be told."""
+def coding(
+    one: ColumnProfile,
+    sides: tuple[str, str] = ("", ""),
+    first: int | None = None,
+    *,
+    mixed: bool = False,
+) -> Coding | None:
+    """What the values of a column mean for two items; None where that cannot be told.
+
+    `first` is the number from which the columns of the file count two things, if they do.
+    `mixed`: the items stand on both sides alike, so each side wins about as often.
+    """
     values = [value for value, _ in one.counts.most_common()]
     if not 2 <= len(values) <= SMALL and not (len(values) == 1 and one.n < 20):
         return None
-    for way in (_by_sides, _by_results, _by_numbers, _by_words):
-        found = way(values, one, sides)
-        if found is not None:
-            return found
-    return None
+    ways = (
+        _by_sides(values, sides),
+        _by_results(values, one),
+        _by_numbers(values, one, sides, first, mixed=mixed),
+        _by_words(values),
+    )
+    return next((found for found in ways if found is not None), None)
 
 
-def _by_sides(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -> Coding | None:  # noqa: ARG001
+def _by_sides(values: list[str], sides: tuple[str, str]) -> Coding | None:
     """The columns' own names, or the words that set them apart: a of model_a, Red of R_fighter."""
     known = dict(zip((side.casefold() for side in sides), ("left", "right"), strict=True))
     meaning = {value: known.get(value.casefold()) for value in values}
@@ -490,7 +504,7 @@ _RESULTS = (
 )
 
 
-def _by_results(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -> Coding | None:  # noqa: ARG001
+def _by_results(values: list[str], one: ColumnProfile) -> Coding | None:
     """Letters and words that only together mean something: home, away, draw."""
     small = [value.casefold() for value in values]
     for known in _RESULTS:
@@ -520,7 +534,7 @@ def _by_keys(small: list[str], values: list[str], one: ColumnProfile) -> Coding 
     return _either(dict(zip(values, hands, strict=True)))
 
 
-def _by_words(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -> Coding | None:  # noqa: ARG001
+def _by_words(values: list[str]) -> Coding | None:
     """Words that people know: left, model_a, A is better, tie, both bad."""
     meaning: dict[str, str | None] = {}
     bare = False
@@ -562,47 +576,59 @@ def _with_third(meaning: Mapping[str, str | None], *, explicit: bool) -> Coding 
     return found
 
 
-def _by_numbers(values: list[str], one: ColumnProfile, sides: tuple[str, str]) -> Coding | None:
+def _by_numbers(
+    values: list[str],
+    one: ColumnProfile,
+    sides: tuple[str, str],
+    first: int | None,
+    *,
+    mixed: bool,
+) -> Coding | None:
     """Codes such as 1/2/0, 0/1, -1/0/1 and true/false."""
+    words = set(one.words)
+    named = side_named(one, sides)
+    won, lost = ("right", "left") if named == "right" else ("left", "right")
+    # What is called a win or a score speaks of the first item.
+    is_flag = named is not None or bool(words & _FLAG)
     if all(value.casefold() in ("true", "false", "yes", "no") for value in values):
-        named = side_named(one, sides)
-        yes, no = ("right", "left") if named == "right" else ("left", "right")
-        meaning = {value: yes if value.casefold() in ("true", "yes") else no for value in values}
-        return _either(meaning, sure=named is not None)
+        meaning = {value: won if value.casefold() in ("true", "yes") else lost for value in values}
+        return _either(meaning, sure=named is not None, told=is_flag)
     if not one.numeric:
         return None
     codes = {value: number(value) for value in values}
     kinds = frozenset(value for value in codes.values() if value is not None)
-    words = set(one.words)
+    is_index = first == 0 or bool(words & _INDEX)
+    # From the left to the right, as on a scale.
+    is_scale = {"left", "right"} <= {word for side in sides for word in tokens(side)}
     found = None
+    meant: dict[float, str]
     if kinds <= {0, 1}:
-        named = side_named(one, sides)
-        first_is_zero = bool(words & _INDEX) or not words & _FLAG
-        if named is not None:
-            first_is_zero = named == "right"
-        zero, other = ("left", "right") if first_is_zero else ("right", "left")
-        found = _either(_coded(codes, {0: zero, 1: other}))
+        flag = named is not None or (is_flag and not is_index)
+        meant = {0: lost, 1: won} if flag else {0: "left", 1: "right"}
+        found = _either(_coded(codes, meant), told=is_flag or is_index)
     elif kinds <= {1, 2}:
         found = Coding(_coded(codes, {1: "left", 2: "right"}), explicit=False)
-    elif {0, 1} <= kinds and len(kinds) == 3 and 0 < max(kinds - {0, 1}) < 1:
-        found = _shares(codes, max(kinds - {0, 1}), side_named(one, sides))
+    elif {0, 1} <= kinds and len(kinds) == 3 and 0 < (third := max(kinds - {0, 1})) < 1:
+        found = _shares(codes, third, (won, lost), told=is_flag)
     elif kinds in ({0, 1, 2}, {1, 2, 3}):
-        found = _three(codes, kinds, words, one.counts)
+        often = {code: one.counts[value] for value, code in codes.items() if code is not None}
+        first = 0 if is_index else first
+        found = _three(codes, often if mixed else {}, first, is_button=bool(words & _BUTTON))
     elif kinds <= {-1, 0, 1}:
-        # From the left to the right, as on a scale, where the columns are called so.
-        scale = words & _SIDED or {"left", "right"} <= {w for side in sides for w in tokens(side)}
-        low, high = ("left", "right") if scale else ("right", "left")
-        found = _either(_coded(codes, {-1: low, 1: high, 0: "tie"}))
+        meant = {-1: lost, 1: won, 0: "tie"} if is_flag else {-1: "left", 1: "right", 0: "tie"}
+        found = _either(_coded(codes, meant), told=is_flag or is_scale)
     else:
-        found = _graded(codes, kinds)
+        found = _graded(codes, kinds, is_scale=is_scale)
     return found
 
 
-def _shares(codes: Mapping[str, float | None], third: float, named: str | None) -> Coding:
-    """How much of a win an item has, the first if no other is named: 1, 0 and something between."""
-    won, lost = ("right", "left") if named == "right" else ("left", "right")
+def _shares(
+    codes: Mapping[str, float | None], third: float, sides: tuple[str, str], *, told: bool
+) -> Coding:
+    """How much of a win an item has: 1, 0 and something between."""
+    won, lost = sides
     meaning = _coded(codes, {1: won, 0: lost, third: "tie" if third == 0.5 else "skip"})
-    found = _either(meaning)
+    found = _either(meaning, told=told)
     if third != 0.5:
         value = next(v for v, code in codes.items() if code == third)
         found.doubts.insert(0, f"{value!r} is taken for no answer, which nothing in the file says")
@@ -616,26 +642,34 @@ def _coded(codes: Mapping[str, float | None], meaning: Mapping[float, str]) -> d
 
 def _three(
     codes: Mapping[str, float | None],
-    kinds: frozenset[float],
-    words: set[str],
-    counts: Mapping[str, int],
+    often: Mapping[float, int],
+    first: int | None,
+    *,
+    is_button: bool,
 ) -> Coding:
-    """Two sides and a third value, which is a tie or no answer."""
-    one_two: dict[float, str] = {1: "left", 2: "right", 0: "tie"}
-    zero: dict[float, str] = {0: "left", 1: "right", 2: "tie"}
-    ways = [one_two]
-    if 0 in kinds:
-        ways = [zero, *ways] if words & (_INDEX | {"response", "button"}) else [*ways, zero]
-    else:
-        # The tie may be the last or the middle one: rather the rarer.
-        ways = [{1: "left", 2: "right", 3: "tie"}, {1: "left", 3: "right", 2: "tie"}]
-        often = {code: counts[value] for value, code in codes.items()}
-        ways = ways[::-1] if often[2] < often[3] else ways
-    third = next(code for code, said in ways[0].items() if said == "tie")
+    """Two sides and a third value, which is a tie or no answer.
+
+    Where the numbers of the columns do not say which, `often` does if it is known: two sides
+    come about equally often.
+    """
+    kinds = set(codes.values())
+    from_one: dict[float, str] = {1: "left", 2: "right", 0: "tie", 3: "tie"}
+    other: dict[float, str] = (
+        {0: "left", 1: "right", 2: "tie"} if 0 in kinds else {1: "left", 3: "right", 2: "tie"}
+    )
+    ways = [from_one, other]
+    if 0 in kinds and first == 0:
+        ways.reverse()
+    told = first is not None
+    if not told and often:
+        uneven = [_unevenness(often, way) for way in ways]
+        ways = [way for _, way in sorted(zip(uneven, ways, strict=True), key=lambda one: one[0])]
+        told = min(uneven) < _EVEN and max(uneven) > _UNEVEN
+    third = next(code for code, said in ways[0].items() if said == "tie" and code in kinds)
     value = next(v for v, code in codes.items() if code == third)
-    found = Coding(_coded(codes, ways[0]), explicit=False)
-    tie, skip = found.values, _coded(codes, {**ways[0], third: "skip"})
-    if ways[0][third] == "tie" and "response" in words:
+    tie, skip = _coded(codes, ways[0]), _coded(codes, {**ways[0], third: "skip"})
+    found = Coding(tie, explicit=False, open=not told)
+    if is_button:
         # A third button: those who skip are not to be counted as undecided.
         found.values = skip
         found.doubts.append(f"{value!r} is taken for no answer, which nothing in the file says")
@@ -643,14 +677,25 @@ def _three(
     else:
         found.doubts.append(f"{value!r} is taken for a tie, which nothing in the file says")
         found.others.append((skip, f"{value!r} is no answer"))
-    found.others += [
-        (_coded(codes, way), ", ".join(f"{code:g}={said}" for code, said in way.items()))
-        for way in ways[1:]
-    ]
+    known = {code: said for code, said in ways[1].items() if code in kinds}
+    said = ", ".join(f"{code:g}={side}" for code, side in known.items())
+    found.others.append((_coded(codes, known), said))
     return found
 
 
-def _graded(codes: Mapping[str, float | None], kinds: frozenset[float]) -> Coding | None:
+# How many times as often as the other a side may come, and what is too often for sides.
+_EVEN, _UNEVEN = 1.5, 1.8
+
+
+def _unevenness(often: Mapping[float, int], way: Mapping[float, str]) -> float:
+    """How many times as often the one side would come as the other."""
+    rare, frequent = sorted(n for code, n in often.items() if way.get(code) in ("left", "right"))
+    return frequent / rare
+
+
+def _graded(
+    codes: Mapping[str, float | None], kinds: frozenset[float], *, is_scale: bool
+) -> Coding | None:
     """A scale from one side over the middle to the other: 1 … 5, or -2 … 2."""
     low, high = min(kinds), max(kinds)
     if not (
@@ -664,7 +709,8 @@ def _graded(codes: Mapping[str, float | None], kinds: frozenset[float]) -> Codin
         for value, code in codes.items()
         if code is not None
     }
-    return _either(meaning)
+    # Below 0 may as well be: worse.
+    return _either(meaning, told=is_scale or low > 0)
 
 
 def side_named(one: ColumnProfile, sides: tuple[str, str]) -> str | None:
@@ -687,9 +733,9 @@ def side_named(one: ColumnProfile, sides: tuple[str, str]) -> str | None:
     return "left" if own & (first - second) else "right"
 
 
-def _either(meaning: dict[str, str], *, sure: bool = False) -> Coding:
-    """A coding that may as well be the other way round."""
-    found = Coding(meaning, explicit=False)
+def _either(meaning: dict[str, str], *, sure: bool = False, told: bool = True) -> Coding:
+    """A coding that may be the other way round; that fits as well where nothing has `told`."""
+    found = Coding(meaning, explicit=False, open=not (sure or told))
     if not sure:
         swap = {"left": "right", "right": "left"}
         other = {value: swap.get(said, said) for value, said in meaning.items()}

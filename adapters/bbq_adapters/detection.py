@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bbq_adapters.column_values import (
     SMALL,
+    Coding,
     ColumnProfile,
     ProfiledTable,
     coding,
@@ -145,8 +146,12 @@ class _Found:
     used: set[str] = field(default_factory=set)
     #: The columns that hold names of items.
     items: tuple[str, ...] = ()
+    #: The doubts about what the values mean.
+    of_codes: list[str] = field(default_factory=list)
     #: Why nothing of it is proposed, where the evidence does not decide.
     weak: str = ""
+    #: The options that answer this.
+    answers: tuple[str, ...] = ("winner", "raters")
     #: Only its values say that a column holds the choices, and not its name.
     unsaid: bool = False
 
@@ -177,8 +182,7 @@ def inspected(stream: io.BufferedReader, name: str, given: Mapping[str, Any]) ->
     if table.n_ragged * 2 > table.n_rows or not table.columns:
         return replace(base, format="text", problem="this is text, and not a table with columns")
     found = _found(table, given)
-    said = not {"winner", "raters"}.isdisjoint(given)
-    if not found or (found[0].weak and not said):
+    if not found or (found[0].weak and given.keys().isdisjoint(found[0].answers)):
         return replace(base, problem=found[0].weak if found else _why_nothing(table))
     readings = _readings(found, given)
     if not readings:
@@ -257,6 +261,8 @@ def _shapes(table: ProfiledTable, given: Mapping[str, Any]) -> Iterator[_Found]:
     yield from extremes
     yield from _rankings(table)
     yield from _lists(table)
+    yield from _pairs_as_columns(table)
+    yield from _one_row_an_item(table)
     pairs = _item_pairs(table)
     if {"winner", "loser"} <= given.keys():
         yield from _said_winner_loser(table, given["winner"], given["loser"])
@@ -295,11 +301,24 @@ class _Items:
 
 def _names_like(table: ProfiledTable) -> list[ColumnProfile]:
     """Columns that may hold names; decimals do where they are called so and come again."""
+    versions = {name for pair in _decimals_named(table) for name in pair}
     return [
         one for one in table
-        if one.is_names
+        if one.is_names or one.name in versions
         or (one.numeric and not one.is_list and one.n >= 2 * one.n_distinct and _names_numbers(one))
     ]  # fmt: skip
+
+
+def _decimals_named(table: ProfiledTable) -> Iterator[tuple[str, ...]]:
+    """Two columns of decimals of which another column names one in each row: versions 1.0, 1.1."""
+    numbers = [one for one in table if one.numeric and not one.whole and one.is_small]
+    choices = [one for one in numbers if set(one.words) & (_WON | _CHOICE)]
+    for pair in families(one.name for one in numbers):
+        for one in choices if len(pair) == 2 else ():
+            rows = [row for row in _cells(table, (one.name, *pair)) if all(row)]
+            first = share(rows, lambda row: row[0] == row[1])
+            if one.name not in pair and 0 < first < share(rows, lambda row: row[0] in row[1:]) == 1:
+                yield pair
 
 
 def _overlap(a: ColumnProfile, b: ColumnProfile) -> float:
@@ -489,7 +508,7 @@ def _composed(items: _Items, table: ProfiledTable, related: Iterable[tuple[str, 
         items.doubts.append(
             f"{percent(same)} of the rows compare an item with itself: names may span two columns"
         )
-        items.score -= 2 if same > 0.2 else 0
+        items.score -= 4 if same > 0.2 else 0
         return items
     second = best[1]
     parts = [(items.columns[i], second[i]) for i in (0, 1)]
@@ -511,13 +530,9 @@ def _composed(items: _Items, table: ProfiledTable, related: Iterable[tuple[str, 
     )
 
 
+_VERSUS = (" vs. ", " vs ", "_vs_", "-vs-", " VS ", " v ", " or ")
 _BETWEEN = (
-    " vs. ",
-    " vs ",
-    "_vs_",
-    "-vs-",
-    " VS ",
-    " v ",
+    *_VERSUS,
     "|",
     ";",
     ",",
@@ -574,8 +589,9 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     found: list[_Found] = []
     for one in _choice_columns(table, items):
         reading = _by_item_names(items, one)
-        if reading is None and (reading := _by_codes(items, one)) is not None:
+        if reading is None and (reading := _by_codes(table, items, one)) is not None:
             _ask_of_swap(reading, table)
+        reading = reading or _by_scale(items, one)
         if reading is not None and not _is_marked(table, one) and not _is_abx(table):
             found.append(reading)
     found = _without_guesses(found, table, items)
@@ -584,7 +600,10 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         for other, gappy in zip(found, said, strict=True):
             if _fills(full, gappy):
                 other.score = min(other.score, reading.score - 2)
-    found.sort(key=lambda reading: -reading.score)
+    # Of equals the one that is called the winner, before a favourite.
+    found.sort(
+        key=lambda reading: (-reading.score, "winner" not in tokens(reading.options["winner"]))
+    )
     alike = [one for one in found if "values" in one.options and not _says_choice(one)]
     if (
         len(alike) == len(found) > 1
@@ -789,12 +808,14 @@ def _outcome_words(one: ColumnProfile) -> float:
 def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
     """The column holds the name of the item that won."""
     cells = [(v, a, b) for v, (a, b) in zip(one.values, items.rows, strict=True) if v and a and b]
+    short = _short_names(cells) if set(one.words) & (_CHOICE | _WON) else {}
+    cells = [(short.get(v, v), a, b) for v, a, b in cells]
     named = [row for row in cells if row[0] in row[1:]]
     if len(named) < 2 or len(named) < 0.3 * len(cells):
         return None
     others = Counter(v for v, a, b in cells if v not in (a, b))
-    meaning: dict[str, str] = {}
-    doubts = []
+    meaning = dict(short)
+    doubts = [f"{value!r} is taken for {name!r}" for value, name in list(short.items())[:3]]
     for value in others:
         said = "tie" if value in ("=", "==") else label_meaning(value)
         if value in ("=", "=="):
@@ -828,6 +849,21 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
     return found
 
 
+def _short_names(cells: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """Values that are a part of the name of just one of the two items of each row, and its name."""
+    found: dict[str, str] = {}
+    for value, *pair in cells:
+        words = tokens(value)
+        if value in pair or not words or isinstance(label_meaning(value), str) or len(value) < 3:
+            continue
+        meant = [name for name in pair if words == tokens(name)[: len(words)]]
+        if len(meant) != 1 or found.setdefault(value, meant[0]) != meant[0]:
+            return {}
+    # The command line parts them with commas and equals signs.
+    typed = not any(sign in text for pair in found.items() for text in pair for sign in ",=")
+    return found if typed and len(set(found.values())) == len(found) else {}
+
+
 def _choice_reading(items: _Items, one: ColumnProfile, why: str, score: float) -> _Found:
     roles = [*items.roles(), Role("outcome", one.name, why)]
     return _Found(
@@ -859,11 +895,12 @@ def _is_abx(table: ProfiledTable) -> bool:
     return {"a", "b", "x"} <= {name.casefold() for name in table.columns}
 
 
-def _by_codes(items: _Items, one: ColumnProfile) -> _Found | None:
+def _by_codes(table: ProfiledTable, items: _Items, one: ColumnProfile) -> _Found | None:
     """The column holds words or codes for the sides."""
     if not one.is_small:
         return None
-    found = coding(one, items.sides if len(items.columns) == 2 else ("", ""))
+    sides = items.sides if len(items.columns) == 2 else ("", "")
+    found = coding(one, sides, _first_number(table, one.name), mixed=_are_mixed(items))
     if found is None or _is_given_by_items(items, one):
         return None
     shown = ", ".join(f"{value}={said}" for value, said in found.values.items())
@@ -883,12 +920,76 @@ def _by_codes(items: _Items, one: ColumnProfile) -> _Found | None:
         sure = "certain"
     reading.roles[-1] = replace(reading.roles[-1], sure=sure)
     reading.doubts += found.doubts
+    reading.of_codes = found.doubts
     usual = found.explicit and all(value == said for value, said in found.values.items())
     if not usual:
         reading.options["values"] = found.values
     reading.explicit = found.explicit and not reading.doubts and bool(set(one.words) & _CHOICE)
     reading.others = [({"values": other}, difference) for other, difference in found.others]
+    _ask_of_codes(reading, one.name, found)
     return reading
+
+
+_SCALE = word_set("slider vas scale preference pref")
+# The ends of scales, and what stands in the middle.
+_SCALES = ((0, 100, 50), (-100, 100, 0), (-50, 50, 0), (0, 1, 0.5), (-1, 1, 0))
+
+
+def _by_scale(items: _Items, one: ColumnProfile) -> _Found | None:
+    """The column holds a place on a scale from one item to the other."""
+    if not (one.numeric and set(one.words) & _SCALE) or one.is_small:
+        return None
+    fits = [scale for scale in _SCALES if scale[0] <= one.low and one.high <= scale[1]]
+    # The narrowest of which both halves are used.
+    fits = [scale for scale in fits if one.low < scale[2] < one.high]
+    if not fits:
+        return None
+    low, high, middle = min(fits, key=lambda scale: (scale[1] - scale[0], -scale[0]))
+    found = _choice_reading(items, one, f"a scale from {low} to {high}", 3.0)
+    found.options["middle"] = middle
+    found.doubts.append(f"below {middle:g} is taken for {items.columns[0]}, above it for the other")
+    if not {"left", "right"} <= {word for side in items.sides for word in tokens(side)}:
+        found.weak = (
+            f"{one.name} may be a scale from one item to the other, but nothing says which is at "
+            f"{low}; name the columns as -O left=… and -O right=…, with -O middle={middle:g}"
+        )
+        found.answers = ("middle",)
+    return found
+
+
+def _ask_of_codes(reading: _Found, column: str, found: Coding) -> None:
+    """Where codes may as well mean something else, nothing is proposed before they are said."""
+    if not found.open:
+        return
+    ways = [found.values, *(other for other, _ in found.others)]
+    said = " or ".join(f"-O values={spelled(_in_order(way))}" for way in ways)
+    reading.weak = (
+        f"{column} may say who won, but nothing says what {listed(sorted(found.values), 8)} mean "
+        f"there; say it with {said}"
+    )
+    reading.answers = ("values",)
+
+
+def _are_mixed(items: _Items) -> bool:
+    """Whether each item stands on the left about as often as on the right."""
+    pairs = [pair for pair in items.rows if all(pair)]
+    more = Counter(left for left, _ in pairs)
+    more.subtract(right for _, right in pairs)
+    return sum(map(abs, more.values())) < 0.6 * len(pairs)
+
+
+def _first_number(table: ProfiledTable, choice: str = "") -> int | None:
+    """The number from which columns count two things, as in model_1 and model_2."""
+    if {"trial_type", "rt"} <= table.columns.keys():
+        # jsPsych numbers its buttons from 0.
+        return 0
+    numbers = [
+        {word for word in tokens(pair[-1]) if word in ("1", "2")}
+        for pair in families(table.columns)
+        if len(pair) == 2 and choice not in pair
+    ]
+    found = {int(word) - 1 for words in numbers for word in words if len(words) == 1}
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_given_by_items(items: _Items, one: ColumnProfile) -> bool:
@@ -939,7 +1040,8 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
         together = ColumnProfile.of(
             group[0].name, [value for one in group for value in one.values], {}, is_list=False
         )
-        found = coding(together, items.sides if len(items.columns) == 2 else ("", ""))
+        sides = items.sides if len(items.columns) == 2 else ("", "")
+        found = coding(together, sides, _first_number(table), mixed=_are_mixed(items))
         if found is None:
             continue
         names = tuple(one.name for one in group)
@@ -953,6 +1055,7 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
             others=[({"values": other}, difference) for other, difference in found.others],
             used={*items.columns, *names}, items=items.columns,
         )  # fmt: skip
+        _ask_of_codes(reading, names[0], found)
         _ask_of_swap(reading, table)
         yield reading
 
@@ -1540,6 +1643,110 @@ def _ordered_text(one: ColumnProfile) -> Iterator[_Found]:
             return
 
 
+def _pairs_as_columns(table: ProfiledTable) -> Iterator[_Found]:
+    """Columns that are called by the two items of which they name one."""
+    for sign in _VERSUS:
+        columns: dict[str, list[str]] = {}
+        meaning: dict[str, str] = {}
+        for one in table:
+            parts = [part.strip() for part in one.name.split(sign)]
+            others = {value: _third_value(value) for value in one.counts if value not in parts}
+            if len(parts) == 2 and all(parts) and one.counts and all(others.values()):
+                columns[one.name] = parts
+                meaning |= {value: said for value, said in others.items() if said}
+        if len(columns) < 2:
+            continue
+        names = tuple(columns)
+        yield _Found(
+            "columns that are called by two items",
+            {"pairs": names, "between": sign} | ({"values": meaning} if meaning else {}), 8.0,
+            [Role("outcome", name, "its values are the two of its name") for name in names],
+            [f"each of {listed(names, 3)} holds the item that was chosen"],
+            used={*names}, items=(),
+        )  # fmt: skip
+        return
+
+
+def _third_value(value: str) -> str | None:
+    """What a value means beside the names of two items."""
+    said = label_meaning(value)
+    return said if isinstance(said, str) else "skip" if " ".join(tokens(value)) in SKIPS else None
+
+
+def _one_row_an_item(table: ProfiledTable) -> Iterator[_Found]:
+    """Rows that make an answer together: an item each, with its rank or a mark of the chosen."""
+    outcomes = [
+        one for one in table
+        if one.counts and set(one.words) & (_PLACE | _WON | _CHOICE | _BEST | {"value"})
+        and (one.numeric or _is_yes_or_no(one)) and not one.is_constant
+    ]  # fmt: skip
+    if not outcomes:
+        return
+    items = [
+        one for one in _names_like(table)
+        if one.n_distinct > 2 and one.n >= 3 * one.n_distinct and one not in outcomes
+        and not rater_word(one.name) and (not one.numeric or set(one.words) & _ITEM)
+    ]  # fmt: skip
+    keys = [one for one in table if one not in outcomes and not one.is_text and not one.is_constant]
+    for item in items:
+        ways: list[tuple[ColumnProfile, ...]] = [(one,) for one in keys if one is not item]
+        ways += [
+            pair for pair in combinations((one for one in keys if one is not item), 2)
+            if any(rater_word(one.name) or set(one.words) & _IDS for one in pair)
+        ]  # fmt: skip
+        for outcome in outcomes:
+            for way in ways:
+                if found := _grouped_answers(table, item, outcome, [one.name for one in way]):
+                    yield found
+                    return
+
+
+# Names of columns that hold how an item was placed, and hardly ever where it was shown.
+_PLACE = word_set("rank ranks ranking place rang platz rango puesto classement finish standing")
+
+
+def _grouped_answers(
+    table: ProfiledTable, item: ColumnProfile, outcome: ColumnProfile, by: Sequence[str]
+) -> _Found | None:
+    """The reading by which rows with equal `by` are one answer; None where they are none."""
+    groups: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for key, name, said in zip(_cells(table, by), item.values, outcome.values, strict=True):
+        groups.setdefault(key, []).append((name, said))
+    sizes = [len(rows) for rows in groups.values()]
+    if len(groups) < 3 or min(sizes) < 2 or max(sizes) > 60:
+        return None
+    if any(len({name for name, _ in rows}) < len(rows) for rows in groups.values()):
+        return None
+    values = [sorted(number(said) or 0 for _, said in rows) for rows in groups.values()]
+    marks = [
+        [said.casefold() in ("1", "1.0", "true", "yes") for _, said in rows]
+        for rows in groups.values()
+    ]
+    words = set(outcome.words)
+    shape: dict[str, Any] | None = None
+    if words & _PLACE and share(values, lambda one: one == list(range(1, len(one) + 1))) > 0.95:
+        shape, said = {"ranks": (outcome.name,), "lower": "better"}, "a rank, 1 is the best"
+    elif words & _PLACE or item.n_distinct <= max(sizes):
+        return None
+    elif set(outcome.counts) == {"-1", "0", "1"} and all(
+        one.count(-1) == one.count(1) == 1 for one in values
+    ):
+        shape, said = {"best": outcome.name, "worst": outcome.name}, "1 is the best, -1 the worst"
+    elif outcome.n_distinct == 2 and all(sum(one) == 1 for one in marks):
+        shape, said = {"best": outcome.name}, "the chosen one is marked"
+    if shape is None:
+        return None
+    return _Found(
+        "one row an item, several of which are one answer",
+        {"items": (item.name,), "group": tuple(by), **shape}, 7.0,
+        [Role("item", item.name, "different in each row of an answer"),
+         Role("outcome", outcome.name, said)],
+        [f"rows with the same {' and '.join(by)} are one answer", f"{outcome.name}: {said}"],
+        used={item.name, outcome.name, *(by if len(by) == 1 and not rater_word(by[0]) else ())},
+        items=(item.name,),
+    )  # fmt: skip
+
+
 # What a cell of a square table has where nothing was counted.
 _NOTHING_COUNTED = ("", "-", "–", "—", "--", "x", "X", ".", "*", "NA", "N/A")
 
@@ -1726,7 +1933,7 @@ def _add_rater(
 ) -> None:
     """The column of who answered, if its name says so and its values do not deny it."""
     best: tuple[float, ColumnProfile] | None = None
-    slate = {"ranks", "ranking", "best"} & found.options.keys()
+    slate = {"ranks", "ranking", "best", "pairs"} & found.options.keys()
     for one in free:
         word = rater_word(one.name)
         if word is None or one.is_text or one.is_list:
@@ -1754,7 +1961,8 @@ def _add_rater(
     why = "by its name; "
     if best is None and unnamed:
         few = [one for one in free if one.n >= 3 * one.n_distinct and one.n_distinct > 1]
-        best = next(((0.0, one) for one in few if one.is_names and not one.numeric), None)
+        named = [one for one in few if one.is_names and not one.numeric]
+        best = next(((0.0, one) for one in named if _are_ids(one) is not False), None)
         why = ""
         if best is not None:
             found.doubts.append(f"{best[1].name} is taken for the rater")
@@ -1780,7 +1988,8 @@ def _add_rater(
 
 _THINGS = word_set(
     "sample doc document clip utt utterance sentence segment pair hit case brief match game map "
-    "trial set page slide row fold run seed config experiment event"
+    "trial set page slide row fold run seed config experiment event scenario path folder map loc "
+    "opening subset"
 )
 # Columns of such names group the questions or the items, not the answers of people.
 _GROUPS = word_set(
@@ -1819,14 +2028,22 @@ def _name_possible_raters(found: _Found, free: list[ColumnProfile]) -> None:
             return
 
 
-_NUMBERED = re.compile(r"([A-Za-z]+)[-_]?\d+|[\w.+-]+@[\w.-]+|[0-9a-f]{8,}")
+# What numbers of people begin with; other things are numbered as well.
+_NUMBERED = re.compile(r"([A-Za-z]+)[-_]?\d+|[\w.+-]+@[\w.-]+")
+_PERSON = word_set(
+    "a ann annot annotator e exp expert h human j judge juror l m o obs p part participant person "
+    "pid pm pp ppt proband r rater reviewer sub subj subject tester tn u uid user v voter vp vpn w "
+    "worker"
+)
 
 
-def _are_ids(one: ColumnProfile) -> bool:
-    """Whether values are numbered alike, such as p01, p02, or are addresses or long codes."""
+def _are_ids(one: ColumnProfile) -> bool | None:
+    """Whether values are numbers of people, such as p01, p02, or addresses; None if no numbers."""
     matches = [_NUMBERED.fullmatch(value) for value in one.counts]
-    named = set(one.words) & (_ITEM | _THINGS)
-    return all(matches) and len({match[1] for match in matches if match}) == 1 and not named
+    begun = {match[1].casefold() if match[1] else "" for match in matches if match}
+    if not all(matches) or len(begun) != 1:
+        return None
+    return begun <= _PERSON | {""} and not set(one.words) & (_ITEM | _THINGS)
 
 
 def _add_times(found: _Found, free: list[ColumnProfile]) -> None:
@@ -1890,16 +2107,18 @@ def _readings(found: list[_Found], given: Mapping[str, Any]) -> tuple[Reading, .
         doubts = tuple(one.doubts)
         out.append(Reading("table", options, clear, one.shape, roles, doubts, difference))
 
-    for one in found:
+    for place, one in enumerate(found):
+        if "values" in given:
+            one.doubts = [doubt for doubt in one.doubts if doubt not in one.of_codes]
         if one.score < found[0].score - 3 and out:
             continue
         near = out and one.score > found[0].score - 1.0
         if near and out[0].confidence == "certain" and one.explicit:
             out[0] = replace(out[0], confidence="likely")
         add(one, {}, f"{one.shape}: {_shown(one)}" if out else "")
-        if len(out) == 1:
+        if place == 0:
             for changed, difference in one.others:
-                add(one, changed, difference)
+                add(one, changed, difference if out else "")
     return tuple(out)
 
 

@@ -18,11 +18,12 @@ Each entry is a win [winner, loser], a ranking [best, …, worst], or a choice [
 CSV file the names stand in front as comments, `# 0 "a"`, and each row is a win. Without names the
 items are called by their numbers.
 
-Preference profiles of PrefLib: .soc, .soi, .toc and .toi, in the format of now and the old one.
+Preference profiles of PrefLib: .soc, .soi, .toc, .toi and .pwg, as they are now and were.
 
     # ALTERNATIVE NAME 1: Shrek
     263: 2,1,3          263 voters: 2 before 1 before 3
     12: 1,{2,3}         12 voters: 1 before 2 and 3, which are equal
+    31.0, 1, 2          31 voters: 1 before 2 (.pwg)
 
 Rankings of Appraise, the evaluation tool of WMT, as XML.
 
@@ -211,14 +212,17 @@ def _item(number: Any, names: dict[int, str] | None) -> str:
 
 _NAME = re.compile(r"#\s*ALTERNATIVE NAME\s+(\d+)\s*:\s*(.*)", re.IGNORECASE)
 _OLD_NAME = re.compile(r"(\d+)\s*,\s*(.*)")
-_ORDER = re.compile(r"\s*(\d+)\s*[:,]\s*((?:\{[\d,\s]*\}|[\d,\s])+)")
+_TYPE = re.compile(r"#\s*DATA TYPE\s*:\s*(\w+)", re.IGNORECASE)
+# Other types are graphs of majorities or of matches, and no rankings.
+_KINDS = ("soc", "soi", "toc", "toi", "pwg")
+_ORDER = re.compile(r"\s*(\d+)(?:\.0+)?\s*[:,]\s*((?:\{[\d,\s]*\}|[\d,\s])+)")
 _LEVEL = re.compile(r"\{([\d,\s]*)\}|(\d+)")
 _OLD_HEAD = re.compile(rb"\d+[ \t]*\r?\n(?:1[ \t]*,[^\n]*\n)")
 _MOST_VOTERS = 1_000_000
 
 
 class PrefLibAdapter:
-    """Rankings of PrefLib: .soc, .soi, .toc and .toi."""
+    """Rankings of PrefLib: .soc, .soi, .toc, .toi and .pwg."""
 
     name = "preflib"
 
@@ -227,7 +231,7 @@ class PrefLibAdapter:
         text = head.removeprefix(BOM)
         if text.startswith(b"#") and b"# ALTERNATIVE NAME 1:" in text:
             return "a preference profile of PrefLib"
-        old = name.lower().removesuffix(".gz").endswith((".soc", ".soi", ".toc", ".toi"))
+        old = name.lower().removesuffix(".gz").endswith(tuple(f".{one}" for one in _KINDS))
         return (
             "a preference profile of PrefLib (old format)"
             if old and _OLD_HEAD.match(text)
@@ -243,6 +247,9 @@ class PrefLibAdapter:
         names: dict[str, str] = {}
         for place, line in numbered:
             found = _NAME.fullmatch(line)
+            if (kind := _TYPE.match(line)) and kind[1].lower() not in _KINDS:
+                problem = f"{kind[1]} is a type of PrefLib without rankings"
+                raise place.error(problem, line, f"give its file of type {', '.join(_KINDS)}")
             if found:
                 names[found[1]] = found[2].strip() or found[1]
             elif line and not line.startswith("#"):

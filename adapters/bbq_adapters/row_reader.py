@@ -313,7 +313,13 @@ def lookup(data: Any, path: str, missing: Any = None) -> Any:
         return data[path]
     head, dot, rest = path.partition(".")
     if isinstance(data, dict):
-        return lookup(data[head], rest, missing) if dot and head in data else missing
+        # A key may have dots of its own.
+        while dot:
+            if head in data and (found := lookup(data[head], rest, _ABSENT)) is not _ABSENT:
+                return found
+            more, dot, rest = rest.partition(".")
+            head = f"{head}.{more}"
+        return missing
     if isinstance(data, list) and head.isascii() and head.isdigit() and len(head) < 6:
         inside = data[int(head)] if int(head) < len(data) else missing
         return lookup(inside, rest, missing) if dot else inside
@@ -586,14 +592,16 @@ def table_lines(
     try:
         top = next(reader, [])
         columns = [f"column{i}" for i in range(1, len(top) + 1)]
+        held = [top]
         if header:
+            top, held = _asked_below(top, reader)
             columns = _header(top, name, unique=unique)
         if missing := [column for column in needed if column not in columns]:
             problem = f"there is no column {', '.join(missing)}"
             raise FormatError(problem, name, 1, columns[:40], "export the file again")
         width, named = len(columns), all(columns)
-        below = ((reader.line_num, row) for row in chain([] if header else [top], reader))
-        for line, row in _without_questions(below) if header else below:
+        below = ((reader.line_num, row) for row in chain(held, reader))
+        for line, row in _without_questions(below, header=header):
             place = RowPlace(name, line + shift)
             if named and len(row) == width and all(row):
                 yield place, dict(zip(columns, row, strict=True))
@@ -642,11 +650,29 @@ def _preamble(begun: Sequence[bytes]) -> int:
     return 0
 
 
+def _asked_below(top: list[str], rest: Iterator[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The header, and the rows that were read of the rest.
+
+    Where columns have no name and the row below has one for each, as SurveyMonkey writes them,
+    they are called so.
+    """
+    empty = [i for i, cell in enumerate(top) if not cell.strip()]
+    if len(empty) < 2:
+        return top, []
+    below = next(rest, [])
+    named = {*empty, *(i - 1 for i in empty)}
+    is_row = len(below) != len(top) or not all(below[i].strip() for i in empty)
+    others = {cell.strip() for i, cell in enumerate(below) if i not in named}
+    if is_row or not others <= {"", "Response", "Open-Ended Response"}:
+        return top, [below] if below else []
+    return [below[i] if i in named else cell for i, cell in enumerate(top)], []
+
+
 def _without_questions(
-    found: Iterator[tuple[int, list[str]]],
+    found: Iterator[tuple[int, list[str]]], *, header: bool
 ) -> Iterator[tuple[int, list[str]]]:
     """Rows without the two that Qualtrics puts below the header: the questions, and their ids."""
-    first = list(islice(found, 2))
+    first = list(islice(found, 2 if header else 0))
     if len(first) == 2 and is_import_id(first[1][1]):
         first = []
     return chain(first, found)

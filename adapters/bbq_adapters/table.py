@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from bbq_adapters.detection import NONE, inspected
 from bbq_adapters.row_reader import (
     BrokenRow,
+    RaggedRow,
     Row,
     RowPlace,
     broken_field,
@@ -55,6 +56,7 @@ from bbq_adapters.row_reader import (
     tags,
     weight,
 )
+from bbq_adapters.wording import label_meaning
 from bbq_plugin.data.mappings import Reading, UnclearError, read_mapping
 from bbq_plugin.data.rankings import (
     Pair,
@@ -91,7 +93,7 @@ _USUAL = {
     "left": "left", "right": "right", "winner": "winner", "loser": "loser", "rater": "rater",
     "weight": "weight", "time": "time_s", "key": "key", "at": "at",
 }  # fmt: skip
-_LISTS = ("items", "ranks", "ranking", "wins", "raters", "tags")
+_LISTS = ("items", "ranks", "ranking", "wins", "raters", "tags", "pairs", "group")
 _TABLES = ("values", "rows")
 # A weight that spans more than this is hardly a number of votes.
 WIDEST_WEIGHTS = 1000
@@ -109,8 +111,11 @@ class TableColumns:
     left: str | None = None
     right: str | None = None
     winner: str | None = None
+    middle: float | None = None
     loser: str | None = None
+    pairs: Sequence[str] = ()
     items: Sequence[str] = ()
+    group: Sequence[str] = ()
     between: str | None = None
     best: str | None = None
     worst: str | None = None
@@ -143,7 +148,10 @@ class TableColumns:
             self.left, self.right, self.winner, self.loser, self.best, self.worst, self.ties,
             self.rater, self.weight, self.time, self.key, self.at,
         )  # fmt: skip
-        many = (*self.items, *self.ranks, *self.ranking, *self.wins, *self.raters)
+        many = (
+            *self.items, *self.ranks, *self.ranking, *self.wins, *self.raters, *self.pairs,
+            *self.group,
+        )  # fmt: skip
         return [c for c in (*single, *many) if c is not None and c != NONE]
 
     @property
@@ -164,16 +172,19 @@ class TableAdapter:
     #: Who says one of these means this adapter.
     telling_options = (
         "left", "right", "winner", "loser", "items", "best", "ranks", "ranking", "wins", "matrix",
-        "raters",
+        "raters", "pairs",
     )  # fmt: skip
     #: With these a file is read as a whole.
-    whole_options = ("matrix", "records", "header")
+    whole_options = ("matrix", "records", "header", "group")
     option_help = {  # noqa: RUF012 - read by plugins, never written
         "left": "column of the item on the left",
         "right": "column of the item on the right",
         "winner": "column that says who won; with loser, the item that won",
+        "middle": "winner holds a scale: below this number left is better, above it right",
         "loser": "column of the item that lost",
+        "pairs": "columns that are called by two items, such as a vs b, and hold the choice",
         "items": "columns of the items shown; a+b composes a name of two columns",
+        "group": "one row an item: columns that are the same in all rows of one answer",
         "between": "what stands between two items or scores in one column, or names of a ranking",
         "best": "column of the best of items, by name",
         "worst": "column of the worst of items, by name",
@@ -193,7 +204,7 @@ class TableAdapter:
         "key": "column that names the answer",
         "at": "column of the moment, in ISO 8601 or seconds or milliseconds since 1970",
         "tags": "columns to keep as tags; all short ones if not given",
-        "values": "what stands in winner: 1=left,2=right,0=tie; also both_bad and skip",
+        "values": "what stands in winner: 1=left,2=right,0=tie; also both_bad, skip or an item",
         "rows": "only rows with these values: trial_type=comparison; a|b for either, * for any",
         "split": "sign between names of one combined item, such as +",
         "weights": "weight of the pairs of a ranking",
@@ -218,8 +229,11 @@ class TableAdapter:
         left: str | None = None,
         right: str | None = None,
         winner: str | None = None,
+        middle: float | None = None,
         loser: str | None = None,
+        pairs: Sequence[str] | None = None,
         items: Sequence[str] | None = None,
+        group: Sequence[str] | None = None,
         between: str | None = None,
         best: str | None = None,
         worst: str | None = None,
@@ -264,8 +278,8 @@ def _saved(path: str) -> TableColumns:
             meant = did_you_mean(what, OPTIONS)
             raise UsageError(f"{path}: there is no {what!r}; known: {', '.join(OPTIONS)}{meant}")
         good: type = list if what in _LISTS else dict if what in _TABLES else str
-        good = bool if what == "header" else good
-        if not isinstance(column, good):
+        good = bool if what == "header" else float if what == "middle" else good
+        if not isinstance(column, good) and not (good is float and isinstance(column, int)):
             raise UsageError(f"{path}: {what} is {column!r}; expected {good.__name__}")
     return TableColumns(**found)
 
@@ -293,7 +307,7 @@ def _records(
         stream, name, records=columns.records, header=columns.header, unique=False,
         uneven=bool(columns.ranking),
     )  # fmt: skip
-    found = _entries(found, columns)
+    found = _grouped(_entries(found, columns), columns)
     ragged, first = first_whole(found)
     yield from ragged
     if first is None:
@@ -330,6 +344,26 @@ def _entries(
         if isinstance(inside := row.get(name), list)
         for i, entry in enumerate(inside, 1)
     )
+
+
+def _grouped(
+    found: Iterator[tuple[RowPlace, Row]], columns: TableColumns
+) -> Iterator[tuple[RowPlace, Row]]:
+    """The rows; where several make one answer, one for each, with lists of what they hold."""
+    if not columns.group:
+        yield from found
+        return
+    listed_columns = [c for c in (*columns.items, *columns.ranks, columns.best, columns.worst) if c]
+    answers: dict[tuple[str, ...], tuple[RowPlace, list[Row]]] = {}
+    for place, row in found:
+        if isinstance(row, RaggedRow):
+            yield place, row
+        elif _is_wanted(row, columns.rows):
+            key = tuple(_word(lookup(row, column)) for column in columns.group)
+            answers.setdefault(key, (place, []))[1].append(row)
+    for place, rows_of in answers.values():
+        lists = {c: [lookup(row, c) for row in rows_of] for c in listed_columns}
+        yield place, {**rows_of[0], **lists}
 
 
 def _has(row: Row, columns: TableColumns) -> bool:
@@ -509,7 +543,7 @@ def _completed(columns: TableColumns, row: Row) -> TableColumns:
 def _check_shape(columns: TableColumns, row: Row) -> None:
     c = columns
     two = len(c.pair) == 2 or (len(c.pair) == 1 and bool(c.between))
-    shaped = (
+    shaped = c.pairs or (
         (c.winner and (c.loser or two or len(c.pair) == 1))
         or (two and (c.raters or c.wins))
         or c.ranks or c.ranking or c.matrix
@@ -531,9 +565,12 @@ def _check_shape(columns: TableColumns, row: Row) -> None:
     if c.wins and len(c.wins) != 2:
         raise UsageError(f"wins names {len(c.wins)} columns; expected two, one for each item")
     for said in c.values.values():
-        if said not in (*OUTCOMES, _SKIP) and not (c.best and said.isdigit()):
+        known = said in (*OUTCOMES, _SKIP) or (c.best and said.isdigit())
+        wrong = label_meaning(said) is not None or did_you_mean(said, (*OUTCOMES, _SKIP))
+        if not known and wrong:
             raise UsageError(
-                f"values maps to {said!r}; expected one of {', '.join((*OUTCOMES, _SKIP))}"
+                f"values maps to {said!r}; expected one of {', '.join((*OUTCOMES, _SKIP))}, or "
+                "the name of an item"
             )
 
 
@@ -547,6 +584,7 @@ def _reader(columns: TableColumns, first: Row) -> _Answers:
         (columns.ranking, _ranking),
         (columns.ranks, _ranks),
         (columns.best, _best),
+        (columns.pairs, _named_pairs),
         (columns.wins, _wins),
         (columns.loser, _winner_loser),
         (True, _choices),
@@ -596,7 +634,6 @@ def _choices(columns: TableColumns, first: Row) -> _Answers:
     """Two items, and a choice by one rater or by several."""
     two = _two(columns, first)
     words = _words(columns)
-    told = bool(columns.values)
     asked = list(columns.raters) or [columns.winner or ""]
 
     def answers(row: Row, place: RowPlace) -> Iterator[RowAnswer | Skipped]:
@@ -605,19 +642,59 @@ def _choices(columns: TableColumns, first: Row) -> _Answers:
             yield Skipped(str(place), AGAINST_ITSELF, left)
             return
         for column in asked:
-            value = _canonical(lookup(row, column))
-            said = outcome(
-                {column: value}, column, _matched(words, value), left, right, place,
-                told=told, tellable=True,
-            )  # fmt: skip
-            if isinstance(said, Skipped):
-                yield said
-            elif cast("str", said) == _SKIP:
-                yield Skipped(str(place), "skipped by the values of winner", expected=True)
-            else:
-                pair = Pair(left, right, said)
-                one = RowAnswer([pair])
-                yield replace(one, part=f"/{column}", rater=column) if columns.raters else one
+            one = _choice(lookup(row, column), column, (left, right), words, columns, place)
+            if isinstance(one, RowAnswer) and columns.raters:
+                one = replace(one, part=f"/{column}", rater=column)
+            yield one
+
+    return answers
+
+
+def _choice(
+    value: object,
+    column: str,
+    items: tuple[str, str],
+    words: Mapping[str, Any],
+    columns: TableColumns,
+    place: RowPlace,
+) -> RowAnswer | Skipped:
+    """What a cell says of two items."""
+    if columns.middle is not None and not is_nothing(value):
+        at = number(value)
+        if at is None:
+            raise broken_field(place, column, value, "a number")
+        side = (at > columns.middle) - (at < columns.middle)
+        scale: tuple[Outcome, ...] = ("tie", "right", "left")
+        return RowAnswer([Pair(*items, scale[side])])
+    if not (is_name(value) and name_text(value).strip() in items and not columns.values):
+        value = _canonical(value)
+    known = _matched(words, value)
+    if (named := known.get(str(value))) is not None and named not in (*OUTCOMES, _SKIP):
+        # Another name of an item.
+        value, known = named, {}
+    told = bool(columns.values)
+    said = outcome({column: value}, column, known, *items, place, told=told, tellable=True)
+    if isinstance(said, Skipped):
+        return said
+    if cast("str", said) == _SKIP:
+        return Skipped(str(place), "skipped by the values of winner", expected=True)
+    return RowAnswer([Pair(*items, said)])
+
+
+def _named_pairs(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - one signature
+    """Columns that are called by two items, and say which of them was chosen."""
+    sign = columns.between or " vs "
+    shown = {column: [part.strip() for part in column.split(sign)] for column in columns.pairs}
+    for column, names in shown.items():
+        if len(names) != 2 or not all(names):
+            raise UsageError(f"pairs names {column!r}; expected two items with {sign!r} between")
+    words = {str(_canonical(word)): said for word, said in columns.values.items()}
+    words = words or {word: word for word in OUTCOMES}
+
+    def answers(row: Row, place: RowPlace) -> Iterator[RowAnswer | Skipped]:
+        for column, (left, right) in shown.items():
+            one = _choice(lookup(row, column), column, (left, right), words, columns, place)
+            yield replace(one, part=f"/{column}") if isinstance(one, RowAnswer) else one
 
     return answers
 
@@ -758,6 +835,19 @@ def _best(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - one 
         shown = [name_text(v).strip() for c in columns.pair if is_name(v := lookup(row, c))]
         if len(columns.pair) == 1 and isinstance(lookup(row, columns.pair[0]), list):
             shown = _listed_names(row, columns.pair[0], place)
+        if columns.group:
+            said = [
+                name
+                for i, column in enumerate(chosen)
+                for name, mark in zip(shown, lookup(row, column), strict=True)
+                if str(_canonical(mark)).casefold() in _marks(columns, worst=i > 0)
+            ]
+            if len(said) != len(chosen):
+                yield Skipped(str(place), "not one item of the answer is marked")
+                return
+            worst = said[1] if len(said) > 1 else None
+            yield RowAnswer(best_worst_pairs(said[0], worst, shown, columns.weights))
+            return
         if all(is_nothing(lookup(row, column)) for column in chosen):
             yield Skipped(str(place), "no winner recorded")
             return
@@ -773,6 +863,13 @@ def _best(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - one 
             yield RowAnswer(best_worst_pairs(said[0], worst, shown, columns.weights))
 
     return answers
+
+
+def _marks(columns: TableColumns, *, worst: bool) -> tuple[str, ...]:
+    """How the item is marked that was chosen; where one column has both, the worst is -1."""
+    return (
+        ("-1", "worst") if worst and columns.worst == columns.best else ("1", "true", "yes", "best")
+    )
 
 
 def _chosen(

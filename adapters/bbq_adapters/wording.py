@@ -226,7 +226,9 @@ def rater_word(key: str) -> str | None:
 
     Of a path or a prefixed name the last part decides, if it has such a word.
     """
-    last = tokens(re.split(r"[.:]", key)[-1])
+    *_, before, end = ["", *re.split(r"[.:]", key)]
+    # users.0 is the first of a list of users.
+    last = tokens(before.removesuffix("s") if end.isdigit() else end)
     words = last if set(last) & set(_RATERS) else tokens(key)
     if set(words) & _NOT_RATERS:
         return None

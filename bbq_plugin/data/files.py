@@ -898,6 +898,8 @@ def _with_readings(
     with opened(path, options) as file:
         found = inspected(file, str(path), options)
     if not found.readings:
+        if isinstance(error, IncompleteMappingError) and found.problem:
+            return IncompleteMappingError(f"{error}; {found.problem}")
         return error
     if isinstance(error, FormatError):
         return UnclearError(error.problem, str(path), found.readings, error.line, error.value)

@@ -76,7 +76,7 @@ CHOICES: dict[str, tuple[list[str], list[list[object]], str | None]] = {
     "score of the first": (
         ["user", "player1", "player2", "score"], chosen((1, 0), third=0.5), "tie",
     ),
-    "signed": (["rater_id", "sys_a", "sys_b", "preference"], chosen((1, -1), third=0), "tie"),
+    "signed": (["rater_id", "sys_a", "sys_b", "result"], chosen((1, -1), third=0), "tie"),
     "letters": (["annotator", "item_a", "item_b", "answer"], chosen(("A", "B"), third="C"), "tie"),
     "same": (["labeler", "A", "B", "label"], chosen(("a", "b"), third="s"), "tie"),
     "left and right": (["observer", "image_l", "image_r", "resp"], chosen(("L", "R")), None),
@@ -1259,3 +1259,164 @@ def test_best_and_worst_may_stand_beside_the_others_that_were_shown(tmp_path: Pa
     head = ["trial", "best", "worst", "option1", "option2"]
     (first, *_) = look(file(tmp_path, table(head, rows))).readings
     assert (first.options["items"], first.options["best"]) == (("option1", "option2"), "best")
+
+
+@pytest.mark.parametrize(
+    ("column", "codes", "third"),
+    [
+        ("label", (0, 1), None),
+        ("choice", (1, 0), None),
+        ("preference", (-1, 1), 0),
+        ("label", (0, 1), 0.5),
+        ("cmos_preference", (-2, 2), 0),
+        ("answer", ("true", "false"), None),
+    ],
+)
+def test_nothing_is_proposed_where_the_opposite_fits_as_well(
+    tmp_path: Path, column: str, codes: tuple[object, object], third: object
+) -> None:
+    path = file(tmp_path, table(["rater", "sys_a", "sys_b", column], chosen(codes, third=third)))
+    with pytest.raises(UnclearError, match=f"{column} may say who won.*-O values=.* or ") as error:
+        read(path)
+    assert error.value.readings == ()
+    said = {str(codes[0]): "left", str(codes[1]): "right"}
+    said |= {} if third is None else {str(third): "tie"}
+    (first, *_) = look(path, values=said).readings
+    data = read(path, first.adapter, **{**first.options, "values": said})
+    check(data, ties=0 if third is None else N_THIRD, third=third is not None)
+
+
+def test_three_codes_are_asked_about_where_each_comes_as_often(tmp_path: Path) -> None:
+    rows = [
+        [who, a, b, {0: i % 2, 1: i % 2, 2: 2}[i % 3]] for i, (a, b, _, who) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["rater", "sys_a", "sys_b", "label"], rows))
+    with pytest.raises(UnclearError, match="nothing says what 0, 1, 2 mean") as error:
+        read(path)
+    assert error.value.readings == ()
+
+
+def test_numbers_of_the_columns_say_what_codes_mean(tmp_path: Path) -> None:
+    from_zero = table(["rater", "sys_0", "sys_1", "label"], chosen((0, 1)))
+    check(as_proposed(file(tmp_path, from_zero))[0])
+    from_one = table(["rater", "sys_1", "sys_2", "label"], chosen((1, 2), third=3))
+    check(as_proposed(file(tmp_path, from_one))[0], ties=N_THIRD, third=True)
+
+
+def test_a_winner_may_be_called_by_the_beginning_of_its_name(tmp_path: Path) -> None:
+    full = {name: f"{name} (May {i})" for i, name in enumerate(ITEMS)}
+    rows: list[list[object]] = [[who, full[a], full[b], w] for a, b, w, who in VOTES]
+    path = file(tmp_path, table(["rater", "system_1", "system_2", "preferred"], rows))
+    data, options = as_proposed(path)
+    assert options["values"] == {name: full[name] for name in ITEMS}
+    check(read(path, "table", **options, rename={new: old for old, new in full.items()}))
+    assert set(data.items) == set(full.values())
+
+
+def test_versions_are_names_where_a_column_names_one_of_them(tmp_path: Path) -> None:
+    version = {name: f"1.{i}" for i, name in enumerate(ITEMS)}
+    rows: list[list[object]] = [[who, version[a], version[b], version[w]] for a, b, w, who in VOTES]
+    path = file(tmp_path, table(["tester", "version_a", "version_b", "preferred_version"], rows))
+    data, options = as_proposed(path)
+    assert set(data.items) == set(version.values())
+    check(read(path, **options, rename={new: old for old, new in version.items()}))
+
+
+def test_one_column_a_pair(tmp_path: Path) -> None:
+    pairs = [(a, b) for i, a in enumerate(ITEMS) for b in ITEMS[i + 1 :]]
+    rows: list[list[object]] = [
+        [f"p{i:02d}", *((a, b, "no preference")[(i + k) % 3] for k, (a, b) in enumerate(pairs))]
+        for i in range(30)
+    ]
+    path = file(tmp_path, table(["participant", *(f"{a} vs {b}" for a, b in pairs)], rows))
+    data, options = as_proposed(path)
+    assert (data.n_comparisons, len(data.raters)) == (30 * len(pairs), 30)
+    assert set(data.items) == set(ITEMS)
+    assert data.n_ties == sum(row.count("no preference") for row in rows)
+    assert options["between"] == " vs "
+
+
+def placed() -> list[list[object]]:
+    """The rankings, one row an item: which one, the item and its place."""
+    return [[i, name, at] for i, order in enumerate(ORDERS) for at, name in enumerate(order, 1)]
+
+
+def test_one_row_an_item_with_its_rank(tmp_path: Path) -> None:
+    data, options = as_proposed(file(tmp_path, table(["ballot", "candidate", "rank"], placed())))
+    assert options["group"] == ("ballot",)
+    head = [f"rank{i}" for i in range(1, len(ITEMS) + 1)]
+    wide = read(file(tmp_path, table(head, [[*one] for one in ORDERS])), "table", ranking=head)
+    wins, expected = (
+        {item: sum(one.weight[one.winner == i]) for i, item in enumerate(one.items)}
+        for one in (data, wide)
+    )
+    assert wins == pytest.approx(expected)
+
+
+def test_one_row_an_item_with_best_and_worst_marked(tmp_path: Path) -> None:
+    rows = []
+    for i in range(40):
+        shown = [ITEMS[(i + k) % len(ITEMS)] for k in range(3)]
+        rows += [[i % 8, i // 8, name, mark] for name, mark in zip(shown, (1, 0, -1), strict=True)]
+    data, options = as_proposed(
+        file(tmp_path, table(["respondent", "task", "item", "choice"], rows))
+    )
+    assert options["group"] == ("respondent", "task")
+    assert (options["best"], options["worst"]) == ("choice", "choice")
+    assert data.n_comparisons == 40 * 3
+    assert len(data.raters) == 8
+
+
+def test_a_display_position_is_no_rank(tmp_path: Path) -> None:
+    with pytest.raises(UnclearError) as error:
+        read(file(tmp_path, table(["session", "item", "position"], placed())))
+    assert error.value.readings == ()
+
+
+def test_a_slider_between_left_and_right(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [who, a, b, 20 + i % 25 if w == a else 60 + i % 40]
+        for i, (a, b, w, who) in enumerate(VOTES)
+    ]
+    data, options = as_proposed(file(tmp_path, table(["who_id", "left", "right", "slider"], rows)))
+    assert options["middle"] == 50
+    check(data, raters=len(data.raters))
+    path = file(tmp_path, table(["rater", "design_a", "design_b", "slider"], rows))
+    with pytest.raises(UnclearError, match="nothing says which is at") as error:
+        read(path)
+    assert error.value.readings == ()
+
+
+def test_a_header_in_two_rows(tmp_path: Path) -> None:
+    rows: list[list[object]] = [["", "", *ITEMS]]
+    rows += [
+        [100 + i, "x", *(order.index(name) + 1 for name in ITEMS)] for i, order in enumerate(ORDERS)
+    ]
+    head = ["Respondent ID", "Collector", "Please rank", *([""] * (len(ITEMS) - 1))]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["ranks"] == tuple(ITEMS)
+    assert set(data.items) == set(ITEMS)
+
+
+def test_fields_with_dots_in_their_names(tmp_path: Path) -> None:
+    rows = [
+        {"model_A": a, "model_B": b, "pick.responses": ["A" if w == a else "B"],
+         "pick.responses.users": [who]}
+        for a, b, w, who in VOTES
+    ]  # fmt: skip
+    path = file(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "votes.jsonl")
+    check(as_proposed(path)[0])
+
+
+def test_scenarios_are_not_proposed_as_raters(tmp_path: Path) -> None:
+    rows = [[f"s{i % 9}", *row[1:]] for i, row in enumerate(chosen(("model_a", "model_b")))]
+    _, options = as_proposed(
+        file(tmp_path, table(["scenario_id", "model_a", "model_b", "winner"], rows))
+    )
+    assert "rater" not in options
+
+
+def test_the_winner_counts_before_a_favourite(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[a, b, (a, b)[i % 2], w] for i, (a, b, w, _) in enumerate(VOTES)]
+    path = file(tmp_path, table(["fighter_1", "fighter_2", "favorite", "winner"], rows))
+    assert as_proposed(path)[1]["winner"] == "winner"

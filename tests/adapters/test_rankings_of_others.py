@@ -97,3 +97,17 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, data: st.DataObject) 
     path.write_bytes(bytes(content))
     with suppress(FormatError):
         assert read(path, name, max_skipped=1).n_comparisons
+
+
+def test_pairs_of_preflib_are_wins(tmp_path: Path) -> None:
+    head = HEAD.replace("# FILE NAME: trees.toc", "# FILE NAME: trees.pwg\n# DATA TYPE: pwg")
+    data = read(write(tmp_path, head + "3.0, 1, 2\n2.0, 2, 1\n4.0, 2, 3\n", "trees.pwg"))
+    assert data.n_comparisons == 9
+    old = "3\n1,oak\n2,elm\n3,ash\n9,9,3\n3,1,2\n2,2,1\n4,2,3\n"
+    assert read(write(tmp_path, old, "old.pwg")).n_comparisons == 9
+
+
+def test_a_graph_of_preflib_holds_no_rankings(tmp_path: Path) -> None:
+    head = HEAD.replace("# FILE NAME: trees.toc", "# FILE NAME: trees.wmd\n# DATA TYPE: wmd")
+    with pytest.raises(FormatError, match="wmd is a type of PrefLib without rankings"):
+        read(write(tmp_path, head + "1.0, 1, 2\n", "trees.wmd"))
