@@ -661,7 +661,7 @@ def _three(
     if 0 in kinds and first == 0:
         ways.reverse()
     told = first is not None
-    if not told and often:
+    if not told and sum(often.values()) >= _MANY:
         uneven = [_unevenness(often, way) for way in ways]
         ways = [way for _, way in sorted(zip(uneven, ways, strict=True), key=lambda one: one[0])]
         told = min(uneven) < _EVEN and max(uneven) > _UNEVEN
@@ -685,6 +685,8 @@ def _three(
 
 # How many times as often as the other a side may come, and what is too often for sides.
 _EVEN, _UNEVEN = 1.5, 1.8
+# Fewer answers do not show it.
+_MANY = 30
 
 
 def _unevenness(often: Mapping[float, int], way: Mapping[float, str]) -> float:
