@@ -1,21 +1,25 @@
 """Covariates: is the bias of a length and of a side gone from the ratings, do intervals hold?
 
-Simulated studies of 10 items: places Normal(0, 1), 50 raters with quality Beta(10, 2), 200 answers
-each (small studies: 60). Answers of better items are longer (correlation 0.7), and the better item
-stands on the left 65% of the time. A rater adds 0.4 nats for each standard deviation of length, and
-leans to the left by Normal(0.4, 0.3). Both covariates are estimated, under default settings.
+Simulated studies of 10 items: places Normal(0, 1), 50 raters with quality Beta(10, 2), 60, 200 or
+600 answers each. Answers of better items are longer (correlation 0.7), and the better item stands
+on the left 65% of the time. A rater adds 0.4 nats for each standard deviation of length, and leans
+to the left by Normal(0.4, 0.3). Both covariates are estimated, under default settings.
 
-Three slopes through the origin, all studies together. On the fit with the true effects given: of
-the fitted places with estimated effects on those of the same fit with the true ones. What differs
-from 1 is the bias that the covariates leave. Truth on fitted: whether a fitted distance is to be
-believed. Fitted on truth: below 1 in any fit that shrinks, with the true effects given as well;
-a mode in 10 places is nearer to 0 than their mean where the scale of all of them is not known well.
-It is in the table for both. Bias: the slope of the error on the item's mean length. Coverage: of
-the 95% intervals of the length's effect, the panel's lean, each rater's lean, and of the
-differences of items. Seeds: 300,000 and up; those below were looked at while this was made.
+The slope is that of the fitted places on the true ones, all studies together, as in
+[calibration](#calibration-at-humaines-size-when-the-raters-are-not-those-of-the-prior): 1 means
+that distances between items are right on average. The bar is on it, at each size. The control is
+the same study (the same items, raters and pairs) drawn without any effect and fitted without
+covariates. What it lacks of 1 is not the covariates' doing: where the scale of all places
+together is not known well, for quality explains it too, the top of the density of 10 places lies
+nearer to 0 than their mean does. The second slope, of the fitted places on those of the control,
+is what the covariates leave of their bias, and the third of a fit to which the true effects are
+given.
 
-In small studies the prior, which holds items together but not effects, lets a covariate explain
-some of what the items are: slope and bias there are shown without a bar.
+Error by length: the slope of the error on the item's mean length. Coverage: of the 95% intervals
+of the length's effect, the panel's lean, each rater's lean, and of the differences of items.
+Ties: 20% of the answers, drawn at random. Seeds: 500,000 and up; 300,000 to 449,999 were those of
+earlier runs, which found a fault (leans of raters with 600 answers), smaller ones were looked at
+while this was made.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from common import Report, Table, arguments, per_cent, within
+from common import Report, Table, arguments, in_two_processes, per_cent, within
 
 from bbq_plugin import Comparison, Comparisons, fit
 from bbq_plugin.model.fit import MODELS
@@ -62,13 +66,15 @@ def study(
     return Comparisons.from_comparisons(rows), (theta, long, lean)
 
 
-def measured(seed: int, times: float, ties: float = 0.0, each: int = 200) -> dict[str, Any]:
-    """One study: errors, and what intervals hold."""
+def measured(work: tuple[int, float, float, int]) -> dict[str, Any]:
+    """One study (seed, size of effects, ties, answers a rater): errors, and what intervals hold."""
+    seed, times, ties, each = work
     data, (theta, long, lean) = study(seed, times=times, ties=ties, each=each)
     began = time.process_time()
     plain = fit(data)
     alone = time.process_time() - began
     found = fit(data, covariates=("length_diff", "side"))
+    cost = (time.process_time() - began) / alone
     level = [int(name[1:]) for name in data.items]
     true = theta[level] - theta.mean()
     length, side = found.effects()
@@ -84,15 +90,18 @@ def measured(seed: int, times: float, ties: float = 0.0, each: int = 200) -> dic
     lean_of = lean[raters][triples.rater()]
     given = times * LENGTH * unit * design.x[0] + lean_of * design.x[1]
     told = MODELS["bbq"].solve(data, replace(triples, offset=given), "auto", "auto", 1e-4).theta
+    control = plain if not times else fit(study(seed, times=0.0, ties=ties, each=each)[0])
+    of_control = dict(zip(control.items, control.theta, strict=True))
+    without = np.array([of_control[name] for name in data.items])
     return {
         "true": true, "told": told - told.mean(), "long": long[level] - long.mean(),
         "plain": plain.theta - plain.theta.mean(), "held": found.theta - found.theta.mean(),
+        "control": without - without.mean(),
         "length": length.theta_lower <= times * LENGTH * unit <= length.theta_upper,
         "side": side.theta_lower <= times * LEAN <= side.theta_upper,
         "bias": [length.theta - times * LENGTH * unit, side.theta - times * LEAN],
         "leans": float(np.mean(np.abs(known.lean - lean[raters]) < 1.96 * known.lean_sd)),
-        "pairs": float(inside.mean()),
-        "cost": (time.process_time() - began) / alone,
+        "pairs": float(inside.mean()), "cost": cost,
     }  # fmt: skip
 
 
@@ -103,55 +112,76 @@ def slope(rows: list[dict[str, Any]], what: str, on: str = "true", less: str = "
     return float(x @ y / (x @ x))
 
 
+def slope_error(rows: list[dict[str, Any]], what: str, on: str = "true") -> float:
+    """The standard error of `slope`, from the studies."""
+    x = np.array([row[on] @ row[on] for row in rows])
+    y = np.array([row[what] @ row[on] for row in rows])
+    away = y - x * (y.sum() / x.sum())
+    return float(np.sqrt(away @ away) / x.sum())
+
+
 def main() -> None:
     """Measure and report."""
     quick: bool = arguments(__doc__ or "").quick
     report = Report("covariates", "Covariates held equal", __doc__ or "", quick)
     n = 20 if quick else 200
-    rows = [measured(300_000 + seed, 1.0) for seed in range(n)]
-    none = [measured(310_000 + seed, 0.0) for seed in range(n // 4)]
-    tied = [measured(320_000 + seed, 1.0, 0.2) for seed in range(n // 4)]
-    small = [measured(330_000 + seed, 1.0, each=60) for seed in range(n // 4)]
-    kinds = {"with effects": rows, "no effects": none, "20% ties": tied, "small": small}
+    # How many studies, their first seed, the size of effects, ties, answers a rater.
+    asked = {
+        "200 answers": (n, 500_000, 1.0, 0.0, 200),
+        "60 answers": (n // 4, 510_000, 1.0, 0.0, 60),
+        "600 answers": (n // 4, 520_000, 1.0, 0.0, 600),
+        "200, 20% ties": (n // 4, 530_000, 1.0, 0.2, 200),
+        "200, no effects": (n // 4, 540_000, 0.0, 0.0, 200),
+    }
+    work = [
+        (first + k, *what) for count, first, *what in asked.values() for k in range(count)
+    ]  # fmt: skip
+    done = list(in_two_processes(measured, work))
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for name, (count, *_) in asked.items():
+        kinds[name], done = done[:count], done[count:]
     for name, some in kinds.items():
-        slopes = {
-            "ratings on those with the true effects given": slope(some, "held", "told"),
-            "truth on ratings": slope(some, "true", "held"),
-        }
-        for said, found in slopes.items():
-            report.check(
-                f"{name}: slope of {said}", f"{found:.3f}", "0.97–1.03",
-                ok=None if some is small else within(found, 0.97, 1.03),
-            )  # fmt: skip
+        found, error = slope(some, "held"), slope_error(some, "held")
+        allowed = 3 * error if quick else 0.0
+        report.check(
+            f"{name}: slope of fitted on true places", f"{found:.3f} ± {error:.3f}", "0.97–1.03",
+            ok=within(found, 0.97 - allowed, 1.03 + allowed),
+        )  # fmt: skip
+        report.check(
+            f"{name}: the same, of the control",
+            f"{slope(some, 'control'):.3f} ± {slope_error(some, 'control'):.3f}",
+        )
+        left, error = slope(some, "held", "control"), slope_error(some, "held", "control")
+        report.check(
+            f"{name}: slope of fitted places on those of the control", f"{left:.3f} ± {error:.3f}"
+        )
         for what, said in (("length", "length's effect"), ("side", "panel's lean")):
             share = float(np.mean([row[what] for row in some]))
             error = float(np.sqrt(share * (1 - share) / len(some)))
-            report.check(
-                f"{name}: the interval of the {said} holds the truth",
-                f"{per_cent(share)} ± {per_cent(error)}", "93–97%",
-                ok=within(share, 0.93, 0.97) if some is rows else None,
-            )  # fmt: skip
+            told = f"{name}: the interval of the {said} holds the truth"
+            # 50 studies know a share to 3%: the bar is on the many.
+            report.check_share(told, share, error, (0.93, 0.97) if len(some) == n else None)
     table = []
     for name, some in kinds.items():
         bias = np.mean([row["bias"] for row in some], axis=0)
         table.append(
-            [name, f"{slope(some, 'plain', 'told'):.3f}", f"{slope(some, 'held', 'told'):.3f}",
-             f"{slope(some, 'plain'):.3f}", f"{slope(some, 'held'):.3f}",
-             f"{slope(some, 'told'):.3f}", f"{slope(some, 'plain', 'long', 'true'):+.3f}",
+            [name, f"{len(some)}", f"{slope(some, 'plain'):.3f}", f"{slope(some, 'held'):.3f}",
+             f"{slope(some, 'told'):.3f}", f"{slope(some, 'control'):.3f}",
+             f"{slope(some, 'true', 'held'):.3f}", f"{slope(some, 'plain', 'long', 'true'):+.3f}",
              f"{slope(some, 'held', 'long', 'true'):+.3f}",
+             f"{slope(some, 'control', 'long', 'true'):+.3f}",
              f"{bias[0]:+.3f}", f"{bias[1]:+.3f}",
              per_cent(float(np.mean([row["leans"] for row in some]))),
              per_cent(float(np.mean([row["pairs"] for row in some])))]
         )  # fmt: skip
     heads = [
-        "studies", "on the fit with effects given: without", "with",
-        "fitted on truth: without", "with", "effects given",
-        "error by length without", "error by length with",
-        "bias of the length's effect", "of the lean", "leans of raters covered",
+        "answers of each rater", "studies", "fitted on truth: covariates ignored", "with",
+        "effects given", "control", "truth on fitted, with", "error by length: ignored", "with",
+        "control", "bias of the length's effect", "of the lean", "leans of raters covered",
         "differences of items covered",
     ]  # fmt: skip
     report.tables.append(Table("Ratings without and with covariates, nats", heads, table))
-    cost = float(np.median([row["cost"] for row in rows]))
+    cost = float(np.median([row["cost"] for row in kinds["200 answers"]]))
     report.check("CPU with covariates, in fits without", f"{cost:.1f}")
     report.finish()
 

@@ -65,6 +65,7 @@ LEANS = np.geomspace(0.01, 3.0, 60)  # nats, of tau
 USUAL_LEAN = 0.5  # the scale of its prior, tau exp(-tau / 0.5): never quite 0
 NODES = 5
 STEPS, HALVINGS, ROUNDS = 100, 12, 6
+NEAR = 0.5  # of a step between nodes, within which they stand around what is integrated
 SETTLED = 0.02  # of a unit of the priors' parameters, and of log tau
 
 
@@ -233,6 +234,12 @@ class Leans:
         log_weight = np.log(weight) + x**2 + np.log(width[:, None] / tau * np.sqrt(1 / np.pi))
         return cls(node, log_weight - 0.5 * (node / tau) ** 2, tau)
 
+    def moved(self, last: Leans) -> float:
+        """How far the nodes lie from earlier ones, in steps between them: the farthest rater's."""
+        middle = NODES // 2
+        step = self.node[:, middle + 1] - self.node[:, middle]
+        return float(np.max(np.abs(self.node[:, middle] - last.node[:, middle]) / step))
+
     @classmethod
     def none(cls, n: int) -> Leans:
         """All raters lean alike."""
@@ -248,6 +255,7 @@ class HillPoint:
     push: Floats  # by triple
     value: float
     share: Floats  # raters x nodes: P(node)
+    likely: Floats  # raters x nodes: the log-likelihood
     pushes: list[Floats]  # by node
 
     @property
@@ -322,7 +330,7 @@ class Hill:
                 theta, quality, value, prior + likely, last.prior_curve, curve, np.array(rows)
             )
         value -= 0.5 * float(beta @ beta) / WIDE**2
-        return HillPoint(beta, point, push, value, share, list(pushes))
+        return HillPoint(beta, point, push, value, share, np.array(told).T, list(pushes))
 
     def curvature(self, place: HillPoint) -> Floats:
         """Minus the Hessian by (theta, beta)."""
@@ -385,12 +393,17 @@ class Hill:
         """Leans with the tau under which the answers are most likely; each rater's are Gaussian.
 
         The posterior of a lean has precision D = h + 1/tau^2 and mean m h / D, of its own m and h.
+        These are of the parabola through a rater's best node and the two beside it: the moments
+        over the nodes would be those of one node where the answers know more than nodes lie apart.
         """
-        mean, sd = self.known_leans(place)
-        wide = self.leans.tau**-2
-        precise = np.maximum(sd, 1e-3 * self.leans.tau) ** -2
-        told = np.maximum(precise - wide, 1e-3 * wide)
-        pull = mean * (told + wide)
+        raters, best = np.arange(len(place.likely)), place.likely.argmax(axis=1)
+        first = np.clip(best - 1, 0, NODES - 3)
+        x = [self.leans.node[raters, first + n] for n in range(3)]
+        y = [place.likely[raters, first + n] for n in range(3)]
+        rise = [(y[n + 1] - y[n]) / (x[n + 1] - x[n]) for n in range(2)]
+        told = -2.0 * (rise[1] - rise[0]) / (x[2] - x[0])
+        told = np.maximum(told, 1e-3 * self.leans.tau**-2)
+        pull = rise[0] + 0.5 * told * (x[0] + x[1])
         square = pull**2 / told
         less = 1.0 + LEANS[:, None] ** 2 * told
         height = -0.5 * np.sum(np.log(less) + square / less, axis=1)
@@ -444,7 +457,7 @@ def held_equal(plain: Fit, names: Sequence[str], tol: float) -> tuple[Optimum, H
             if not leaning:
                 break
             last, leans = leans, hill.likeliest(place)
-            if abs(np.log(leans.tau / last.tau)) <= 5 * SETTLED:
+            if abs(np.log(leans.tau / last.tau)) <= 5 * SETTLED and leans.moved(last) < NEAR:
                 break
         if population is None:
             break
