@@ -90,6 +90,7 @@ ROWS_IN_MEMORY = 5_000_000
 @click.option("--by-alone", is_flag=True, help="Fit each value of --by by its own answers alone.")
 @click.option(
     "--target",
+    multiple=True,
     metavar="TAG=VALUE:SHARE,…",
     help="A leaderboard for this mix of the values of a tag, such as language=en:0.5,de:0.5. "
     "Implies --by TAG.",
@@ -113,7 +114,7 @@ def fit(
     source: Input,
     by: str | None,
     by_alone: bool,  # noqa: FBT001 (click passes by keyword)
-    target: str | None,
+    target: tuple[str, ...],
     engine: str,
     output_format: str | None,
     output: Path | None,
@@ -126,10 +127,17 @@ def fit(
     FILES are fitted together. They may be patterns; - is standard input.
     """
     chosen = chosen_format(output_format, output, "table", "json", "csv", "html")
-    shares = None if target is None else _shares(target)
+    if len(target) > 1:
+        raise UsageError(
+            f"--target is given {len(target)} times, and a leaderboard has one mix; give all shares"
+            " of one tag at once, such as --target language=en:0.5,de:0.5"
+        )
+    shares = _shares(target[0]) if target else None
     if shares is not None:
-        if by not in (None, shares[0]) or by_alone:
+        if by not in (None, shares[0]):
             raise UsageError(f"--target is of the slices by {shares[0]!r}; give no other --by")
+        if by_alone:
+            raise UsageError("--target mixes pooled slices; leave --by-alone out")
         by = shares[0]
     # Answers to other questions: there is no ranking of all of them, to which they could be pooled.
     of_study = by == "study" and source.store is not None and source.study is None

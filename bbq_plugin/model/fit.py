@@ -141,6 +141,7 @@ TOGETHER: tuple[Needs, ...] = (
         {"model": ("bbq", "bayes-bt"), "solver": ("auto",), "camps": ("auto", "1")},
         "one of these, or no covariates",
     ),
+    Needs("slices", "pooled", {"model": ("bbq", "bayes-bt")}, "--by-alone, or one of these"),
     Needs("model", "bbq-signed", {"raters": ("known",)}, "model='bayes-bt'"),
     Needs("model", "crowd-bt", {"raters": ("known",)}, "model='bayes-bt'"),
 )  # fmt: skip
@@ -148,7 +149,7 @@ TOGETHER: tuple[Needs, ...] = (
 
 def check_together(
     *, model: str, solver: str, priors: object, camps: int | str, ties: str,
-    has_raters: bool | None, covariates: Sequence[str] = (),
+    has_raters: bool | None, covariates: Sequence[str] = (), pooled: bool = False,
 ) -> None:  # fmt: skip
     """Refuse what does not go together; ``has_raters`` is None before the data are known."""
     asked = {
@@ -160,12 +161,13 @@ def check_together(
         "camps": SEVERAL if camps not in ("auto", 1) else str(camps),
         "ties": ties,
         "covariates": "some" if covariates else "none",
+        "slices": "pooled" if pooled else "none",
     }
     if has_raters is not None:
         asked["raters"] = "known" if has_raters else "none"
     shown = {name: f"{name}={value!r}" for name, value in asked.items()}
     shown |= {"camps": f"camps={camps}", "priors": f"{asked['priors']} priors"}
-    shown["covariates"] = f"covariates={','.join(covariates)}"
+    shown |= {"covariates": f"covariates={','.join(covariates)}", "slices": "pooling of slices"}
     for rule in TOGETHER:
         if asked[rule.name] != rule.value:
             continue

@@ -36,7 +36,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.triples import Codes, Floats
 from bbq_plugin.errors import UnsupportedError
 from bbq_plugin.model.covariates import offsets_in
-from bbq_plugin.model.fit import Fit
+from bbq_plugin.model.fit import Fit, check_together
 from bbq_plugin.model.robust import Robust, t_factor
 from bbq_plugin.model.solvers import Laplace, inverse
 from bbq_plugin.model.ties import wins_of
@@ -138,11 +138,10 @@ class Pooled:
 def pooled(fit: Fit, groups: Mapping[str, Comparisons]) -> Pooled:
     """Fit all slices at once; ``groups`` are the answers of ``fit`` by slice."""
     k = len(fit.items)
-    if fit.model not in ("bbq", "bayes-bt"):
-        raise UnsupportedError(
-            f"slices are not pooled under {fit.model}; fit model='bbq', or fit each slice alone "
-            "(--by-alone)"
-        )
+    check_together(
+        model=fit.model, solver=fit.solver, priors=fit.priors, camps="auto", ties=fit.ties,
+        has_raters=None, pooled=True,
+    )  # fmt: skip
     if k > MOST_ITEMS:
         raise UnsupportedError(
             f"slices of {k} items are not pooled (the limit is {MOST_ITEMS}); "
