@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 RATERS_SHOWN = 15
 # And more than this in a document, unless all are asked for.
 MOST_LISTED = 10_000
+# Of the answers: a tag with more values has slices of an answer or two.
+MOST_SLICES_OF = 0.3
 # A prepared set of more is fitted part by part.
 ROWS_IN_MEMORY = 5_000_000
 
@@ -244,12 +246,29 @@ def _shares(text: str) -> tuple[str, dict[str, float]]:
     return tag.strip(), shares
 
 
+def _check_slices(by: str, groups: dict[str, Comparisons], options: Any) -> None:
+    """Refuse before the fit what cannot be pooled, and note slices that say nothing."""
+    from bbq_plugin.model.fit import check_together
+
+    check_together(
+        model=options["model"], solver="auto", priors="auto", camps="auto", ties="half",
+        has_raters=None, pooled=True,
+    )  # fmt: skip
+    n = sum(data.n_comparisons for data in groups.values())
+    if len(groups) > MOST_SLICES_OF * n:
+        tell(
+            f"{by} has {len(groups):,} values in {n:,} answers, so that most slices have one or "
+            f"two answers; a column of numbers may be a covariate: --covariate {by}"
+        )
+
+
 def _print_sliced(
     source: Input, by: str, shares: tuple[str, dict[str, float]] | None, chosen: str,
     output: Path | None, origin: Origin, show_all: bool, options: Any,  # noqa: FBT001
 ) -> SlicedStudy:  # fmt: skip
     """All answers, and the slices by a tag beside each other."""
     groups = source.read_by(by, options["covariate"])
+    _check_slices(by, groups, options)
     overall = _analysed(source, source.read(options["cluster"], options["covariate"]), **options)
     with working("Pooling slices"):
         from bbq_plugin.analysis.slices import SlicedStudy

@@ -206,7 +206,13 @@ def serve(
         stack.callback(door.close)
         model = chosen.model.model
         engine = stack.enter_context(
-            Engine(store, study=chosen.study, model=model, **chosen.model.fit_options())
+            Engine(
+                store,
+                study=chosen.study,
+                model=model,
+                covariates=chosen.model.covariate,
+                **chosen.model.fit_options(),
+            )
         )
         studies = load_studies(configured.file)
         known_url, known_options = _known_server(engine)
@@ -222,7 +228,6 @@ def serve(
             alert=sender(chosen.alerts, os.environ),
             alert_on=chosen.alerts.alert_on,
             log=Log(sys.stderr),
-            covariates=chosen.model.covariate,
         )
         feedback = chosen.feedback
         for number in dict.fromkeys(

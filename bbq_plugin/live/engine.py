@@ -172,6 +172,7 @@ class Engine:
         cluster: str | Sequence[str] = "auto",
         repeats: Treatment = "keep",
         ties: Ties = "auto",
+        covariates: Sequence[str] = (),
         tol: float = 1e-6,
         reading: ReadSettings = ReadSettings(),  # noqa: B008 (a frozen value)
         clock: Callable[[], float] = time.time,
@@ -181,13 +182,15 @@ class Engine:
         check_priors(model, priors)
         check_together(
             model=model, solver="auto", priors=priors, camps=checked_camps(camps),
-            ties=checked_ties(ties), has_raters=None,
+            ties=checked_ties(ties), has_raters=None, covariates=covariates,
         )  # fmt: skip
         self.model: Model = model
         self.priors = Priors() if priors == "paper" else priors
         self.camps = checked_camps(camps)
         self.cluster, self.repeats = checked_cluster(cluster), checked_repeats(repeats)
         self.ties = ties
+        #: What `held_equal` holds equal; the fit that follows answers does not.
+        self.covariates = tuple(covariates)
         self.tol = tol
         self._mutex = threading.RLock()
         self._owns_store = not isinstance(path, Store)
@@ -231,8 +234,8 @@ class Engine:
         """An engine of another study of the same store, with the same settings."""
         return Engine(
             self.store, study=study, model=self.model, priors=self.priors, camps=self.camps,
-            cluster=self.cluster, repeats=self.repeats, ties=self.ties, tol=self.tol,
-            reading=self.reading, clock=self.store.clock,
+            cluster=self.cluster, repeats=self.repeats, ties=self.ties,
+            covariates=self.covariates, tol=self.tol, reading=self.reading, clock=self.store.clock,
         )  # fmt: skip
 
     def _last_fit(self) -> LastFit | None:
@@ -559,16 +562,16 @@ class Engine:
         words = self.store.lead_words()
         return Analysis(self.fit, limits, before, words=words, at=self.store.clock())
 
-    def held_equal(self, covariates: tuple[str, ...], limits: Limits = Limits()) -> Analysis:  # noqa: B008
-        """The same with covariates held equal: a fit of all answers, as `bbq fit --store` makes."""
+    def held_equal(self, limits: Limits = Limits()) -> Analysis:  # noqa: B008
+        """With the covariates held equal: a fit of all answers, as `bbq fit --store` makes."""
         names = {one.id: one.name for one in self.store.studies()}
         kept = () if self.cluster in (("auto",), ("none",)) else self.cluster
         data = read_store(
-            self.store.path, tags=(*kept, *covariate_tags(covariates)), study=names[self.study]
+            self.store.path, tags=(*kept, *covariate_tags(self.covariates)), study=names[self.study]
         )
         found = fit(
             data, self.model, priors=self.priors, ties=self.ties, cluster=self.cluster,
-            camps=self.camps, repeats=self.repeats, tol=self.tol, covariates=covariates,
+            camps=self.camps, repeats=self.repeats, tol=self.tol, covariates=self.covariates,
         )  # fmt: skip
         plain = self.analysis(limits)
         return Analysis(found, limits, plain.previously_excluded, words=plain.words, at=plain.at)

@@ -91,8 +91,12 @@ class Outputs:
         self.shown = analysis if key is None else _pseudonymous(analysis, key)
 
     def record(self, how: str) -> None:
-        """Add the leaderboard to the store's history; ``how`` is what `Engine.refresh` said."""
-        n, rows = self._analysis.fit.data.n_comparisons, history_rows(self.shown.leaderboard)
+        """Add the leaderboard to the store's history; ``how`` is what `Engine.refresh` said.
+
+        The history is that without covariates, as the server writes it: they may be named later.
+        """
+        board = self.shown.without_covariates or self.shown.leaderboard
+        n, rows = self._analysis.fit.data.n_comparisons, history_rows(board)
         self._store.add_history(self._analysis.at, n, how, rows, self._study)
 
     def write(self, origin: Origin | None = None) -> Written:

@@ -782,6 +782,7 @@ class Daemon:
             study=settings.study,
             model=settings.model.model,
             **settings.model.fit_options(),
+            covariates=settings.model.covariate,
             reading=settings.read,
             clock=self._wall_clock,
         )
@@ -933,8 +934,9 @@ class Daemon:
             fitted_s = self._clock()
             self._tell_camps(self._engine.fit)
             analysis = self._engine.analysis(limits_of(self.settings))
-            held = self.settings.model.covariate
-            told = self._engine.held_equal(held, analysis.limits) if held else analysis
+            told = analysis
+            if self._engine.covariates:
+                told = self._engine.held_equal(analysis.limits)
             outputs = Outputs(self._engine.store, told, self.settings, self._engine.study)
             if self._has_news(analysis.fit.data.n_comparisons):
                 outputs.record(how)

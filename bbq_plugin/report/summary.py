@@ -479,6 +479,9 @@ def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
 
 def slice_lines(study: SlicedStudy) -> list[str]:
     """How far slices lie apart, and what differs beyond doubt."""
+    if len(study.groups) == 1:
+        only = f"{plain(study.tag)}={plain(next(iter(study.groups)))}"
+        return [f"Every answer with a value has {only}: there is nothing to compare."]
     found = [cell for cell in study.cells if cell.differs]
     head = (
         f"{counted(len(study.groups), 'slice')} by {plain(study.tag)}: ratings differ between them "

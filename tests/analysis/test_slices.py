@@ -11,7 +11,7 @@ import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis, Leaderboard
 from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import UsageError
 from bbq_plugin.report.summary import MOST_SLICE_LINES, rescaled_text, slice_lines
 
 K = 6
@@ -133,7 +133,7 @@ def test_a_divided_panel_is_sliced_as_one(apart: SlicedStudy) -> None:
 
 def test_models_without_pooling_say_what_to_do() -> None:
     study = sliced({"en": 60, "de": 60}, model="crowd-bt")
-    with pytest.raises(UnsupportedError, match="--by-alone"):
+    with pytest.raises(UsageError, match="--by-alone"):
         _ = study.pooled
 
 

@@ -220,6 +220,9 @@ def test_slices_stand_beside_each_other(tagged: Path, tmp_path: Path) -> None:
         (("--target", "scene=beach:1,beach:2"), "expected a tag and shares"),
         (("--target", "scene=beech:1"), "did you mean 'beach'"),
         (("--target", "scene=beach:1", "--by", "other"), "give no other --by"),
+        (("--target", "scene=beach:1", "--target", "scene=beach:1"), "given 2 times"),
+        (("--target", "scene=beach:1", "--by-alone"), "leave --by-alone out"),
+        (("--by", "scene", "--model", "bbq-signed"), "use --by-alone"),
         (("--by-alone",), "name a tag with --by"),
     ],
 )
@@ -227,6 +230,21 @@ def test_a_mix_that_is_none_is_refused(tagged: Path, options: tuple[str, ...], s
     result = bbq("fit", tagged, "--priors", "paper", *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in " ".join(result.stderr.split())
+
+
+def test_one_slice_is_said_to_be_nothing_to_compare(tagged: Path) -> None:
+    found = bbq("fit", tagged, "--by", "scene", "--where", "scene=beach", "--priors", "paper")
+    assert "Every answer with a value has scene=beach" in found.stdout
+    assert "differ between them" not in found.stdout
+
+
+def test_a_column_of_numbers_is_noted_as_a_covariate(tmp_path: Path) -> None:
+    rows = [f"r{n % 3},a,b,a,{n / 7:.3f}" for n in range(30)]
+    file = tmp_path / "votes.csv"
+    file.write_text("\n".join(["rater,left,right,winner,length_diff", *rows]), encoding="utf-8")
+    found = bbq("fit", file, "--by", "length_diff", "--priors", "paper")
+    assert found.exit_code == 0, found.stderr
+    assert "--covariate length_diff" in found.stderr
 
 
 def test_only_what_has_the_tag_is_fitted(tagged: Path) -> None:

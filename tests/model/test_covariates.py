@@ -18,6 +18,7 @@ from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import UnsupportedError, UsageError
 from bbq_plugin.model.covariates import Hill, Leans, design_of
 from bbq_plugin.model.objectives import Marginal
+from bbq_plugin.store import Store
 
 K, RATERS, EACH = 6, 20, 100
 THETA = np.linspace(1.0, -1.0, K)
@@ -299,9 +300,28 @@ def test_a_watched_folder_gives_what_a_command_gives(file: Path, tmp_path: Path)
         document = msgspec.json.decode(text)
         assert [row["covariate"] for row in document["covariates"]] == ["length_diff", "side"]
         assert document["items"][0]["item"] == "i0"
+        # The history is that without covariates, as the server writes it.
+        with Store(tmp_path / "s.db") as store:
+            last = store.history(1)[-1].items
+        assert max(last, key=lambda item: last[item].rating) == "i1"
         assert ('"r0"' in text) == (not more)
     found = CliRunner().invoke(main, ["fit", str(file), *held, "--format", "json"])
     once = msgspec.json.decode(found.stdout)
     for one, other in zip(document["items"], once["items"], strict=True):
         assert one["item"] == other["item"]
         assert one["rating"] == pytest.approx(other["rating"], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(("--camps", "2"), "camps='auto'"), (("--model", "crowd-bt"), "model='bayes-bt'")],
+)
+def test_a_daemon_refuses_at_its_start_what_does_not_go_together(
+    file: Path, tmp_path: Path, options: Any, said: str
+) -> None:
+    place = ["--store", str(tmp_path / "s.db"), "--out", str(tmp_path / "out")]
+    command = ["watch", str(file.parent), *place, "--once", "--covariate", "side", *options]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (tmp_path / "s.db").exists()

@@ -437,9 +437,8 @@ class View:
         limits: Limits = Limits(),  # noqa: B008 (a frozen value)
         problems: Problems | None = None,
         news: PageNews | None = None,
-        covariates: tuple[str, ...] = (),
     ) -> None:
-        self.engine, self.limits, self.covariates = engine, limits, covariates
+        self.engine, self.limits = engine, limits
         self.analysis: Analysis | None = None
         self.touch = (news or PageNews()).touch
         #: When to stop.
@@ -487,7 +486,7 @@ class View:
         if engine.n_comparisons > MOST_ANSWERS:
             return f"covariates are not held equal in more than {MOST_ANSWERS:,} answers"
         try:
-            held = engine.held_equal(self.covariates, self.limits)
+            held = engine.held_equal(self.limits)
         except UsageError as error:
             return str(error)
         parts = held.effects, held.leaderboard, held.without_covariates

@@ -1260,14 +1260,14 @@ class Pages:
         found = view.slices.last(tag) if tag else None
         rows = found.study.by_item() if found else []
         paging = self._paging(request, len(rows), ROWS, "tag")
-        held = view.held.last() if view.covariates else None
+        held = view.held.last() if view.engine.covariates else None
         equal = held if isinstance(held, Analysis) else None
         before = {} if equal is None else {row.item: row for row in equal.without_covariates or ()}
         return self._page(
             request,
             "slices.html.j2",
             analysis=analysis,
-            covariates=view.covariates,
+            covariates=view.engine.covariates,
             equal=equal,
             refused=held if isinstance(held, str) else None,
             before=before,

@@ -217,18 +217,17 @@ class Service:
         alert: Send | None = None,
         alert_on: Collection[AlertKind] = ALERTS,
         log: Callable[..., None] = silent,
-        covariates: tuple[str, ...] = (),
     ) -> None:
         """`people` asks the tool who the raters are; None: pages do not name them.
 
-        `alert` sends an alert, of these kinds. `covariates` are held equal on a page of slices.
+        `alert` sends an alert, of these kinds.
         """
         self.engine = engine
         self.engines = StudyEngines(engine)
         self.rules = rules
         #: The labelling projects that are named, the one of the feedback first; before the start.
         self.projects: list[ServedProject] = []
-        self.base_url, self._limits, self._covariates = base_url, limits, covariates
+        self.base_url, self._limits = base_url, limits
         self.named = named
         #: What does not work at present.
         self.problems = Problems(log, engine.store.clock)
@@ -279,7 +278,7 @@ class Service:
     def _view_of(self, engine: Engine) -> View:
         found = self.views.get(engine.study)
         if found is None:
-            found = View(engine, self._limits, self.problems, self.news, self._covariates)
+            found = View(engine, self._limits, self.problems, self.news)
             if self._alerts is not None:
                 self._listen(found, self._alerts)
             if self._started:
