@@ -758,12 +758,12 @@ def _direct_votes(_: Analysis, view: View) -> Iterable[Line]:
 
 
 def _covariates(_: Analysis, view: View) -> Iterable[Line]:
-    held = view.held.last() if view.covariates else None
+    held = view.held.last() if view.engine.covariates else None
     return map(dict, held.effects) if isinstance(held, Analysis) else ()
 
 
 def _held_equal(_: Analysis, view: View) -> Iterable[Line]:
-    held = view.held.last() if view.covariates else None
+    held = view.held.last() if view.engine.covariates else None
     return map(dict, held.leaderboard) if isinstance(held, Analysis) else ()
 
 
