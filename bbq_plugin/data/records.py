@@ -246,6 +246,8 @@ class TaskState:
     n_cancelled: int
     #: The keys of all its answers, whether they count or not.
     keys: tuple[str, ...]
+    #: For each of its answers that cannot be read yet, why.
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,6 +239,8 @@ class Worker:
         self._problems = problems or Problems()
         #: The projects whose events are taken; none: those of all.
         self.projects: frozenset[str] = frozenset()
+        #: Those that are pulled as well.
+        self.pulled: frozenset[str] = frozenset()
         #: When the priors of a study may be estimated again, on that clock.
         self._estimate_from: dict[int, float] = {}
         #: Why the fits of some studies failed the last time.
@@ -333,7 +335,7 @@ class Worker:
             for own, one in news:
                 self._store_one(own, one)
             self._store([], list(refused), refused)
-        if any(one.partial for _, one in news):
+        if any(one.partial or one.problem is not None for _, one in news):
             self._on_partial()
         return len(waiting)
 
@@ -347,8 +349,9 @@ class Worker:
                 one = self.reader(body, given)
                 self._check_project(one)
                 news.append((own, one))
-                if one.problem is not None:
-                    # What can be read counts; the event waits for the rest.
+                if one.problem is not None and one.project not in self.pulled:
+                    # What can be read counts; the event waits for the rest. A pull brings that too,
+                    # and its tasks tell what is held now.
                     refused[own] = one.problem
             except Exception as error:  # noqa: BLE001 (no event may hold up the others)
                 refused[own] = reason_of(error)

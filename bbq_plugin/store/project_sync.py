@@ -202,10 +202,10 @@ class Memory:
             "DELETE FROM told_task WHERE project = ? AND task = ?", [one.task[1:] for one in tasks]
         )
         db.executemany(
-            "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (self.id, one.task.number, one.stamp, one.n_answers, one.n_cancelled,
-                 _encode(one.keys).decode())
+                 _encode(one.keys).decode(), _encode(one.held).decode() if one.held else None)
                 for one in tasks
             ],
         )  # fmt: skip

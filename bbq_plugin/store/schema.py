@@ -309,10 +309,17 @@ CREATE TABLE lead_word (
 CREATE INDEX lead_word_rater ON lead_word (rater);
 """
 
+M010_HELD_ANSWERS = """
+-- Why answers of a task cannot be read yet: a list with an entry each, or NULL.
+ALTER TABLE remote_task ADD COLUMN held TEXT;
+-- When events last came, also those that bring no answer.
+INSERT INTO note SELECT 'last event', at FROM event ORDER BY id DESC LIMIT 1;
+"""
+
 #: Each takes a store from its place in this list to the next version.
 MIGRATIONS = (
     M001_ANSWERS, M002_PROJECTS, M003_EVENTS, M004_COLUMNS, M005_EVENT_PLANS, M006_NOTES,
-    M007_TOLD_TASKS, M008_STUDIES, M009_LEAD_WORDS,
+    M007_TOLD_TASKS, M008_STUDIES, M009_LEAD_WORDS, M010_HELD_ANSWERS,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

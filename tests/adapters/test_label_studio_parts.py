@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter, answers
+from bbq_adapters.label_studio.comparison_control import described
 from bbq_adapters.wording import label_meaning
 
 from bbq_plugin.data.mappings import UnclearError
@@ -471,3 +472,9 @@ def test_answers_are_found_behind_any_number_of_open_tasks() -> None:
     found = read([*many, task(number=20_001)])
     assert [one for one in found if isinstance(one, Comparison)]
     assert sum(isinstance(one, Skipped) for one in found) == 20_000
+
+
+def test_all_questions_of_a_project_are_named_before_its_answers_are_read() -> None:
+    controls = {name: {"type": "Choices", "to_name": ["t"]} for name in ("overall", "fluency")}
+    found = described((), list(controls), controls, looked=False)
+    assert found == "control 'overall' (Choices of t); control 'fluency' (Choices of t)"

@@ -671,6 +671,11 @@ def _is_sided(
     return control.get("type") == "Choices" and sided
 
 
+def problem_text(error: FormatError) -> str:
+    """Why a question cannot be read, where nobody can type what Python would be told."""
+    return error.for_command_line() if isinstance(error, UnclearError) else str(error)
+
+
 def described(
     questions: Sequence[Question], candidates: Sequence[str], parsed: Any, *, looked: bool = True
 ) -> str:

@@ -46,6 +46,7 @@ from bbq_adapters.label_studio.comparison_control import (
     find_questions,
     kept_questions,
     meaning,
+    problem_text,
     questions_of_kept,
 )
 from bbq_adapters.label_studio.ml_backend import is_own_version
@@ -311,7 +312,14 @@ class TaskReader:
                     annotation["was_cancelled"] = False
         shown = [task_of_api(task, self.name) for task in tasks]
         questions, by_question = self._read(shown, state)
-        states = tuple(map(self._task_state, tasks, shown))
+        held = {
+            record.where: record.reason
+            for records in by_question.values() for record in records
+            if isinstance(record, Skipped) and record.reason.startswith(UNREAD)
+        }  # fmt: skip
+        states = tuple(
+            self._task_state(task, one, held) for task, one in zip(tasks, shown, strict=True)
+        )
         state = replace(state, plan=kept_questions(questions), after=int(tasks[-1]["id"]))
         (first, records), *others = by_question.items()
         return TaskPage(
@@ -345,16 +353,20 @@ class TaskReader:
             if question not in known:
                 reading.check_names(sample)
         for name, error in found.problems.items():
-            by_question[name].append(Note(str(error)))
+            by_question[name].append(Note(problem_text(error)))
         return list(found.known), by_question
 
     def _ref(self, task: Any) -> TaskRef:
         return task_ref(str(self.project), str(task))
 
-    def _task_state(self, task: dict[str, Any], shown: ExportedTask) -> TaskState:
+    def _task_state(
+        self, task: dict[str, Any], shown: ExportedTask, held: Mapping[str, str]
+    ) -> TaskState:
         stamp, total, cancelled = _counts_of(task)
         keys = tuple(key_of(shown, answer) for answer in shown.answers if answer.id is not None)
-        return TaskState(self._ref(task["id"]), stamp, epoch(stamp) or 0.0, total, cancelled, keys)
+        why = tuple(held[answer.where] for answer in shown.answers if answer.where in held)
+        at = epoch(stamp) or 0.0
+        return TaskState(self._ref(task["id"]), stamp, at, total, cancelled, keys, why)
 
     # -- questions to the server
 

@@ -33,6 +33,7 @@ from bbq_adapters.label_studio.comparison_control import (
     find_questions,
     kept_questions,
     meaning,
+    problem_text,
 )
 from bbq_adapters.label_studio.ml_backend import MOST_QUESTIONS, MLBackend
 from bbq_adapters.label_studio.store_keys import (
@@ -232,7 +233,7 @@ class LabelStudioEvents:
             labelled = dict.fromkeys([*candidates, *(one for chosen in asked for one in chosen)])
             sample = [self._with_all_labels(task, controls, list(labelled))]
             found = find_questions(sample, self._options, name, asked, candidates, known)
-            problems = [str(error) for error in found.problems.values()]
+            problems = [problem_text(error) for error in found.problems.values()]
         else:
             found = FoundQuestions(known)
         several = [",".join(chosen) for chosen in asked] if len(asked) > 1 else []
@@ -251,7 +252,7 @@ class LabelStudioEvents:
             except FormatError as error:
                 if not several:
                     raise
-                problems.append(str(error))
+                problems.append(problem_text(error))
                 records.clear()
         self._remember(task.project, place, found.known)
         return by_question, problems

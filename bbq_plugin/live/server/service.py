@@ -452,6 +452,8 @@ class ServedProject(OpenProject):
         self._service, self.number = service, project
         store, tool = service.engine.store, service.worker.tool
         service.worker.projects |= {str(project)}
+        if reconcile_s is not None:
+            service.worker.pulled |= {str(project)}
         self.feedback = Feedback(
             service.view,
             self,
