@@ -449,7 +449,11 @@ def _tables(
         )
         for one in result.camp_boards
     ]
-    title = f"Whole panel, {len(result.camp_boards)} camps" if result.camp_boards else None
+    title = (
+        f"Whole panel, {len(result.camp_boards)} camps, by win share"
+        if result.camp_boards
+        else None
+    )
     tables.append(leaderboard_table(board, limit=most_items, width=width, title=title))
     tables += [line for line in (clusters_text(board),) if line]
     if result.effects:

@@ -1414,6 +1414,23 @@ class Comparisons:
         return found
 
     @cached_property
+    def once(self) -> Comparisons:
+        """The same with no answer counting more than once: what is learnt of raters and camps.
+
+        An answer of weight 7 is no seven answers that agree. Rows that are wins as such, without
+        single answers, are counted by their weights.
+        """
+        found = self.merged()
+        if self.answers is None:
+            return found
+        most = 1.0 if self.answers.half is None else np.where(self.answers.half == 0, 1.0, 0.5)
+        if np.all(found.weight <= most):
+            return found
+        less = replace(found, weight=np.minimum(found.weight, most))
+        less.__dict__["repeats"] = found.repeats
+        return less
+
+    @cached_property
     def decided(self) -> Triples:
         """The same without the answers that were ties."""
         from bbq_plugin.data.triples import aggregate  # noqa: PLC0415

@@ -47,7 +47,7 @@ MOST_PARAMETERS = 1024  # camps x items of one dense system
 MOST_TRIPLES = 150_000, 0  # by which the number of camps is found; the fit is of all
 TRIES = 6  # steps from each start before the best goes on
 STEPS = 200
-ROUNDS = 5  # of camps and population in turn
+ROUNDS = 12  # of camps and population in turn; four were the most that panels have taken
 HALVINGS = 12
 LONGEST = 2.0  # nats
 CLOSE = 1e-4  # nats; shorter steps may raise the log-posterior by less than its rounding
@@ -733,7 +733,8 @@ def divided(
         if wanted is not None and axis is None:
             raise UsageError(
                 f"camps={wanted}: camps are searched for among {2 * LEAST_RATERS} raters or more, "
-                f"with 3 to {MOST_PARAMETERS // 2} items; use camps=1 or camps='auto'"
+                f"with 3 to {MOST_PARAMETERS // 2} items, and here are {triples.n_raters:,} raters "
+                f"and {triples.n_items:,} items; use camps=1"
             )
         return replace(found, axis=axis)
     if priors.flat_items:

@@ -713,11 +713,11 @@ def fit(
     )  # fmt: skip
     used = ties_used(ties, model, solver, data)
     # What raters and camps there are is learnt from each answer once.
-    once = data.merged()
+    once = data.once
     found = _solved(once, model, priors, solver, tol, used)
     if asked != 1 and model == "bbq" and solver == "auto" and data.has_raters:
         wanted = None if asked == "auto" else asked
-        found = divided(wins_of(once, used), data.items, found, wanted, tol)
+        found = _divided(once, found, wanted, tol, used)
     if once is not data:
         found = _of_all_rows(data, model, solver, found, tol, used)
     fitted = _fit_of(data, model, solver, found, clusters, used)
@@ -788,6 +788,22 @@ def _all_equal(data: Comparisons, wins: Triples, priors: AnyPriors, tol: float) 
     return replace(found, warnings=(*found.warnings, text))
 
 
+def _divided(
+    data: Comparisons, found: Optimum, wanted: int | None, tol: float, ties: TiesUsed
+) -> Optimum:
+    """The optimum in camps; in one where nobody asked for more, and the search does not end."""
+    try:
+        return divided(wins_of(data, ties), data.items, found, wanted, tol)
+    except ConvergenceError:
+        if wanted is not None:
+            raise
+        text = (
+            "whether the panel is divided could not be told, perhaps because weights are very "
+            "unequal: it is taken as one camp"
+        )
+        return replace(found, warnings=(*found.warnings, text))
+
+
 def _of_all_rows(
     data: Comparisons, model: Model, solver: Solver, once: Optimum, tol: float, ties: TiesUsed
 ) -> Optimum:
@@ -814,7 +830,7 @@ def follow_camps(data: Comparisons, last: Fit, tol: float = 1e-6) -> Fit:
 def in_camps(last: Fit, n: int, tol: float = 1e-4) -> Fit:
     """The same answers in ``n`` camps, whatever the criterion says of them."""
     found = Optimum(last.theta, last.quality, last.priors, [], 0.0, last.population)
-    once = last.data.merged()
+    once = last.data.once
     found = divided(wins_of(once, last.ties), last.items, found, n, tol)
     return _fit_of(once, last.model, last.solver, found, last.cluster, last.ties)
 

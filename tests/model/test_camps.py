@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError
 from bbq_plugin.model import camps, prior_estimation, rater_population
 from bbq_plugin.model.camps import Mixture, screen
 from bbq_plugin.model.prior_estimation import CENTRE, priors_of
@@ -192,3 +192,43 @@ def test_camps_that_cannot_be_divided_further_are_the_last_ones() -> None:
         votes.append((rater, *(("a", "b") if often else ("b", "a")), 1.0))
         votes.append((rater, *(("b", "c") if n % 2 else ("c", "b")), 1.0))
     assert len(bbq.fit(bbq.Comparisons.from_records(votes)).camps) == 3
+
+
+def weighted(data: bbq.Comparisons, weights: Any) -> bbq.Comparisons:
+    """The same as single answers, each with a weight."""
+    answers = zip(data.rater, data.winner, data.loser, weights, strict=True)
+    return bbq.Comparisons.from_comparisons(
+        bbq.Comparison(
+            key=str(n), rater=data.raters[r], left=data.items[i], right=data.items[j],
+            outcome="left", weight=float(weight),
+        )
+        for n, (r, i, j, weight) in enumerate(answers)
+    )  # fmt: skip
+
+
+def test_an_answer_of_a_large_weight_is_no_agreement_of_several_answers() -> None:
+    data, _ = panel(3, guessers=0.1, votes=40)
+    weights = np.random.default_rng(3).choice([0.1, 0.37, 1.0, 2.5, 7.3], data.weight.size)
+    found, plain = bbq.fit(weighted(data, weights)), bbq.fit(weighted(data, data.weight))
+    assert len(found.camps) == 1
+    assert found.given_priors().a == pytest.approx(plain.given_priors().a, rel=0.5)
+    assert np.corrcoef(found.theta, plain.theta)[0, 1] > 0.95
+    # In the ratings each answer has the weight that was given.
+    assert found.triples.weight.sum() == pytest.approx(weights.sum())
+
+
+def test_where_camps_cannot_be_looked_for_there_is_one_and_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights of a million are such a case, on some machines: here the search is made to fail."""
+    data, _ = panel(1, minority=0.4)
+
+    def stuck(*_: Any, **__: Any) -> None:
+        raise ConvergenceError("stuck")
+
+    monkeypatch.setattr(camps, "_more_camps", stuck)
+    found = bbq.fit(data)
+    assert len(found.camps) == 1
+    assert any("could not be told" in text for text in found.warnings)
+    with pytest.raises(ConvergenceError, match="stuck"):
+        bbq.fit(data, camps=2)
