@@ -56,6 +56,7 @@ _LOST = word_set(
     "loser losers lost rejected unchosen worse worst other dispreferred verlierer perdant perdedor "
     "perdente проигравший 败者 敗者 opponent unpreferred discarded losing defeated beaten"
 )
+_LESS = _LOST | word_set("least disliked dislike eliminated removed odd schlechter peor pire")
 _NOT = word_set("not non un nicht pas no")
 _BEST = word_set("best most beste bester meilleur mejor migliore melhor max лучший")
 _WORST = word_set("worst least schlechteste schlechtester pire peor peggiore pior min худший")
@@ -270,6 +271,7 @@ def _shapes(table: ProfiledTable, given: Mapping[str, Any]) -> Iterator[_Found]:
         yield from _winner_loser(table)
     for pair in pairs[:3]:
         yield from _choices(table, pair)
+        yield from _two_results(table, pair)
         yield from _annotators(table, pair, _listed(given.get("raters", ())))
         yield from _two_numbers(table, pair)
     yield from _slates(table)
@@ -584,17 +586,31 @@ def _is_pair(cells: Sequence[Sequence[str]]) -> bool:
 # -- who won
 
 
-def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
-    """Two items and a column that says who won."""
+def _of_each_column(table: ProfiledTable, items: _Items) -> tuple[list[_Found], list[_Found]]:
+    """The readings of all columns that may say who won, and of those that say who lost."""
     found: list[_Found] = []
+    losers: list[_Found] = []
     for one in _choice_columns(table, items):
         reading = _by_item_names(items, one)
         if reading is None and (reading := _by_codes(table, items, one)) is not None:
             _ask_of_swap(reading, table)
         reading = reading or _by_scale(items, one)
-        if reading is not None and not _is_marked(table, one) and not _is_abx(table):
+        if reading is None or _is_marked(table, one) or _is_abx(table):
+            continue
+        if set(one.words) & _LESS and not set(one.words) & _NOT:
+            losers.append(_of_loser(reading, one))
+        else:
             found.append(reading)
+    return found, losers
+
+
+def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """Two items and a column that says who won."""
+    found, losers = _of_each_column(table, items)
     found = _without_guesses(found, table, items)
+    if not found:
+        # Who lost is said only where nothing says who won.
+        yield from losers[:1]
     said = [_outcomes(one, table, items) for one in found]
     for reading, full in zip(found, said, strict=True):
         for other, gappy in zip(found, said, strict=True):
@@ -631,6 +647,14 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         )
         found[0].explicit = False
     yield from found[:3]
+
+
+def _of_loser(found: _Found, one: ColumnProfile) -> _Found:
+    """The reading of a column that says who lost."""
+    found.options["loser"] = found.options.pop("winner")
+    found.doubts.append(f"{one.name} is taken for the one that lost")
+    found.explicit = False
+    return found
 
 
 def _listed_twice(table: ProfiledTable, items: _Items) -> str | None:
@@ -745,6 +769,33 @@ def _is_one_or_other(table: ProfiledTable, pair: Sequence[str]) -> bool:
     rows = [[cell.casefold() in marks for cell in row] for row in _cells(table, pair) if all(row)]
     small = all(table[name].n_distinct == 2 for name in pair)
     return small and len(pair) == 2 and bool(rows) and all(sum(row) == 1 for row in rows)
+
+
+def _two_results(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
+    """A word for how the game ended for each item, of which only one is a win: chess.com."""
+    words = [
+        one.name for one in table if one.is_small and not one.numeric and "result" in one.words
+    ]
+    for pair in families(words):
+        if len(pair) != 2 or items.columns == pair or len(items.columns) != 2:
+            continue
+        first, second = (table[name] for name in _in_file_order(table, items, pair))
+        rows = [(a, b) for a, b in zip(first.values, second.values, strict=True) if a and b]
+        won = [value for value in first.counts if value.casefold() in ("win", "won", "w")]
+        if len(won) != 1 or any(a == b == won[0] for a, b in rows):
+            continue
+        meaning = {won[0]: "left"}
+        for value in first.counts.keys() - {*won}:
+            against = {b == won[0] for a, b in rows if a == value}
+            if len(against) == 1:
+                meaning[value] = "right" if against.pop() else "tie"
+        if len(meaning) < first.n_distinct:
+            continue
+        found = _choice_reading(items, first, f"a win where {second.name} is none", 5.0)
+        found.options["values"] = meaning
+        found.used.add(second.name)
+        found.doubts.append(f"where neither {first.name} nor {second.name} is a win, it is a tie")
+        yield found
 
 
 def _without_guesses(found: list[_Found], table: ProfiledTable, items: _Items) -> list[_Found]:
@@ -1891,12 +1942,28 @@ def _leave_out_empty(found: _Found, table: ProfiledTable) -> None:
     if "raters" in found.options or not gaps:
         return
     one = max(gaps, key=lambda column: column.n_empty)
+    if (other := _says_tie(table, one)) is not None:
+        found.weak = (
+            f"{counted(one.n_empty, 'row')} have no {one.name}, and {other} says that these are "
+            f"ties; write a word such as tie into {one.name} there"
+        )
+        found.answers = ()
     found.options = {"rows": {one.name: "*"}, **found.options}
     found.doubts.append(
         f"{counted(one.n_empty, 'row')} ({percent(one.n_empty / table.n_held)}) without {one.name} "
         "are left out"
     )
     found.explicit = False
+
+
+def _says_tie(table: ProfiledTable, gappy: ColumnProfile) -> str | None:
+    """The column that has a word for a tie where another one is empty, and only there."""
+    for one in table:
+        ties = {value for value in one.counts if label_meaning(value) == "tie"}
+        rows = list(zip(one.values, gappy.values, strict=True))
+        if ties and all(bool(said) != (value in ties) for value, said in rows if value):
+            return one.name
+    return None
 
 
 # Names of a column that may say who answered, where its values do not deny it.

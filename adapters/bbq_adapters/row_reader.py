@@ -280,10 +280,18 @@ def _as_rows(value: Any) -> list[Row] | None:
     """A list of objects or of lists, a table of columns, or objects by their names, as rows."""
     if isinstance(value, list):
         return _list_rows(value)
-    if not isinstance(value, dict) or len(value) < 2:
-        return None
+    return _dict_rows(value) if isinstance(value, dict) and len(value) > 1 else None
+
+
+def _dict_rows(value: dict[str, Any]) -> list[Row] | None:
     columns = list(value.values())
     if all(isinstance(one, list) for one in columns):
+        kinds = {
+            frozenset(row) if isinstance(row, dict) else None for one in columns for row in one
+        }
+        if len(kinds) == 1 and None not in kinds:
+            # Lists of the same kind of rows, by the name of a part.
+            return [{"part": name, **row} for name, one in value.items() for row in one]
         flat = not any(isinstance(cell, (list, dict)) for one in columns for cell in one)
         if flat and len({len(one) for one in columns}) == 1 and len(columns[0]) > 1:
             return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]

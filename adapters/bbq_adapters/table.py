@@ -181,7 +181,7 @@ class TableAdapter:
         "right": "column of the item on the right",
         "winner": "column that says who won; with loser, the item that won",
         "middle": "winner holds a scale: below this number left is better, above it right",
-        "loser": "column of the item that lost",
+        "loser": "column of the item that lost; with two items, column that says who lost",
         "pairs": "columns that are called by two items, such as a vs b, and hold the choice",
         "items": "columns of the items shown; a+b composes a name of two columns",
         "group": "one row an item: columns that are the same in all rows of one answer",
@@ -545,6 +545,7 @@ def _check_shape(columns: TableColumns, row: Row) -> None:
     two = len(c.pair) == 2 or (len(c.pair) == 1 and bool(c.between))
     shaped = c.pairs or (
         (c.winner and (c.loser or two or len(c.pair) == 1))
+        or (c.loser and two)
         or (two and (c.raters or c.wins))
         or c.ranks or c.ranking or c.matrix
         or (c.best and (c.worst or c.pair))
@@ -586,7 +587,7 @@ def _reader(columns: TableColumns, first: Row) -> _Answers:
         (columns.best, _best),
         (columns.pairs, _named_pairs),
         (columns.wins, _wins),
-        (columns.loser, _winner_loser),
+        (columns.winner and columns.loser, _winner_loser),
         (True, _choices),
     )
     return next(make for said, make in shapes if said)(columns, first)
@@ -634,7 +635,8 @@ def _choices(columns: TableColumns, first: Row) -> _Answers:
     """Two items, and a choice by one rater or by several."""
     two = _two(columns, first)
     words = _words(columns)
-    asked = list(columns.raters) or [columns.winner or ""]
+    asked = list(columns.raters) or [columns.winner or columns.loser or ""]
+    inverted = not columns.raters and columns.winner is None
 
     def answers(row: Row, place: RowPlace) -> Iterator[RowAnswer | Skipped]:
         left, right = two(row, place)
@@ -645,9 +647,16 @@ def _choices(columns: TableColumns, first: Row) -> _Answers:
             one = _choice(lookup(row, column), column, (left, right), words, columns, place)
             if isinstance(one, RowAnswer) and columns.raters:
                 one = replace(one, part=f"/{column}", rater=column)
+            if isinstance(one, RowAnswer) and inverted:
+                (pair,) = one.pairs
+                said = _OTHER_SIDE.get(pair.outcome, pair.outcome)
+                one = replace(one, pairs=[replace(pair, outcome=said)])
             yield one
 
     return answers
+
+
+_OTHER_SIDE: dict[Outcome, Outcome] = {"left": "right", "right": "left"}
 
 
 def _choice(

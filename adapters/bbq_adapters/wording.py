@@ -132,7 +132,7 @@ _RATERS = (
     "nickname", "visitor", "标注员", "标注者", "评委", "评价者", "评估者", "用户", "評価者",
     "평가자", "оценщик", "эксперт", "annotatorid", "judgeid", "raterid", "workerid",
     "participantid", "subjectid", "turker", "user", "username", "userid", "person", "proband",
-    "vp", "session",
+    "vp", "subj", "sbj", "ppt", "ppn", "vpn", "stakeholder", "session",
 )  # fmt: skip
 _NOT_RATERS = word_set(
     "time at date duration rt age gender sex comment reason text answer response trial hit "

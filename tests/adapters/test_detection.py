@@ -1420,3 +1420,42 @@ def test_the_winner_counts_before_a_favourite(tmp_path: Path) -> None:
     rows: list[list[object]] = [[a, b, (a, b)[i % 2], w] for i, (a, b, w, _) in enumerate(VOTES)]
     path = file(tmp_path, table(["fighter_1", "fighter_2", "favorite", "winner"], rows))
     assert as_proposed(path)[1]["winner"] == "winner"
+
+
+def test_lists_of_rows_by_the_name_of_a_part_are_read_together(tmp_path: Path) -> None:
+    rows = [{"a": a, "b": b, "winner": "a" if w == a else "b"} for a, b, w, _ in VOTES]
+    document = {"spring": rows[:70], "autumn": rows[70:], "winter": []}
+    data, _ = as_proposed(file(tmp_path, json.dumps(document, indent=2), "games.json"))
+    check(data, raters=0)
+
+
+def test_rows_without_a_winner_that_another_column_calls_ties_are_asked_about(
+    tmp_path: Path,
+) -> None:
+    rows: list[list[object]] = [
+        [a, b, "", "draw"] if i % 9 == 0 else [a, b, "white" if w == a else "black", "resign"]
+        for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    with pytest.raises(UnclearError, match="14 rows have no winner, and status says") as error:
+        read(file(tmp_path, table(["white", "black", "winner", "status"], rows)))
+    assert error.value.readings == ()
+
+
+def test_a_column_that_says_who_lost_is_not_read_as_the_winner(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[who, a, b, loser((a, b, w, who))] for a, b, w, who in VOTES]
+    path = file(tmp_path, table(["user", "img1", "img2", "worse"], rows))
+    data, options = as_proposed(path)
+    assert options["loser"] == "worse"
+    assert "winner" not in options
+    check(data)
+
+
+def test_a_word_for_each_side_of_which_one_is_a_win(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, (a, b, w, _) in enumerate(VOTES):
+        ends = ("win", ("resigned", "timeout")[i % 2])
+        ends = ("stalemate", "stalemate") if i % 9 == 0 else ends if w == a else ends[::-1]
+        rows.append([a, b, 1500 + i, 1600, *ends])
+    head = ["white", "black", "white_rating", "black_rating", "white_result", "black_result"]
+    data, _ = as_proposed(file(tmp_path, table(head, rows)))
+    check(data, raters=0, ties=N_THIRD, third=True)
