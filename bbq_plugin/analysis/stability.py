@@ -44,6 +44,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.triples import Codes, Floats, triple_of
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.model import Fit, Priors, fit
+from bbq_plugin.model.camps import screen
 from bbq_plugin.model.fit import MODELS
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Joint, theta_density
 from bbq_plugin.model.solvers import solve_newton
@@ -222,6 +223,19 @@ class Evaluation:
     forecast: tuple[MoreRatersRow, ...]
     #: Raters whose answers have several values of the tag that groups them.
     in_several: int = 0
+    #: Whether raters differ in more than quality: then no forecast of one ranking holds.
+    divided: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the forecasts must know."""
+        if not self.divided:
+            return ()
+        told = (
+            "raters differ in more than quality, so the panel may be divided: then the forecasts "
+            "with more raters promise too much; bbq fit says whether there are camps"
+        )
+        return (told,)
 
 
 def evaluation(
@@ -244,8 +258,14 @@ def evaluation(
         tuple(fits), table, curves,
         tuple(row for one in fits for row in sensitivity(one, seed)),
         dots, correlations(dots), forecast_more(fits[0], more, seed=seed),
-        in_several,
+        in_several, divided_panel(fits[0]),
     )  # fmt: skip
+
+
+def divided_panel(found: Fit) -> bool:
+    """Whether a look at all raters' answers says that the panel may have several rankings."""
+    axis = found.axis or (screen(found.wins) if found.rated else None)
+    return found.division is not None or (axis is not None and axis.fires)
 
 
 def _sizes(most: int) -> list[int]:

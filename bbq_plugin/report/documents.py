@@ -342,6 +342,7 @@ def evaluation_dict(data: Comparisons, found: Evaluation, origin: Origin) -> dic
     return {
         **stability_dict(data, found.stability, origin),
         **{name: [dict(row) for row in getattr(found, name)] for name in parts},
+        "warnings": [*data.warnings, *found.warnings],
     }
 
 

@@ -448,6 +448,7 @@ def effect_lines(analysis: Analysis) -> list[str]:
 def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
     """The forecast, the correlations and the sensitivity to the priors, in a line each."""
     forecast, correlated, sensitive = [], [], []
+    forecast += [f"{capital(text)}." for text in found.warnings]
     for row in found.forecast:
         extra = "rater" if row.more == 1 else "raters"
         who = f"With {row.more:,} more {extra} of this kind" if row.more else "With today's raters"

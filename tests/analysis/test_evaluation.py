@@ -55,6 +55,21 @@ def test_more_raters_and_more_comparisons_make_rankings_more_stable(found: Evalu
             assert all(0 <= row.top1_lower <= row.top1 <= row.top1_upper <= 1 for row in rows)
 
 
+def test_a_divided_panel_is_said_to_break_the_forecast(found: Evaluation) -> None:
+    assert found.warnings == ()
+    rng, rows = np.random.default_rng(4), []
+    for r in range(30):
+        theta = np.array([1.5, 0.5, -0.5, -1.5])[:: 1 if r < 15 else -1]
+        for _ in range(40):
+            i, j = rng.choice(4, 2, replace=False)
+            won = rng.random() < 1 / (1 + np.exp(theta[j] - theta[i]))
+            rows.append((f"r{r}", f"i{i if won else j}", f"i{j if won else i}", 1.0))
+    two = bbq.fit(Comparisons.from_records(rows), camps=1, priors="paper")
+    told = evaluation([two], 5)
+    assert "promise too much" in told.warnings[0]
+    assert evaluation_lines(told)["forecast"][0].startswith("Raters differ in more than quality")
+
+
 def test_all_raters_drawn_are_the_table(found: Evaluation) -> None:
     for row in found.stability:
         last = [one for one in found.growth if (one.model, one.by) == (row.model, "raters")][-1]
