@@ -339,6 +339,28 @@ def test_raters_are_judged_as_in_memory_and_written_as_parquet(prepared: Prepare
     assert sorted(written["rater"].to_pylist()) == sorted(memory)
 
 
+@pytest.mark.parametrize("apart", [0.25, 0.0], ids=["a weak panel", "coins"])
+def test_whether_a_panel_agrees_is_asked_of_all_raters_not_of_a_part(
+    tmp_path: Path, apart: float
+) -> None:
+    rng = np.random.default_rng(2)
+    n, theta = 4_000, apart * np.array([1.5, 0.5, -0.5, -1.5])
+    a = rng.integers(0, 4, n)
+    b = (a + rng.integers(1, 4, n)) % 4
+    won = np.where(rng.random(n) < 1 / (1 + np.exp(theta[b] - theta[a])), "left", "right")
+    columns = {"rater": [f"r{x}" for x in rng.integers(0, 200, n)], "won": won.tolist()}
+    table = pa.table({**columns, "a": [f"i{x}" for x in a], "b": [f"i{x}" for x in b]})
+    pq.write_table(table, tmp_path / "1.parquet")
+    how = Preparation(tmp_path / "v.bbq", parts=20)
+    made = prepare_lake([str(tmp_path / "1.parquet")], ROLES, how)
+    memory, found = (bbq.rater_report(bbq.fit(data)) for data in (made.read(), made))
+    # Where turning decides, both draw 399 times, each its own signs.
+    assert found.p_coins == pytest.approx(memory.p_coins, abs=0.1)
+    said = [text for text in found.warnings if "coins" in text]
+    assert len(said) == (0 if apart else 1)
+    assert not any("parts)" in text for text in said)
+
+
 def command(*words: object) -> str:
     run = CliRunner().invoke(main, [str(word) for word in words])
     assert run.exit_code == 0, run.output

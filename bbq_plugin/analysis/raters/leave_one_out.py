@@ -6,6 +6,7 @@ evidence, and whether the raters agree at all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -654,6 +655,48 @@ def panel_p(data: Comparisons, among: Mask | None = None) -> float:
     turned = np.zeros((k, TURNS))
     kernels.turned_sums(who, item, x, np.ascontiguousarray(signs.T), turned)
     return _share(np.asarray(by @ turned**2), together)
+
+
+RATERS_AT_ONCE = 4096  # whose signs are held
+
+
+def panel_sums(data: Comparisons) -> tuple[Floats, Floats, Floats, Floats]:
+    """What `panel_p` needs of some of the raters, by item; parts of the raters add up.
+
+    Answers, wins less losses, the squares of these by rater, and the number of raters.
+    """
+    t, k = data.triples, data.n_items
+    d = np.bincount(t.winner, t.weight, k) + np.bincount(t.loser, t.weight, k)
+    _, item, x = _scores(t.rater(), t.winner, t.loser, t.weight, k)
+    sums = d, np.bincount(item, x, k), np.bincount(item, x**2, k), np.bincount(item, minlength=k)
+    one, two, three, four = (np.asarray(each, dtype=np.float64) for each in sums)
+    return one, two, three, four
+
+
+def turned_panel(data: Comparisons, seed: int) -> Floats:
+    """The wins less losses by item, each rater turned at random, TURNS times."""
+    t, k, rng = data.triples, data.n_items, np.random.default_rng([0, seed])
+    who, item, x = _scores(t.rater(), t.winner, t.loser, t.weight, k)
+    turned = np.zeros((k, TURNS))
+    for first in range(0, data.n_raters, RATERS_AT_ONCE):
+        low, high = np.searchsorted(who, (first, first + RATERS_AT_ONCE))
+        signs = rng.choice([-1.0, 1.0], (min(RATERS_AT_ONCE, data.n_raters - first), TURNS))
+        kernels.turned_sums(who[low:high] - first, item[low:high], x[low:high], signs, turned)
+    return turned
+
+
+def panel_p_over(
+    sums: tuple[Floats, Floats, Floats, Floats], turned: Callable[[], Floats]
+) -> float:
+    """`panel_p` of raters in parts: of the sums over all of them, and what turning gave."""
+    d, total, squares, raters = sums
+    if not (raters > 1).any():
+        return float("nan")
+    by = 1.0 / np.maximum(d, 1e-300)
+    own, together = float(squares @ by), float(total**2 @ by)
+    if own <= LEVEL * together:
+        return own / together
+    return _share(np.asarray(by @ turned() ** 2), together)
 
 
 def _scores(

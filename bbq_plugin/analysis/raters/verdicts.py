@@ -37,8 +37,11 @@ from bbq_plugin.analysis.raters.leave_one_out import (
     evidence_of,
     own_ranking,
     panel_p,
+    panel_p_over,
+    panel_sums,
     panel_warning,
     rest_tells,
+    turned_panel,
     views_of,
 )
 from bbq_plugin.analysis.uncertainty import relative_sd
@@ -715,7 +718,7 @@ def judged(
     turned = MODELS[fit.model].uses_inverted
     reversed_camps = inverted_camps(fit)
     group = np.isin(np.argmax(fit.membership, axis=1), list(reversed_camps))
-    p_coins = panel_p(fit.data)
+    p_coins = panel_p(fit.data) if whole is None else 0.0
     # In a divided panel agreement is within the camps; a part has some of the raters.
     of_one = whole is None and fit.division is None
     flags = flags_of(
@@ -738,7 +741,7 @@ def judged(
     return RaterReport(
         _decided(_rows(fit, evidence, signs, flags, rules, alone), words),
         (
-            *_warnings(fit, evidence, flags, p_coins if whole is None else 0.0, rules),
+            *_warnings(fit, evidence, flags, p_coins, rules),
             *_groups(fit, flags, reversed_camps),
         ),
         rules=rules,
@@ -1108,20 +1111,17 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
     counts: Counter[str] = Counter()
     warnings: dict[str, int] = {}
     not_known: tuple[str, ...] = ()
-    p_coins = float("nan")
     for one in found:
         counts.update(one["counts"])
         for text in one["warnings"]:
             warnings[text] = warnings.get(text, 0) + 1
         not_known = not_known or one["not_known"]
-        p_coins = float(np.fmin(p_coins, one["p_coins"]))
     files = tuple(one["file"] for one in found if one["counts"])
     listed = _worst(parted, files, MOST_LISTED)
-    # The least of so many, each of which may be low by chance.
-    p_coins = min(p_coins * len(files), 1.0)
+    p_coins = _panel_of_parts(parted)
     told = [f"{text} (in {n} of {len(files)} parts)" for text, n in warnings.items()]
     if fit.division is None and not p_coins <= LEVEL:
-        told.insert(0, panel_warning(min(p_coins, 0.5)))
+        told.insert(0, panel_warning(p_coins))
     n = sum(counts.values())
     if n > len(listed):
         told.append(f"the rows of all {n:,} raters are in {parted.results}")
@@ -1130,6 +1130,25 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         p_coins=p_coins, counts=dict(counts),
         read_all=lambda: [row for name in files for row in rows_of(parted.read_result(name))],
     )  # fmt: skip
+
+
+def _panel_of_parts(parted: PartedResult) -> float:
+    """How often coins would agree as much as all raters do."""
+    d, total, squares, raters = (
+        np.sum(column, axis=0) for column in zip(*parted.by_parts(_panel_sums), strict=True)
+    )
+    return panel_p_over(
+        (d, total, squares, raters), lambda: np.sum(parted.by_parts(_turned_panel), axis=0)
+    )
+
+
+def _panel_sums(fit: Fit, first: int) -> tuple[Floats, Floats, Floats, Floats]:
+    del first
+    return panel_sums(fit.data)
+
+
+def _turned_panel(fit: Fit, first: int) -> Floats:
+    return turned_panel(fit.data, first)
 
 
 def _consensus(fit: Fit, priors: Priors) -> WholePanel:
@@ -1160,13 +1179,13 @@ def _written(
 ) -> dict[str, Any]:  # fmt: skip
     """Judge the raters of a part, and write their rows."""
     if not fit.data.n_raters:
-        return {"counts": {}, "warnings": (), "not_known": (), "p_coins": np.nan, "file": ""}
+        return {"counts": {}, "warnings": (), "not_known": (), "file": ""}
     report = judged(fit, level, rules, before, whole)
     name = f"raters-{first:09d}.parquet"
     write_parquet(report.to_arrow(), results, name)
     return {
         "counts": Counter(row.verdict for row in report), "warnings": report.warnings,
-        "not_known": report.not_known, "p_coins": report.p_coins, "file": name,
+        "not_known": report.not_known, "file": name,
     }  # fmt: skip
 
 
