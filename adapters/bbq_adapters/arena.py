@@ -379,8 +379,8 @@ _PLAIN: dict[tuple[str, str, str], dict[str, int]] = {
     )
 }
 _SPECIAL = (
-    *("key", "id", "uid", "question_id", "turn", "tstamp", "timestamp", "winner_model_a"),
-    *("evaluation_session_id", "label", "games", "type", "preference", "weight"),
+    *("key", "id", "uid", "question_id", "turn", "tstamp", "timestamp", "created_at"),
+    *("winner_model_a", "evaluation_session_id", "label", "games", "type", "preference", "weight"),
 )
 
 _CODES: dict[Any, int] = {word: OUTCOMES.index(said) for word, said in WORDS.items()}
@@ -390,7 +390,7 @@ _WORDS = frozenset(WORDS)
 _KEYS = (("key",), ("id",), ("uid",), ("question_id", "turn"))
 # These name a vote; a question is seen by many.
 _OF_VOTES = (("key",), ("id",))
-_MOMENTS = ("tstamp", "timestamp")
+_MOMENTS = ("tstamp", "timestamp", "created_at")
 _Name = str | int | float
 # Known words come out of the decoder as the same objects each time, which costs nothing.
 _Said = Literal["model_a", "model_b", "tie", "both_bad", "tie (bothbad)"]

@@ -228,3 +228,16 @@ def test_a_log_may_begin_with_rows_of_another_kind(tmp_path: Path) -> None:
     assert isinstance(skipped, Skipped)
     assert isinstance(first, Comparison)
     assert (first.left, first.right, first.outcome) == ("gpt", "llama", "left")
+
+
+@pytest.mark.parametrize("name", ["tstamp", "timestamp", "created_at"])
+def test_answers_stored_again_are_recognised_by_their_time(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "votes.csv"
+    rows = [
+        f"ann,{a},{b},{a},2026-01-01T00:00:{n:02}Z"
+        for n, (a, b) in enumerate([("x", "y"), ("y", "z")])
+    ]
+    path.write_text("\n".join([f"rater,left,right,winner,{name}", *rows, *rows, *rows]) + "\n")
+    data = read(path)
+    assert data.n_comparisons == 6
+    assert (data.repeats.n_rows, data.repeats.n_copied) == (6, 2)

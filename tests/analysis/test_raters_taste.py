@@ -107,3 +107,15 @@ def test_a_small_group_in_reverse_is_watched_and_single_guessers_are_still_exclu
     ] * 6
     assert set(report.excluded) <= {"r36", "r37", "r38", "r39"}
     assert len(report.excluded) >= 3, "a guesser may look like one of the group"
+
+
+def test_quality_in_a_divided_panel_is_not_below_zero() -> None:
+    study = bbq.simulate(
+        raters=50, comparisons=7500, minority=0.4, guessers=0.15, spread=1.2, seed=11
+    )  # fmt: skip
+    found = bbq.fit(study.arrays())
+    assert len(found.camps) == 2
+    report = bbq.rater_report(found)
+    assert report.excluded
+    for row in report:
+        assert 0 <= row.quality_lower <= row.quality <= row.quality_upper <= 1

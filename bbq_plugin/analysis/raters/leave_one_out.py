@@ -286,6 +286,9 @@ def evidence_of(
     if isinstance(fit.priors, Priors) and len(by_camp) == 1:
         known = fit.rater_posterior(level)
         lower, upper = known.lower, known.upper
+    elif isinstance(fit.priors, Priors):
+        # Inverted raters have none below 0 in this model: they are told by P(inverted).
+        lower, upper = np.maximum(lower, 0.0), np.maximum(upper, 0.0)
     # The mode, which is what a fit reports, may lie beyond an interval's end: both count.
     return Evidence(
         n=n + _ties_apart(fit),
