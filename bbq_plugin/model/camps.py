@@ -819,9 +819,8 @@ def followed(
     return _as_asked(found, last.asked, last.supported)
 
 
-def refit(triples: Triples, priors: Priors, now: Division, copies: Floats) -> Floats:
-    """theta (the mean over camps) with each rater counted ``copies`` times, from a division on."""
+def refit(triples: Triples, priors: Priors, now: Division, copies: Floats) -> tuple[Floats, Floats]:
+    """Sizes and theta of the camps with each rater counted ``copies`` times, from a division on."""
     mixture = Mixture(triples, priors, now.theta.shape[0], copies)
     found = mixture.climb(mixture.at(now.theta, now.share), 1e-5)[0]
-    share = copies @ found.membership / max(float(copies.sum()), 1e-300)
-    return np.asarray(share @ found.theta)
+    return copies @ found.membership / max(float(copies.sum()), 1e-300), found.theta

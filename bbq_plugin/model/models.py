@@ -179,7 +179,8 @@ class BBQModel:
         if fit.division is not None:
             from bbq_plugin.model.camps import refit  # noqa: PLC0415 (few panels have camps)
 
-            return refit(triples, priors, fit.division, copies)
+            size, theta = refit(triples, priors, fit.division, copies)
+            return np.asarray(size @ theta)
         quality = fit.quality if fit.rated else np.ones(triples.n_raters)
         if priors.estimated:
             density = theta_density(triples, priors, fixed=not fit.rated, copies=copies)

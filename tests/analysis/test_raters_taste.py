@@ -119,3 +119,16 @@ def test_quality_in_a_divided_panel_is_not_below_zero() -> None:
     assert report.excluded
     for row in report:
         assert 0 <= row.quality_lower <= row.quality <= row.quality_upper <= 1
+
+
+def test_what_changes_without_the_excluded_is_told_of_the_board_of_a_divided_panel() -> None:
+    """Its best item is that of the win share, here not that of the mean rating."""
+    study = bbq.simulate(raters=50, comparisons=5000, minority=0.4, guessers=0.15, spread=1, seed=3)
+    found = bbq.fit(study.arrays())
+    best = bbq.leaderboard(found)[0].item
+    assert len(found.camps) == 2
+    assert best != found.items[int(found.theta.argmax())]
+    report = bbq.rater_report(found)
+    assert report.without_excluded is not None
+    assert report.without_excluded.best_with == best
+    assert report.without_excluded.moved == 0, "coins change no rank"

@@ -50,7 +50,7 @@ from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model import fit as fitted
-from bbq_plugin.model.camps import LEAST_RATERS, CampDensity
+from bbq_plugin.model.camps import LEAST_RATERS, CampDensity, refit
 from bbq_plugin.model.fit import MODELS, PartedResult, in_camps
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, theta_density
 from bbq_plugin.model.priors import CrowdPriors
@@ -63,6 +63,7 @@ from bbq_plugin.model.rater_population import (
 )
 from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.ties import tie_counts
+from bbq_plugin.model.win_share import standing
 from bbq_plugin.text import (
     MOST_HTML_ROWS,
     count,
@@ -1052,25 +1053,44 @@ def effects(
     if joint or len(consensus) > 1:
         top = Consensus(fit.triples, priors, fit.theta, fit.quality, joint=joint)
     sd = relative_sd(fit.laplace.covariance)
-    without = {r: fit.theta + (top.theta_without(r) - top.theta) for r in raters_shown}
-    size = {r: float(np.ptp(without[r] - fit.theta)) for r in raters_shown}
+    step = {r: top.theta_without(r) - top.theta for r in raters_shown}
+    without = {r: (fit.camp_sizes, fit.camp_theta + step[r]) for r in raters_shown}
     n_refits = REFITS // max(fit.triples.size, 1)
     if len(fit.raters) > 1:
-        for r in sorted(raters_shown, key=size.__getitem__, reverse=True)[:n_refits]:
-            without[r] = fit.theta_without([r])
-    alone = {r: _compared(fit.items, fit.theta, without[r], sd) for r in raters_shown}
+        for r in sorted(raters_shown, key=lambda r: -float(np.ptp(step[r])))[:n_refits]:
+            without[r] = _camps_without(fit, [r])
+    alone = {r: _compared(fit, *without[r], sd) for r in raters_shown}
     if len(raters) == len(fit.raters):
         return alone, None
-    return alone, _compared(fit.items, fit.theta, fit.theta_without(raters), sd)
+    return alone, _compared(fit, *_camps_without(fit, raters), sd)
 
 
-def _compared(items: tuple[str, ...], before: Floats, after: Floats, sd: Floats) -> Effect:
-    before, after = before - before.mean(), after - after.mean()
-    first, second = (np.argsort(-theta, kind="stable") for theta in (before, after))
+def _camps_without(fit: Fit, raters: list[int]) -> tuple[Floats, Floats]:
+    """Sizes and theta of the camps (or of the one) as they would be without these raters."""
+    if fit.division is None:
+        return fit.camp_sizes, fit.theta_without(raters)[None, :]
+    copies = np.ones(len(fit.raters))
+    copies[raters] = 0.0
+    return refit(fit.wins, fit.given_priors(), fit.division, copies)
+
+
+def _ordered(fit: Fit, size: Floats, theta: Floats) -> Codes:
+    """The items as the leaderboard has them: by rating or, in a divided panel, by win share."""
+    by = theta[0]
+    if len(theta) > 1:
+        quality = fit.panel.quality / (fit.panel.n * fit.camp_sizes)
+        by = size * quality @ np.array([standing(camp) for camp in theta])
+    return np.argsort(-by, kind="stable")
+
+
+def _compared(fit: Fit, size: Floats, theta: Floats, sd: Floats) -> Effect:
+    """The board of the fit with one of camps of this size, and their theta."""
+    before, after = fit.theta - fit.theta.mean(), size @ (theta - theta.mean(axis=1)[:, None])
+    first, second = _ordered(fit, fit.camp_sizes, fit.camp_theta), _ordered(fit, size, theta)
     shift = np.abs(after - before)
     return Effect(
-        best_with=items[int(first[0])],
-        best_without=items[int(second[0])],
+        best_with=fit.items[int(first[0])],
+        best_without=fit.items[int(second[0])],
         moved=int(np.count_nonzero(first != second)),
         shift=float(shift.max()),
         shift_sd=float((shift / np.maximum(sd, 1e-150)).max()),
