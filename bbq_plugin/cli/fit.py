@@ -26,7 +26,7 @@ from bbq_plugin.cli.output import (
     working,
 )
 from bbq_plugin.config import JUDGED_MODEL, KEYS_BY_NAME
-from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.errors import StoreBusyError, UnsupportedError, UsageError
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
@@ -656,7 +656,14 @@ def _decide(source: Input, decided: tuple[str, ...], because: str | None, by: st
         if verdict not in _DECISIONS:
             raise UsageError(f"--set {text}: expected RATER=keep, RATER=exclude or RATER=model")
         words.append((rater, _DECISIONS[verdict]))
-    with Store(source.store) as store:
+    try:
+        opened = Store(source.store)
+    except StoreBusyError as error:
+        raise StoreBusyError(
+            f"{error}. If that is bbq serve, decide on the rater's page; that needs the token "
+            "(--page-token-file)"
+        ) from error
+    with opened as store:
         known = store.rater_names()
         for rater, _ in words:
             if rater not in known:

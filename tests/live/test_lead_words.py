@@ -122,4 +122,8 @@ def test_a_lead_decides_on_the_page_after_logging_in(store: Path) -> None:
         assert "because &lt;b&gt;asleep&lt;/b&gt;" in page
         assert "The model says keep." in page
         assert "exclude 2" in here.ask("/raters").text
+        words = ["raters", "--store", str(store), "--set", "ann=keep", "--because", "x"]
+        busy = CliRunner().invoke(main, words, prog_name="bbq")
+        assert busy.exit_code == 1
+        assert "decide on the rater's page" in busy.stderr
     assert verdicts(store)["ann"]["verdict"] == "exclude"
