@@ -3,7 +3,9 @@
 Run as a program; a line of JSON on standard input is an order, a line on standard output the
 answer. `{"args": […], "stderr": PATH, "uid": N, "environment": {…}}` runs `bbq` with these
 arguments and answers its process id; with `"kill_at": N` it is killed with -9 at the N-th of its
-calls of the system and of SQLite. `{"wait": PID}` answers the exit status, negative for a signal.
+calls of the system and of SQLite; with `"cpu_s": N` it ends as abruptly, by SIGPROF, after so much
+work of the processor, whatever else the machine does. `{"wait": PID}` answers the exit status,
+negative for a signal.
 """
 
 from __future__ import annotations
@@ -59,6 +61,9 @@ def be_daemon(order: dict[str, Any]) -> NoReturn:
     os.environ.update(order.get("environment", {}))
     if "kill_at" in order:
         _kill_at(int(order["kill_at"]))
+    if "cpu_s" in order:
+        # Its default action ends a process at once; no handler and no `finally` runs.
+        signal.setitimer(signal.ITIMER_PROF, order["cpu_s"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     status: int | str | None = 1
     try:

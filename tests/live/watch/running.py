@@ -85,9 +85,12 @@ class Place:
             given += [option] if value is True else [option, str(value)]
         return [*given, "--log-format", "json", *more]
 
-    def start(self, *more: str) -> int:
+    def start(self, *more: str, cpu_s: float | None = None) -> int:
+        """Start the daemon; after `cpu_s` of work it is cut off, wherever it is."""
         assert self.pid is None
-        who = {} if self.uid is None else {"uid": self.uid}
+        who: dict[str, float] = {} if self.uid is None else {"uid": self.uid}
+        if cpu_s is not None:
+            who["cpu_s"] = cpu_s
         answer = self.nursery.ask(
             args=self.arguments(*more), stderr=str(self.log), environment=self.environment, **who
         )
@@ -136,9 +139,10 @@ class Place:
 
     def wait_until(self, true: Callable[[], bool], what: str) -> None:
         """Wait for something that this daemon brings about."""
-        wait_until(true, what, log=self.log, ended=self._has_ended)
+        wait_until(true, what, log=self.log, ended=self.has_ended)
 
-    def _has_ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
         return self.pid is not None and not alive(self.pid)
 
     # -- what it wrote
