@@ -10,6 +10,7 @@ import pytest
 from bbq_plugin.analysis import leaderboard, rater_report
 from bbq_plugin.analysis.raters.leave_one_out import LEVEL, panel_p
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.records import Comparison
 from bbq_plugin.model import fit
 
 
@@ -110,6 +111,17 @@ def test_where_nothing_tells_who_is_right_no_rater_is_excluded(
         assert any(text.startswith("not excluded: ") for text in row.reasons), row.reasons
         assert not any(text.startswith("inverted") for text in row.reasons)
     assert any("nothing tells who is right" in text for text in report.warnings)
+
+
+def test_two_who_contradict_each_other_are_not_excluded_for_the_side_of_their_items() -> None:
+    """Every pair is shown with the same item on the left: who follows that order presses left."""
+    answers = [
+        Comparison(f"{rater}{a}{b}", rater, a, b, says)  # type: ignore[arg-type]
+        for a, b in combinations("abcdefghij", 2)
+        for rater, says in (("p", "left"), ("q", "right"))
+    ]
+    report = rater_report(fit(Comparisons.from_comparisons(answers)))
+    assert {row.verdict for row in report} == {"watch"}
 
 
 @pytest.mark.parametrize("sides", [[(1, 1)], [(3, 3)], [(1, 1), (1, 1)]])

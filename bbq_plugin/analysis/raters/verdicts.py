@@ -258,7 +258,8 @@ def flags_of(
     typical = evidence.kinds.population.typical_quality
     return Flags(
         by_answers=by_answers & ~same_mind,
-        by_button=enough & beyond(signs.left, lambda _: one, lesser) & (bad > CLEARED),
+        # What the items explain of it is known only where the others tell who is right.
+        by_button=enough & beyond(signs.left, lambda _: one, lesser) & (bad > CLEARED) & ~untold,
         by_gold=coin & enough & (bad > WATCH),
         still_out=still_out & ~same_mind,
         suspect=bad > WATCH,
