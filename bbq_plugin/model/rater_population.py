@@ -225,8 +225,9 @@ class _Table:
                     first: int, last: int, s: Floats = turn * view.s, out: Floats = summed
                 ) -> None:
                     kernels.likelihood_table(
-                        first, last, raters, triples.start, triples.weight, s, NODE, out
-                    )
+                        first, last, raters, triples.start, triples.weight, s, NODE[None],
+                        np.empty(NODES + 8), out,
+                    )  # fmt: skip
 
                 run_chunks(work, even_chunks(rows))
                 of_camp[:, half] = summed

@@ -157,7 +157,7 @@ def test_the_division_names_size_best_and_members(divided: Fit) -> None:
     assert [row.camp for row in found] == [1, 2]
     assert sum(row.n_raters for row in found) == 40
     assert sum(row.share for row in found) == pytest.approx(1)
-    assert found[0].correlation == 1
+    assert found[0].correlation == pytest.approx(1)
     assert found[1].correlation == pytest.approx(np.corrcoef(divided.camp_theta)[0, 1])
     for camp, row in enumerate(found):
         assert row.best == divided.items[int(divided.camp_theta[camp].argmax())]

@@ -9,11 +9,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import sort_by_code
+from bbq_plugin.data.triples import Codes, Floats, sort_by_code
 from bbq_plugin.model.kernels import fast_kernel, inner_fast_kernel, inner_kernel, kernel
 from bbq_plugin.model.kernels.likelihood import Q_STEPS, Q_TOLERANCE, kept_inside
-from bbq_plugin.model.kernels.quadrature import ROWS, orthogonal_rows, place_nodes, to_posterior
+from bbq_plugin.model.kernels.quadrature import (
+    ROWS,
+    orthogonal_rows,
+    posterior_nodes,
+    to_posterior,
+)
 
 MOMENTS = 4
 
@@ -240,119 +246,95 @@ def near_joint(
             rows[k, i] *= scale
 
 
-@fast_kernel
 def expand_marginal(
-    index, slots, start, winner, loser, weight, s, parts, tops, rows, node, mass, cross
-):
+    index: Codes, slots: Codes, start: Codes, winner: NDArray[np.int32], loser: NDArray[np.int32],
+    weight: Floats, s: Floats, parts: Floats, tops: Floats, rows: Floats, node: Floats,
+    mass: Floats, cross: Floats,
+) -> None:  # fmt: skip
     """The posterior of each rater's q on its nodes, and the score of theta as a function of q.
 
     The score at q is its mean plus sum_d cross_d phi_d(q), phi orthonormal under the posterior.
     """
-    nodes, n_items = node.shape[1], cross.shape[2]
-    width, log_q, log_rest = np.empty(nodes), np.empty(nodes), np.empty(nodes)
+    once = np.ones(len(tops))
+    for r, slot in zip(index.tolist(), slots.tolist(), strict=True):
+        found = posterior_nodes(r, r + 1, start, weight, s, parts, once, tops)
+        node[slot], mass[slot] = found.q[0], found.mass[0]
+    _cross_sums(index, slots, start, winner, loser, rows, cross)
+
+
+@fast_kernel
+def _cross_sums(index, slots, start, winner, loser, rows, cross):
+    """What each rater's score has along each of its moments, by item."""
     for k in range(index.size):
         r, slot = index[k], slots[k]
-        place_nodes(
-            start[r], start[r + 1], s, weight, parts, tops[r], node[slot], mass[slot], width, log_q,
-            log_rest,
-        )  # fmt: skip
-        to_posterior(mass[slot])
         for d in range(ROWS):
-            for i in range(n_items):
+            for i in range(cross.shape[2]):
                 cross[slot, d, i] = 0.0
             for t in range(start[r], start[r + 1]):
                 cross[slot, d, winner[t]] += rows[d, t]
                 cross[slot, d, loser[t]] -= rows[d, t]
 
 
-@inner_fast_kernel
-def _tilt(
-    q, mass, cross, moved, head, log_winner, log_loser, log_weight, log_next, table, phi, tilted
-):
-    """mass' ~ mass exp(sum_d (cross_d D) phi_d(q)) prod_list (1 + 2 q s)^w; ``phi`` on the way."""
-    nodes, n_items = q.size, moved.size
-    orthogonal_rows(q, mass, phi)
-    for g in range(nodes):
-        least = max(mass[g], 1e-300)
-        tilted[g] = math.log(least)
-        for d in range(ROWS):
-            phi[d, g] /= least
-    for d in range(ROWS):
-        pull = 0.0
-        for i in range(n_items):
-            pull += cross[d, i] * moved[i]
-        for g in range(nodes):
-            tilted[g] += pull * phi[d, g]
-    at = head
-    while at >= 0:
-        s = table[log_winner[at] * n_items + log_loser[at]]
-        for g in range(nodes):
-            tilted[g] += log_weight[at] * math.log(1.0 + 2.0 * q[g] * s)
-        at = log_next[at]
+def near_marginal(
+    sign: float, raters: Codes, slots: Codes, heads: Codes, log_winner: NDArray[np.int32],
+    log_loser: NDArray[np.int32], log_weight: Floats, log_next: Codes, table: Floats, n_items: int,
+    trail: Floats, stamp: Codes, node: Floats, mass: Floats, cross: Floats, quality: Floats,
+    gradient: Floats, half: Floats, rows: Floats, far: Floats,
+) -> None:  # fmt: skip
+    """The same with q integrated out; ``far``: standard deviations that the mean of q has moved.
+
+    The masses become mass exp(sum_d (cross_d D) phi_d(q)) prod_list (1 + 2 q s)^w, with D what
+    theta has moved since they were made; the history's score turns with them.
+    """
+    q, along = node[slots], cross[slots]
+    least = np.maximum(mass[slots], 1e-300)
+    phi = orthogonal_rows(q, mass[slots]) / least.T
+    moved = trail[-1] - trail[stamp[slots]]
+    tilted = np.log(least) + np.einsum("rdi,ri,dgr->rg", along, moved, phi, optimize=True)
+    log = log_winner, log_loser, log_weight, log_next
+    _add_listed(heads, *log, table, n_items, q, tilted)
     to_posterior(tilted)
-
-
-@inner_fast_kernel
-def _turn(sign, cross, phi, tilted, turned, gradient, rows):
-    """What the history's score becomes under the tilted masses; returns the shift of phi_1."""
-    first = 0.0
-    for e in range(ROWS):
-        shift = 0.0
-        for g in range(tilted.size):
-            shift += tilted[g] * phi[e, g]
-        if e == 0:
-            first = shift
-        for i in range(gradient.size):
-            gradient[i] += sign * shift * cross[e, i]
-        for d in range(ROWS):
-            overlap = 0.0
-            for g in range(tilted.size):
-                overlap += turned[d, g] * phi[e, g]
-            for i in range(gradient.size):
-                rows[d, i] += overlap * cross[e, i]
-    return first
+    turned = orthogonal_rows(q, tilted)
+    quality[raters] = np.einsum("rg,rg->r", tilted, q)
+    shift = np.einsum("rg,egr->re", tilted, phi)
+    gradient += sign * np.einsum("re,rei->i", shift, along)
+    rows[:] = np.matmul(np.einsum("dgr,egr->rde", turned, phi), along)
+    far[:] = np.abs(shift[:, 0])
+    _listed_sums(sign, heads, *log, table, n_items, q, tilted, turned, gradient, half, rows)
 
 
 @fast_kernel
-def near_marginal(
-    sign, raters, slots, heads, log_winner, log_loser, log_weight, log_next, table, n_items,
-    trail, stamp, node, mass, cross, quality, gradient, half, rows, far,
+def _add_listed(heads, log_winner, log_loser, log_weight, log_next, table, n_items, q, log_mass):
+    """Add log prod (1 + 2 q s)^w of each rater's list to their row of ``log_mass``."""
+    for k in range(heads.size):
+        at = heads[k]
+        while at >= 0:
+            s = table[log_winner[at] * n_items + log_loser[at]]
+            for g in range(q.shape[1]):
+                log_mass[k, g] += log_weight[at] * math.log(1.0 + 2.0 * q[k, g] * s)
+            at = log_next[at]
+
+
+@fast_kernel
+def _listed_sums(
+    sign, heads, log_winner, log_loser, log_weight, log_next, table, n_items, q, mass, turned,
+    gradient, half, rows,
 ):  # fmt: skip
-    """The same with q integrated out; ``far``: standard deviations that the mean of q has moved."""
-    now, nodes = trail.shape[0] - 1, node.shape[1]
-    phi, turned, tilted = np.empty((ROWS, nodes)), np.empty((ROWS, nodes)), np.empty(nodes)
-    moved = np.empty(n_items)
-    for k in range(raters.size):
-        slot = slots[k]
-        q = node[slot]
-        for i in range(n_items):
-            moved[i] = trail[now, i] - trail[stamp[slot], i]
-        _tilt(
-            q, mass[slot], cross[slot], moved, heads[k], log_winner, log_loser, log_weight,
-            log_next, table, phi, tilted,
-        )  # fmt: skip
-        orthogonal_rows(q, tilted, turned)
-        mean = 0.0
-        for g in range(nodes):
-            mean += tilted[g] * q[g]
-        quality[raters[k]] = mean
-        for d in range(ROWS):
-            for i in range(n_items):
-                rows[k, d, i] = 0.0
-        far[k] = abs(_turn(sign, cross[slot], phi, tilted, turned, gradient, rows[k]))
+    """Gradient, curvature and its moments of each rater's list."""
+    for k in range(heads.size):
         at = heads[k]
         while at >= 0:
             i, j, w = log_winner[at], log_loser[at], log_weight[at]
             s = table[i * n_items + j]
             slope = 0.25 - s * s
             one, two = 0.0, 0.0
-            for g in range(nodes):
-                ratio = q[g] / (0.5 + q[g] * s)
-                one += tilted[g] * ratio
-                two += tilted[g] * ratio * ratio
+            for g in range(q.shape[1]):
+                ratio = q[k, g] / (0.5 + q[k, g] * s)
+                one += mass[k, g] * ratio
+                two += mass[k, g] * ratio * ratio
                 for d in range(ROWS):
-                    rows[k, d, i] += w * slope * turned[d, g] * ratio
-                    rows[k, d, j] -= w * slope * turned[d, g] * ratio
+                    rows[k, d, i] += w * slope * turned[d, g, k] * ratio
+                    rows[k, d, j] -= w * slope * turned[d, g, k] * ratio
             gradient[i] += sign * w * slope * one
             gradient[j] -= sign * w * slope * one
             half[i, j] -= sign * w * slope * (2.0 * s * one + slope * two)

@@ -22,10 +22,13 @@ pairs than items, the differences of these pairs take the place of the items.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bbq_plugin.data.triples import Codes, Floats
 from bbq_plugin.model.kernels import fast_kernel, inner_fast_kernel, inner_kernel, kernel
 from bbq_plugin.model.kernels.likelihood import best_quality
 
@@ -53,6 +56,8 @@ def _rules() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 RULE_AT, RULE_BY = _rules()
 LOG_RULE_BY = np.log(RULE_BY)
 ROWS = 4  # moments of a rater's score that the curvature keeps (the rest is below rounding)
+LEAST_NORM = 1e-9  # of a polynomial of q: below it nothing is left of its degree
+RATERS_AT_ONCE = 256  # whose nodes are held in memory
 
 
 @inner_fast_kernel
@@ -110,35 +115,42 @@ def feet(low, high, s, weight, alpha, beta, top):
 
 
 @inner_fast_kernel
-def _multiply_factors(some, q, product):
-    """Put eight factors 1 + some_j q into the product at each node; the next eight begin empty."""
-    a, b, c, d, e, f, g, h = some[0], some[1], some[2], some[3], some[4], some[5], some[6], some[7]
-    for k in range(q.size):
-        x = q[k]
+def _multiply_factors(q, at, spare):
+    """Put the eight factors 1 + q f that wait into the product at each node; none waits then."""
+    n = q.shape[1]
+    a, b, c, d = spare[n], spare[n + 1], spare[n + 2], spare[n + 3]
+    e, f, g, h = spare[n + 4], spare[n + 5], spare[n + 6], spare[n + 7]
+    for k in range(n):
+        x = q[at, k]
         one = (1.0 + x * a) * (1.0 + x * b) * (1.0 + x * c) * (1.0 + x * d)
         two = (1.0 + x * e) * (1.0 + x * f) * (1.0 + x * g) * (1.0 + x * h)
-        product[k] *= one * two
-    for k in range(8):
-        some[k] = 0.0
+        spare[k] *= one * two
+    for k in range(n, n + 8):
+        spare[k] = 0.0
 
 
 @inner_fast_kernel
-def _drain(unit, product, out):
+def _drain(unit, spare, out, row):
     """Add the log of the products to ``out``; these begin again."""
-    for k in range(product.size):
-        out[k] += unit * math.log(product[k])
-        product[k] = 1.0
+    for k in range(out.shape[1]):
+        out[row, k] += unit * math.log(spare[k])
+        spare[k] = 1.0
 
 
 @inner_fast_kernel
-def add_log_products(low, high, s, weight, q, out):
-    """Add log prod_t (1 + 2 q s_t)^w_t to ``out``, at all nodes at once.
+def add_log_products(low, high, s, weight, q, at, spare, out, row):
+    """Add log prod_t (1 + 2 q s_t)^w_t to a row of ``out``, at all nodes in a row of ``q`` at once.
 
     Factors of small whole weights are multiplied up, eight at a time, and put into the log only
     before they could underflow: a multiplication costs a twentieth of a logarithm. Those of halves
-    follow in a second round, and what remains has a logarithm of its own.
+    follow in a second round, and what remains has a logarithm of its own. ``spare`` has room for
+    the products and eight factors.
     """
-    product, some = np.ones(q.size), np.zeros(8)
+    n = q.shape[1]
+    for k in range(n):
+        spare[k] = 1.0
+    for k in range(n, n + 8):
+        spare[k] = 0.0
     unit, others = 1.0, 1
     while others and unit > 0.25:
         waiting, since, least, others = 0, 0, 1.0, 0
@@ -151,183 +163,260 @@ def add_log_products(low, high, s, weight, q, out):
             if unit < 1.0 and weight[t] == math.floor(weight[t]):
                 continue
             for _ in range(int(times)):
-                some[waiting] = 2.0 * s[t]
+                spare[n + waiting] = 2.0 * s[t]
                 least *= 1.0 + min(2.0 * s[t], 0.0)
                 waiting, since = waiting + 1, since + 1
                 if waiting == 8:
-                    _multiply_factors(some, q, product)
+                    _multiply_factors(q, at, spare)
                     waiting = 0
                     if least < TINY or since >= FACTORS:
-                        _drain(unit, product, out)
+                        _drain(unit, spare, out, row)
                         since, least = 0, 1.0
         if since:
-            _multiply_factors(some, q, product)
-            _drain(unit, product, out)
+            _multiply_factors(q, at, spare)
+            _drain(unit, spare, out, row)
         unit *= 0.5
     if others:
         for t in range(low, high):
             if weight[t] > 4.0 or 2.0 * weight[t] != math.floor(2.0 * weight[t]):
-                for k in range(q.size):
-                    out[k] += weight[t] * math.log(1.0 + 2.0 * q[k] * s[t])
-
-
-@inner_fast_kernel
-def place_nodes(low, high, s, weight, parts, guess, q, log_mass, width, log_q, log_rest):
-    """Nodes over each part's hill, with the log of prior times likelihood times node weight.
-
-    ``parts`` has rows (log share - log B(alpha, beta), alpha, beta); ``guess`` where to look for
-    each part's top (overwritten by the top found). The factors 1/2 of the likelihood are left out.
-    ``log_q`` and ``log_rest`` are those of q and 1 - q, 0 where the prior does not ask for them.
-    """
-    for c in range(parts.shape[0]):
-        alpha, beta = parts[c, 1], parts[c, 2]
-        top = best_quality(low, high, s, weight, alpha, beta, guess[c], TOP_TOLERANCE)
-        guess[c] = top
-        left, right = feet(low, high, s, weight, alpha, beta, top)
-        rule = 0
-        if left == 0.0 and alpha < 4.0 and alpha != math.floor(alpha):
-            rule += 1
-        if right == 1.0 and beta < 4.0 and beta != math.floor(beta):
-            rule += 2
-        constant = parts[c, 0] + math.log(right - left)
-        for g in range(NODES):
-            k = c * NODES + g
-            q[k] = left + (right - left) * RULE_AT[rule, g]
-            width[k] = (right - left) * RULE_BY[rule, g]
-            # Logarithms are what a rater of few answers costs: none that is multiplied by 0.
-            log_q[k] = math.log(q[k]) if alpha != 1.0 else 0.0
-            log_rest[k] = math.log(1.0 - q[k]) if beta != 1.0 else 0.0
-            log_mass[k] = (
-                constant
-                + LOG_RULE_BY[rule, g]
-                + (alpha - 1.0) * log_q[k]
-                + (beta - 1.0) * log_rest[k]
-            )
-    add_log_products(low, high, s, weight, q, log_mass)
-
-
-@inner_fast_kernel
-def to_posterior(log_mass):
-    """Normalise the nodes' masses in place; returns the log of their sum."""
-    top, total = -math.inf, 0.0
-    for k in range(log_mass.size):
-        top = max(top, log_mass[k])
-    for k in range(log_mass.size):
-        log_mass[k] = math.exp(log_mass[k] - top)
-        total += log_mass[k]
-    for k in range(log_mass.size):
-        log_mass[k] /= total
-    return top + math.log(total)
-
-
-@inner_fast_kernel
-def orthogonal_rows(q, mass, basis):
-    """mass * (orthonormal polynomials of degree 1, 2, … in q under mass): Stieltjes' recurrence."""
-    nodes = q.size
-    before, now = np.zeros(nodes), np.ones(nodes)
-    norm_before = 0.0
-    for degree in range(basis.shape[0]):
-        centre = 0.0
-        for k in range(nodes):
-            centre += mass[k] * q[k] * now[k] * now[k]
-        norm = 0.0
-        for k in range(nodes):
-            new = (q[k] - centre) * now[k] - norm_before * before[k]
-            before[k], now[k] = now[k], new
-            norm += mass[k] * new * new
-        norm = math.sqrt(norm)
-        if norm < 1e-9:
-            for rest in range(degree, basis.shape[0]):
-                for k in range(nodes):
-                    basis[rest, k] = 0.0
-            return
-        for k in range(nodes):
-            now[k] /= norm
-            basis[degree, k] = mass[k] * now[k]
-        norm_before = norm
+                for k in range(n):
+                    out[row, k] += weight[t] * math.log(1.0 + 2.0 * q[at, k] * s[t])
 
 
 @fast_kernel
-def marginal_value(first, last, start, weight, s, parts, copies, tops):
-    """sum_r log of the integral over q_r, and nothing else: what a sampler asks for."""
-    nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    log_q, log_rest = np.empty(nodes), np.empty(nodes)
-    value = 0.0
+def place_nodes(
+    first, last, start, weight, s, parts, copies, tops, spare, q, log_mass, width, log_q, log_rest
+):
+    """Nodes over each part's hill, with the log of prior times likelihood times node weight.
+
+    ``parts`` has rows (log share - log B(alpha, beta), alpha, beta); ``tops`` where to look for
+    each part's top (overwritten by the top found). The factors 1/2 of the likelihood are left out.
+    ``log_q`` and ``log_rest`` are those of q and 1 - q, 0 where the prior does not ask for them.
+    The rows of what is written begin with rater ``first``; one who counts 0 times is not looked at.
+    """
     for r in range(first, last):
+        low, high, row = start[r], start[r + 1], r - first
         if copies[r] == 0.0:
+            for k in range(q.shape[1]):
+                q[row, k], width[row, k], log_mass[row, k] = 0.5, 1.0, 0.0
+                log_q[row, k], log_rest[row, k] = 0.0, 0.0
             continue
-        place_nodes(
-            start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
-        )
-        value += copies[r] * to_posterior(mass)
-    return value
+        for c in range(parts.shape[0]):
+            alpha, beta = parts[c, 1], parts[c, 2]
+            top = best_quality(low, high, s, weight, alpha, beta, tops[r, c], TOP_TOLERANCE)
+            tops[r, c] = top
+            left, right = feet(low, high, s, weight, alpha, beta, top)
+            rule = 0
+            if left == 0.0 and alpha < 4.0 and alpha != math.floor(alpha):
+                rule += 1
+            if right == 1.0 and beta < 4.0 and beta != math.floor(beta):
+                rule += 2
+            constant = parts[c, 0] + math.log(right - left)
+            for g in range(NODES):
+                k = c * NODES + g
+                x = left + (right - left) * RULE_AT[rule, g]
+                q[row, k] = x
+                width[row, k] = (right - left) * RULE_BY[rule, g]
+                # Logarithms are what a rater of few answers costs: none that is multiplied by 0.
+                by_low = math.log(x) if alpha != 1.0 else 0.0
+                by_high = math.log(1.0 - x) if beta != 1.0 else 0.0
+                log_q[row, k], log_rest[row, k] = by_low, by_high
+                log_mass[row, k] = (
+                    constant
+                    + LOG_RULE_BY[rule, g]
+                    + (alpha - 1.0) * by_low
+                    + (beta - 1.0) * by_high
+                )
+        add_log_products(low, high, s, weight, q, row, spare, log_mass, row)
 
 
-@inner_fast_kernel
-def population_scores(log_q, log_rest, mass, turn, bend, score, out):
-    """What one rater's posterior over the nodes says of the population's parameters.
+@dataclass(slots=True)
+class PosteriorNodes:
+    """What is known of the quality of some raters: a row of nodes each, with their masses."""
+
+    q: Floats
+    mass: Floats
+    width: Floats
+    log_q: Floats
+    log_rest: Floats
+    log_likelihood: Floats
+
+
+def posterior_nodes(
+    first: int, last: int, start: Codes, weight: Floats, s: Floats, parts: Floats, copies: Floats,
+    tops: Floats,
+) -> PosteriorNodes:  # fmt: skip
+    """The posterior of the quality of the raters ``first..last - 1``."""
+    nodes = NODES * len(parts)
+    q, mass, width, log_q, log_rest = np.empty((5, last - first, nodes))
+    place_nodes(
+        first, last, start, weight, s, parts, copies, tops, np.empty(nodes + 8), q, mass, width,
+        log_q, log_rest,
+    )  # fmt: skip
+    return PosteriorNodes(q, mass, width, log_q, log_rest, to_posterior(mass))
+
+
+def to_posterior(log_mass: Floats) -> Floats:
+    """Normalise each row of masses in place; returns the logs of their sums."""
+    top = log_mass.max(axis=1, keepdims=True)
+    log_mass -= top
+    np.exp(log_mass, out=log_mass)
+    total = log_mass.sum(axis=1, keepdims=True)
+    log_mass /= total
+    return np.asarray((top + np.log(total))[:, 0])
+
+
+def orthogonal_rows(q: Floats, mass: Floats) -> Floats:
+    """mass * (orthonormal polynomials of degree 1, 2, … in q under mass): Stieltjes' recurrence.
+
+    Axes: degree, node, rater. With raters last, what each of them has one of needs no copies.
+    """
+    at, by = np.ascontiguousarray(q.T), np.ascontiguousarray(mass.T)
+    basis, spare = np.empty((ROWS, *at.shape)), np.empty(at.shape)
+    weighted: Floats = by
+    now, before, norm = np.ones(at.shape), np.zeros(at.shape), np.zeros(len(q))
+    for row in basis:
+        # The next one is (q - centre) now - norm before, over its own norm.
+        new = now * at
+        centre = np.multiply(weighted, new, out=spare).sum(axis=0)
+        new -= np.multiply(centre, now, out=spare)
+        new -= np.multiply(norm, before, out=before)
+        weighted = np.multiply(by, new, out=row)
+        norm = np.sqrt(np.multiply(weighted, new, out=spare).sum(axis=0))
+        # Where hardly more than a point has mass, there is no polynomial of this degree or more.
+        norm[norm < LEAST_NORM] = np.inf
+        new /= norm
+        weighted /= norm
+        norm[np.isinf(norm)] = 0.0
+        before, now = now, new
+    return basis
+
+
+def population_scores(
+    found: PosteriorNodes, turn: Floats, bend: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What the raters' posteriors over the nodes say of the population's parameters.
 
     ``turn`` has for each part a row (by log q, by log(1 - q), constant) for each parameter: the
     derivative of the log of the part's density is ``turn · (log q, log(1 - q), 1)``. ``bend`` has
     the second derivatives that do not follow from these (the derivative of the constants).
-    ``score`` becomes mass * (derivative - its mean); ``out`` gets the mean of the derivatives and
-    then the matrix of second derivatives of the rater's log-likelihood, row by row.
+    Returns mass * (derivative - its mean) at the nodes, and for each rater the mean of the
+    derivatives and the matrix of second derivatives of the log-likelihood.
     """
-    n, nodes = turn.shape[1], mass.size
-    for p in range(n + n * n):
-        out[p] = 0.0
-    for part in range(turn.shape[0]):
-        first, whole = part * NODES, 0.0
-        for k in range(first, first + NODES):
-            whole += mass[k]
-        for p in range(n):
-            by_low, by_high, constant = turn[part, p, 0], turn[part, p, 1], turn[part, p, 2]
-            mean = 0.0
-            for k in range(first, first + NODES):
-                told = by_low * log_q[k] + by_high * log_rest[k] + constant
-                score[p, k] = told
-                mean += mass[k] * told
-            out[p] += mean
+    n, raters = turn.shape[1], len(found.q)
+    score, mean, second = (
+        np.empty((n, *found.q.shape)),
+        np.zeros((raters, n)),
+        np.zeros((raters, n, n)),
+    )
+    for part in range(len(turn)):
+        at = slice(part * NODES, (part + 1) * NODES)
+        mass, low, high = found.mass[:, at], found.log_q[:, at], found.log_rest[:, at]
+        for p, (by_low, by_high, constant, repeats) in enumerate(turn[part]):
+            told = score[p, :, at]
+            told[:] = constant
+            if by_low:
+                told += by_low * low
+            if by_high:
+                told += by_high * high
+            here = np.einsum("rk,rk->r", mass, told)
+            mean[:, p] += here
             # Where the density's logarithm is linear in exp(eta), it repeats in the second.
-            out[n + p * n + p] += turn[part, p, 3] * mean
-            for o in range(n):
-                out[n + p * n + o] += whole * bend[part, p, o]
-    for p in range(n):
-        for k in range(nodes):
-            score[p, k] -= out[p]
+            second[:, p, p] += repeats * here
+        second += mass.sum(axis=1)[:, None, None] * bend[part]
+    score -= mean.T[:, :, None]
+    weighted = score * found.mass
     for p in range(n):
         for o in range(n):
-            both = 0.0
-            for k in range(nodes):
-                both += mass[k] * score[p, k] * score[o, k]
-            out[n + p * n + o] += both
-    for p in range(n):
-        for k in range(nodes):
-            score[p, k] *= mass[k]
+            second[:, p, o] += np.einsum("rk,rk->r", weighted[p], score[o])
+    return weighted, mean, second
 
 
-@inner_fast_kernel
-def _sums(mass, basis, ratio, kept, along):
-    """sum_k of mass r, mass r^2, and each of the four rows of ``basis`` times r, in one loop."""
-    one, two, a, b, c, d = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(kept):
-        r = ratio[k]
-        one += mass[k] * r
-        two += mass[k] * r * r
-        a += basis[0, k] * r
-        b += basis[1, k] * r
-        c += basis[2, k] * r
-        d += basis[3, k] * r
-    along[0], along[1], along[2], along[3] = a, b, c, d
-    return one, two
+def blocks(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """The raters ``first..last - 1``, few at a time: their nodes stay in the cache."""
+    for begin in range(first, last, RATERS_AT_ONCE):
+        yield begin, min(begin + RATERS_AT_ONCE, last)
+
+
+def marginal_value(
+    first: int, last: int, start: Codes, weight: Floats, s: Floats, parts: Floats, copies: Floats,
+    tops: Floats,
+) -> float:  # fmt: skip
+    """sum_r log of the integral over q_r, and nothing else: what a sampler asks for."""
+    value = 0.0
+    for begin, end in blocks(first, last):
+        found = posterior_nodes(begin, end, start, weight, s, parts, copies, tops)
+        value += float(copies[begin:end] @ found.log_likelihood)
+    return value
 
 
 @fast_kernel
-def marginal_pass(
-    first, last, start, winner, loser, weight, s, parts, copies, tops, turn, bend, curve, rows,
-    pushes, mixed, summary, about, sums,
+def _triple_sums(
+    first, last, start, winner, loser, weight, s, copies, q, mass, basis, score, spare, curve, rows,
+    pushes, mixed, sums,
 ):  # fmt: skip
+    """Gradient, curvature, EM sums and what else is a sum over nodes, triple by triple.
+
+    ``spare`` has a row for each of: q, mass, ratio, the rows of ``basis`` and those of ``score``.
+    """
+    nodes, n = q.shape[1], score.shape[0]
+    for r in range(first, last):
+        times, row = copies[r], r - first
+        root, kept = math.sqrt(times), 0
+        # The nodes that count are moved to the front.
+        for k in range(nodes):
+            if mass[row, k] > SLIGHT_MASS:
+                spare[0, kept], spare[1, kept] = q[row, k], mass[row, k]
+                for d in range(ROWS):
+                    spare[3 + d, kept] = basis[d, k, row]
+                for p in range(n):
+                    spare[3 + ROWS + p, kept] = score[p, row, k]
+                kept += 1
+        for t in range(start[r], start[r + 1]):
+            here = s[t]
+            for k in range(kept):
+                spare[2, k] = spare[0, k] / (0.5 + spare[0, k] * here)
+            one, two, a, b, c, e = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for k in range(kept):
+                ratio = spare[2, k]
+                one += spare[1, k] * ratio
+                two += spare[1, k] * ratio * ratio
+                a += spare[3, k] * ratio
+                b += spare[4, k] * ratio
+                c += spare[5, k] * ratio
+                e += spare[6, k] * ratio
+            slope = 0.25 - here * here
+            part = weight[t] * slope
+            push = times * part * one
+            pushes[t] = push
+            sums[0, winner[t]] += push
+            sums[0, loser[t]] -= push
+            y = 0.5 + here
+            expected = times * weight[t] * y * one
+            sums[1, winner[t]] += expected
+            sums[2, winner[t]] += expected * y
+            sums[2, loser[t]] += expected * (1.0 - y)
+            curve[t] = times * part * (2.0 * here * one + slope * two)
+            scale = root * part
+            rows[0, t], rows[1, t] = scale * a, scale * b
+            rows[2, t], rows[3, t] = scale * c, scale * e
+            for p in range(n):
+                along = 0.0
+                for k in range(kept):
+                    along += spare[3 + ROWS + p, k] * spare[2, k]
+                turned = times * part * along
+                sums[3 + p, winner[t]] += turned
+                sums[3 + p, loser[t]] -= turned
+                if mixed.shape[1]:
+                    mixed[p, t] = turned
+
+
+def marginal_pass(
+    first: int, last: int, start: Codes, winner: NDArray[np.int32], loser: NDArray[np.int32],
+    weight: Floats, s: Floats, parts: Floats, copies: Floats, tops: Floats, turn: Floats,
+    bend: Floats, curve: Floats, rows: Floats, pushes: Floats, mixed: Floats, summary: Floats,
+    about: Floats, sums: Floats,
+) -> float:  # fmt: skip
     """The same value with gradient, curvature, EM sums and what is known of each rater.
 
     ``pushes`` gets each triple's part of the gradient, ``about`` what `population_scores` says.
@@ -341,134 +430,68 @@ def marginal_pass(
     gets the gradient, the two sums of the M-step, as in ``em_pass``, and the derivatives of the
     gradient by each of the population's parameters.
     """
-    nodes, n = NODES * parts.shape[0], turn.shape[1]
-    q, mass, width, ratio = np.empty(nodes), np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    basis, score = np.empty((ROWS, nodes)), np.empty((n, nodes))
-    log_q, log_rest = np.empty(nodes), np.empty(nodes)
-    value, along = 0.0, np.empty(ROWS)
-    for r in range(first, last):
-        low, high, times = start[r], start[r + 1], copies[r]
-        if times == 0.0:
-            for t in range(low, high):
-                curve[t], pushes[t] = 0.0, 0.0
-                for d in range(ROWS):
-                    rows[d, t] = 0.0
-                if mixed.shape[1]:
-                    for p in range(n):
-                        mixed[p, t] = 0.0
-            for p in range(n + n * n):
-                about[r, p] = 0.0
-            continue
-        place_nodes(low, high, s, weight, parts, tops[r], q, mass, width, log_q, log_rest)
-        summary[r, 3] = to_posterior(mass)
-        value += times * summary[r, 3]
-        orthogonal_rows(q, mass, basis)
+    n = int(turn.shape[1])
+    value, spare = 0.0, np.empty((3 + ROWS + n, NODES * len(parts)))
+    for begin, end in blocks(first, last):
+        found = posterior_nodes(begin, end, start, weight, s, parts, copies, tops)
+        q, mass, times = found.q, found.mass, copies[begin:end]
+        value += float(times @ found.log_likelihood)
+        mean = np.einsum("rk,rk->r", mass, q)
+        spread = np.einsum("rk,rk->r", mass, (q - mean[:, None]) ** 2)
+        told = np.column_stack((mean, spread, mass[:, NODES:].sum(axis=1), found.log_likelihood))
+        np.copyto(summary[begin:end], told, where=(times > 0.0)[:, None])
+        score = np.empty((0, *q.shape))
         if n:
-            population_scores(log_q, log_rest, mass, turn, bend, score, about[r])
-            for p in range(n + n * n):
-                about[r, p] *= times
-        guesser, mean, spread = 0.0, 0.0, 0.0
-        for k in range(NODES, nodes):
-            guesser += mass[k]
-        # The nodes that count are moved to the front.
-        root, kept = math.sqrt(times), 0
-        for k in range(nodes):
-            if mass[k] > SLIGHT_MASS:
-                q[kept], mass[kept] = q[k], mass[k]
-                mean += mass[k] * q[k]
-                for d in range(ROWS):
-                    basis[d, kept] = basis[d, k]
-                for d in range(n):
-                    score[d, kept] = score[d, k]
-                kept += 1
-        for k in range(kept):
-            spread += mass[k] * (q[k] - mean) ** 2
-        summary[r, 0], summary[r, 1], summary[r, 2] = mean, spread, guesser
-        for t in range(low, high):
-            for k in range(kept):
-                ratio[k] = q[k] / (0.5 + q[k] * s[t])
-            one, two = _sums(mass, basis, ratio, kept, along)
-            slope = 0.25 - s[t] * s[t]
-            part = weight[t] * slope
-            push = times * part * one
-            pushes[t] = push
-            sums[0, winner[t]] += push
-            sums[0, loser[t]] -= push
-            y = 0.5 + s[t]
-            expected = times * weight[t] * y * one
-            sums[1, winner[t]] += expected
-            sums[2, winner[t]] += expected * y
-            sums[2, loser[t]] += expected * (1.0 - y)
-            curve[t] = times * part * (2.0 * s[t] * one + slope * two)
-            for d in range(ROWS):
-                rows[d, t] = root * part * along[d]
-            if n:
-                _sums(mass, score, ratio, kept, along)
-                for p in range(n):
-                    turned = times * part * along[p]
-                    sums[3 + p, winner[t]] += turned
-                    sums[3 + p, loser[t]] -= turned
-                    if mixed.shape[1]:
-                        mixed[p, t] = turned
+            score, first_by, second_by = population_scores(found, turn, bend)
+            about[begin:end, :n] = times[:, None] * first_by
+            about[begin:end, n:] = times[:, None] * second_by.reshape(-1, n * n)
+        _triple_sums(
+            begin, end, start, winner, loser, weight, s, copies, q, mass,
+            orthogonal_rows(q, mass), score, spare, curve, rows, pushes, mixed, sums,
+        )  # fmt: skip
     return value
 
 
-@fast_kernel
-def known_quality(first, last, start, weight, s, parts, tops, levels, threshold, ends, below):
+def known_quality(
+    first: int, last: int, start: Codes, weight: Floats, s: Floats, parts: Floats, tops: Floats,
+    levels: Floats, threshold: float, ends: Floats, below: Floats,
+) -> None:  # fmt: skip
     """Of each rater given theta: quantiles of q, and P(q < threshold).
 
     The nodes' masses are spread over their cells.
     """
-    nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    log_q, log_rest = np.empty(nodes), np.empty(nodes)
-    order = np.empty(nodes, dtype=np.int64)
-    for r in range(first, last):
-        place_nodes(
-            start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
+    once = np.ones(len(tops))
+    for begin, end in blocks(first, last):
+        found = posterior_nodes(begin, end, start, weight, s, parts, once, tops)
+        part = (threshold - found.q) / found.width + 0.5
+        below[begin:end] = np.einsum("rk,rk->r", found.mass, np.clip(part, 0.0, 1.0))
+        order = np.argsort(found.q, axis=1, kind="stable")
+        q, mass, width = (
+            np.take_along_axis(one, order, axis=1) for one in (found.q, found.mass, found.width)
         )
-        to_posterior(mass)
-        # Those of one part are in order.
-        for k in range(nodes):
-            j = k
-            while j > 0 and q[order[j - 1]] > q[k]:
-                order[j] = order[j - 1]
-                j -= 1
-            order[j] = k
-        for level in range(levels.size):
-            passed = 0.0
-            ends[r, level] = q[order[nodes - 1]]
-            for j in range(nodes):
-                k = order[j]
-                if passed + mass[k] >= levels[level]:
-                    inside = (levels[level] - passed) / mass[k] - 0.5
-                    ends[r, level] = min(max(q[k] + inside * width[k], 0.0), 1.0)
-                    break
-                passed += mass[k]
-        total = 0.0
-        for k in range(nodes):
-            total += mass[k] * min(max((threshold - q[k]) / width[k] + 0.5, 0.0), 1.0)
-        below[r] = total
+        for level, share in enumerate(levels):
+            ends[begin:end, level] = _quantile(q, mass, width, np.full((len(q), 1), share))
 
 
-@fast_kernel
-def draw_quality(first, last, start, weight, s, parts, tops, uniform, out):
+def _quantile(q: Floats, mass: Floats, width: Floats, share: Floats) -> Floats:
+    """Of each rater the q below which this share of the mass is, as the nodes stand."""
+    passed = np.cumsum(mass, axis=1)
+    reached = np.minimum((passed < share).sum(axis=1), q.shape[1] - 1)
+    at = np.arange(len(q)), reached
+    inside = (share[:, 0] - passed[at]) / np.maximum(mass[at], 1e-300) + 0.5
+    return np.asarray(np.clip(q[at] + np.clip(inside, -0.5, 0.5) * width[at], 0.0, 1.0))
+
+
+def draw_quality(
+    first: int, last: int, start: Codes, weight: Floats, s: Floats, parts: Floats, tops: Floats,
+    uniform: Floats, out: Floats,
+) -> None:  # fmt: skip
     """One draw of each rater's quality given theta: a node by its mass, then within its cell."""
-    nodes = NODES * parts.shape[0]
-    q, mass, width = np.empty(nodes), np.empty(nodes), np.empty(nodes)
-    log_q, log_rest = np.empty(nodes), np.empty(nodes)
-    for r in range(first, last):
-        place_nodes(
-            start[r], start[r + 1], s, weight, parts, tops[r], q, mass, width, log_q, log_rest
-        )
-        to_posterior(mass)
-        left = uniform[r]
-        out[r] = q[nodes - 1]
-        for k in range(nodes):
-            if left < mass[k]:
-                out[r] = min(max(q[k] + (left / mass[k] - 0.5) * width[k], 0.0), 1.0)
-                break
-            left -= mass[k]
+    once = np.ones(len(tops))
+    for begin, end in blocks(first, last):
+        found = posterior_nodes(begin, end, start, weight, s, parts, once, tops)
+        share = uniform[begin:end, None]
+        out[begin:end] = _quantile(found.q, found.mass, found.width, share)
 
 
 # The share of what is known of the items that one rater brings, below which series are enough.
@@ -607,7 +630,11 @@ def turned_sums(who, item, x, signs, out):
 
 
 @fast_kernel
-def likelihood_table(first, last, raters, start, weight, s, q, out):
-    """Add log prod_t (1 + 2 q s_t)^w_t of some raters at each q: the odds against a coin."""
+def likelihood_table(first, last, raters, start, weight, s, q, spare, out):
+    """Add log prod_t (1 + 2 q s_t)^w_t of some raters at each q: the odds against a coin.
+
+    ``q`` has a row for each rater or one for all, ``spare`` room for a row and eight more.
+    """
     for k in range(first, last):
-        add_log_products(start[raters[k]], start[raters[k] + 1], s, weight, q, out[k])
+        low, high = start[raters[k]], start[raters[k] + 1]
+        add_log_products(low, high, s, weight, q, k % q.shape[0], spare, out, k)
