@@ -1417,14 +1417,16 @@ class Comparisons:
     def once(self) -> Comparisons:
         """The same with no answer counting more than once: what is learnt of raters and camps.
 
-        An answer of weight 7 is no seven answers that agree. Rows that are wins as such, without
-        single answers, are counted by their weights.
+        An answer of weight 7.3 is no seven answers that agree. Rows that are wins as such, without
+        single answers, are counted by their weights; and so are rows whose weights are whole
+        numbers, the counts of equal answers.
         """
         found = self.merged()
         if self.answers is None:
             return found
         most = 1.0 if self.answers.half is None else np.where(self.answers.half == 0, 1.0, 0.5)
-        if np.all(found.weight <= most):
+        times = found.weight / most
+        if np.all((times <= 1.0) | (times == np.floor(times))):
             return found
         less = replace(found, weight=np.minimum(found.weight, most))
         less.__dict__["repeats"] = found.repeats

@@ -217,6 +217,16 @@ def test_an_answer_of_a_large_weight_is_no_agreement_of_several_answers() -> Non
     assert found.triples.weight.sum() == pytest.approx(weights.sum())
 
 
+def test_whole_weights_count_answers_as_rows_of_their_own_do() -> None:
+    data, _ = panel(3, guessers=0.1, votes=40)
+    thrice = bbq.fit(weighted(data, 3.0 * data.weight))
+    rows = np.repeat(np.arange(data.weight.size), 3)
+    apart = bbq.Comparisons.from_arrays(
+        data.rater[rows], data.winner[rows], data.loser[rows], raters=data.raters, items=data.items
+    )
+    assert thrice.given_priors().a == pytest.approx(bbq.fit(apart).given_priors().a, rel=1e-4)
+
+
 def test_where_camps_cannot_be_looked_for_there_is_one_and_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
