@@ -210,12 +210,25 @@ def coerced(adapter: Adapter, options: Mapping[str, Any]) -> dict[str, Any]:
         if known in OPENING and known not in allowed:
             continue
         if known not in allowed and not open_ended:
+            other = _taking(options)
+            instead = f"; {other} has it: add --adapter {other}" if other else ""
             raise UsageError(
                 f"adapter {adapter.name!r} has no option {name!r}; "
-                f"it has: {listed(sorted(allowed))}{did_you_mean(name, allowed)}"
+                f"it has: {listed(sorted(allowed))}{instead or did_you_mean(name, allowed)}"
             )
         found[known] = _checked(known, value, hints.get(known, Any))
     return found
+
+
+def _taking(options: Mapping[str, Any]) -> str:
+    """The adapter that takes all of these options; nothing if there is none, or several."""
+    names = {name.replace("-", "_") for name in options} - set(OPENING)
+    found = [
+        name
+        for name, one in adapters().items()
+        if names <= {p.name for p in _parameters(one) if p.kind is p.KEYWORD_ONLY}
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 def _parameters(adapter: Adapter) -> list[inspect.Parameter]:

@@ -88,6 +88,13 @@ def test_an_option_that_the_adapter_does_not_have_is_wrong_usage(votes: Path) ->
         files.read(votes, Dots(), upper=True)
 
 
+def test_an_option_of_another_adapter_names_that_adapter(tmp_path: Path) -> None:
+    file = tmp_path / "votes.csv"
+    file.write_text("model_a,model_b,winner,judge\nA,B,model_a,ann\n")
+    with pytest.raises(UsageError, match="table has it: add --adapter table"):
+        files.read(file, left="model_a", right="model_b")
+
+
 def test_two_adapters_that_claim_a_file_are_named(
     votes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

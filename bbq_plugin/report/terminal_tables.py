@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rich.table import Table
 from rich.text import Text
 
-from bbq_plugin.analysis.raters.verdicts import worst_first
+from bbq_plugin.analysis.raters.verdicts import MOST_LISTED, worst_first
 from bbq_plugin.text import (
     UNKNOWN,
     chance,
@@ -190,7 +190,10 @@ def raters_table(
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
     if reasons and width >= _WIDE and any(row.reasons for row in rows[:limit]):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    return _table("Raters, excluded and watched first", columns, rows, limit, where)
+    table = _table("Raters, excluded and watched first", columns, rows, limit, where)
+    if raters.n_raters > MOST_LISTED:
+        table.caption = _rest(raters.n_raters, limit, "--all shows them, also in JSON")
+    return table
 
 
 def _name_of(rater: str, names: Mapping[str, Person]) -> str:

@@ -621,6 +621,11 @@ class RaterReport(Rows[RaterRow]):
         self.by_others = by_others
 
     @property
+    def n_raters(self) -> int:
+        """How many were judged, those that are not listed included."""
+        return len(self)
+
+    @property
     def everyone(self) -> Sequence[RaterRow]:
         """All raters, also those of a fit over parts that are not listed here."""
         return self
@@ -1111,6 +1116,11 @@ class PartedRaterReport(RaterReport):
     ) -> None:  # fmt: skip
         super().__init__(rows, warnings, **about)
         self.counts, self._read_all = counts, read_all
+
+    @property
+    def n_raters(self) -> int:
+        """How many were judged, those that are not listed included."""
+        return sum(self.counts.values())
 
     @property
     def everyone(self) -> Sequence[RaterRow]:
