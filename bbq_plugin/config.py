@@ -645,7 +645,9 @@ class Key:
             words = ", ".join(self.words)
             return InvalidValue(f"{wrong!r} is none of {words}{did_you_mean(wrong, self.words)}")
         meant = did_you_mean(value, self.words)
-        if self.form.parse is _fraction and isinstance(value, (int, float)) and 1 < value < 100:
+        # 95 is meant in percent; 1.5 may be anything.
+        percent = isinstance(value, (int, float)) and (5 <= value < 100)
+        if self.form.parse is _fraction and percent:
             near = f"{value:g}%" if self.form.takes == "share" else f"{value / 100:g}"
             meant = f"; did you mean {near}?"
         return InvalidValue(f"expected {self.form.expected}{meant}")

@@ -19,6 +19,15 @@ def plain(text: str) -> str:
     )
 
 
+#: The longest name that a table or a sentence on the terminal shows whole.
+LONGEST_SHOWN = 120
+
+
+def short_name(name: str) -> str:
+    """A name for the terminal: plain, and cut where it would fill the screen."""
+    return plain(name if len(name) <= LONGEST_SHOWN else name[: LONGEST_SHOWN - 1] + "…")
+
+
 def name_text(value: str | float) -> str:
     """A name as text; whole numbers without the `.0` that a column with gaps gives them."""
     if isinstance(value, float) and value.is_integer():

@@ -778,7 +778,7 @@ def item(row: Row, field: str, place: RowPlace) -> str:
     value = row.get(field)
     if value is None and field not in row:
         raise missing(row, field, place)
-    if value is None or not is_name(value) or not (name := name_text(value).strip()):
+    if is_blank(value) or not is_name(value) or not (name := name_text(value).strip()):
         raise no_item(place, field, value)
     return name
 
@@ -787,8 +787,10 @@ def no_item(place: RowPlace, field: str, value: object) -> BrokenRow:
     """A row whose field names no item."""
     if not is_blank(value):
         return broken_field(place, field, value, "the name of an item")
-    remedy = "name the item or drop the row"
-    return BrokenRow(f"an item has an empty name ({field})", place.name, place.line, value, remedy)
+    remedy = "write the name or drop the row"
+    what = "the rater" if field == "rater" else "an item"
+    problem = f"{what} has an empty name ({field})"
+    return BrokenRow(problem, place.name, place.line, value, remedy)
 
 
 def missing(row: Row, field: str, place: RowPlace) -> BrokenRow:
@@ -805,7 +807,7 @@ def rater(row: Row, fields: Iterable[str] = RATER_FIELDS) -> str | None:
         # MT-Bench's judge may be a list such as ["gpt-4", "pair-v2"]: together they are one rater.
         if isinstance(value, list) and value and all(map(is_name, value)):
             return ", ".join(name_text(one).strip() for one in value)
-        if is_name(value) and (name := name_text(value).strip()):
+        if is_name(value) and not is_blank(value) and (name := name_text(value).strip()):
             return name
     return None
 

@@ -607,7 +607,7 @@ def _name_of(column: str, first: Row) -> Callable[[Row, RowPlace], str]:
 
 def _name(row: Row, column: str, place: RowPlace) -> str:
     value = lookup(row, column)
-    found = name_text(value).strip() if is_name(value) else ""
+    found = name_text(value).strip() if is_name(value) and not is_blank(value) else ""
     if not found:
         raise no_item(place, column, value)
     return found

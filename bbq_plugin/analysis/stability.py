@@ -489,6 +489,9 @@ def fragility(fit: Fit) -> Fragility | None:
     if not known or not 1 < len(fit.items) <= LARGEST_COVARIANCE or fit.wins.size > MOST_TRIPLES:
         return None
     study = _Study(fit)
+    if not study.rows.size:
+        # No answer has a winner.
+        return None
     votes = study.fewest(study.row_gaps, study.row_weights)
     raters = None
     if fit.data.n_raters > 2:

@@ -294,10 +294,9 @@ def _print_sliced(
         from bbq_plugin.report.terminal_tables import MOST_ROWS, leaderboard_table, slices_table
 
         width, limit = width_of(output), None if show_all else MOST_ROWS
-        slices: list[RenderableType] = [
-            slices_table(study, limit=limit, width=width),
-            *slice_lines(study),
-        ]
+        slices: list[RenderableType] = [*slice_lines(study)]
+        if len(study.groups) > 1:
+            slices.insert(0, slices_table(study, limit=limit, width=width))
         if mix is not None:
             said = ", ".join(
                 f"{plain(name)} {share:.0%}" for name, share in study.shares.items() if share

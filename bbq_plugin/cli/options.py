@@ -670,7 +670,7 @@ def _matching(typed: str) -> list[str]:
     if typed == STDIN or path.exists():
         return [typed]
     if not has_magic(typed):
-        _check_there(path)
+        _check_there(path, typed)
         return [typed]
     # Not Path.glob: a pattern may be absolute, relative, or climb out with "..".
     matches = glob(typed, recursive=True)  # noqa: PTH207
@@ -680,11 +680,14 @@ def _matching(typed: str) -> list[str]:
     return found
 
 
-def _check_there(path: Path) -> None:
+def _check_there(path: Path, typed: str) -> None:
     """Refuse a file that is missing before what reads files is loaded."""
     try:
         path.stat()
     except OSError as error:
+        if "://" in typed:
+            remedy = "votes are read from files: download it first"
+            raise FormatError("this is an address", typed, remedy=remedy) from error
         raise FormatError(
             f"cannot be read ({error.strerror})", str(path), remedy="check the path"
         ) from error

@@ -618,6 +618,8 @@ class FileLog:
     n_answers: int = 0
     sha256: str = ""
     reasons: Counter[str] = field(default_factory=Counter)
+    #: For a reason the first row with it, and what stands there.
+    first: dict[str, str] = field(default_factory=dict)
     last_slate: str | None = None
     #: Whether the rows have ids of their own.
     has_ids: bool = False
@@ -628,6 +630,8 @@ class FileLog:
         if record.expected:
             return
         self.reasons[record.reason] += 1
+        if record.value is not None:
+            self.first.setdefault(record.reason, f"{record.where}: {record.value}")
         if strict:
             raise _strict_error(record, self.name)
 
@@ -638,7 +642,9 @@ class FileLog:
         # One row is no pattern: without this, a pilot of fifty answers could not have a gap.
         if n <= max(max_skipped * rows, max_skipped > 0):
             return
-        raise TooManySkippedError(self.name, self.adapter, self.reasons, rows, max_skipped)
+        raise TooManySkippedError(
+            self.name, self.adapter, self.reasons, rows, max_skipped, self.first
+        )
 
 
 # What so many rows of one reason may mean about the mapping.
@@ -656,7 +662,13 @@ class TooManySkippedError(FormatError):
     """More of a file was skipped than is allowed."""
 
     def __init__(
-        self, file: str, adapter: str, reasons: Mapping[str, int], rows: int, allowed: float
+        self,
+        file: str,
+        adapter: str,
+        reasons: Mapping[str, int],
+        rows: int,
+        allowed: float,
+        first: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         n = sum(reasons.values())
         ordered = sorted(reasons.items(), key=lambda one: -one[1])
@@ -666,6 +678,8 @@ class TooManySkippedError(FormatError):
             f"{n:,} of {rows:,} rows ({n / rows:.2%}) were skipped, more than the {allowed:.2%} "
             f"allowed; most often ({times:,} ×): {most}"
         )
+        if most in first:
+            problem += f", first in {first[most]}"
         if len(ordered) > 1:
             problem += f" (in all: {named})"
         suspicion = _SUSPICIONS.get(most)
@@ -681,7 +695,7 @@ class TooManySkippedError(FormatError):
                 f"in Python max_skipped={percent / 100})"
             )
         super().__init__(problem, file, remedy=remedy)
-        self.args = (file, adapter, dict(reasons), rows, allowed)
+        self.args = (file, adapter, dict(reasons), rows, allowed, dict(first))
         #: What would let the file in, added to the command.
         self.more_words = () if wrong else (("--max-skipped", f"{percent}%"),)
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from filecmp import cmp
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast
@@ -575,6 +576,16 @@ class Opened:
         return self._raw.hash.hexdigest()
 
 
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.IGNORECASE)
+
+
+def path_remedy(name: str) -> str:
+    """What to do about a path that cannot be opened."""
+    if _ADDRESS.match(name) is None:
+        return "check the path"
+    return "votes are read from files: download it first"
+
+
 @contextmanager
 def opened(path: FileName, given: Mapping[str, Any] | None = None) -> Iterator[Opened]:
     """Open a path, or standard input for `-`."""
@@ -599,7 +610,7 @@ def opened(path: FileName, given: Mapping[str, Any] | None = None) -> Iterator[O
                 yield it
     except OSError as error:
         why = error.strerror or str(error)
-        raise FormatError(f"cannot be read ({why})", name, remedy="check the path") from error
+        raise FormatError(f"cannot be read ({why})", name, remedy=path_remedy(name)) from error
     except UnicodeDecodeError as error:
         raise FormatError(
             f"the text is not UTF-8 ({error.reason})", name, remedy="save the file as UTF-8"
@@ -694,6 +705,8 @@ def read_by(
     return {value: Comparisons(**parts[value]) for value in sorted(parts)}
 
 
+# What pandas and databases write where there is nothing.
+_EMPTY_NAMES = ("nan", "null")
 # Names longer than this on average are texts.
 _TEXT = 60
 # So few comparisons may be an excerpt, of which items have few votes.
@@ -707,6 +720,15 @@ _FEW = 5
 def check_board(data: Comparisons) -> None:
     """Refuse comparisons of which no leaderboard can be made."""
     n = len(data.items)
+    for what, names_of in (("an item", data.items), ("a rater", data.raters)):
+        empty = [name for name in names_of if name.casefold() in _EMPTY_NAMES]
+        if empty:
+            raise UnrankableError(
+                f"{what} is called {empty[0]!r}, which is how programs write an empty cell; drop "
+                "these rows, or use --force (in Python force=True) if it is a name",
+                data.sources[0].file if len(data.sources) == 1 else None,
+                more_words=(),
+            )
     if n < 3 or data.n_comparisons < _FEW:
         return
     opponents = _opponents(data.winner, data.loser, n)
@@ -769,6 +791,8 @@ def _parts(
     files, again = _distinct(paths)
     for name in again:
         builder.add(Note(f"{name} is named more than once, and read once"))
+    for note in _twins(files):
+        builder.add(Note(note))
     for path in files:
         name = str(path)
         try:
@@ -999,3 +1023,19 @@ def _distinct(
         else:
             found[own] = path
     return list(found.values()), again
+
+
+def _twins(files: Sequence[FileName]) -> Iterator[str]:
+    """What is to be said of files that are copies of others: rows without ids count again."""
+    sizes: dict[int, list[Path]] = {}
+    for path in map(Path, files):
+        if not path.is_file() or not (size := path.stat().st_size):
+            continue
+        known = sizes.setdefault(size, [])
+        if twin := next((one for one in known if cmp(one, path, shallow=False)), None):
+            yield (
+                f"{path} has the same content as {twin}: rows without ids count twice; leave it "
+                "out if it is a copy"
+            )
+        else:
+            known.append(path)

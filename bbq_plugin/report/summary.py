@@ -21,6 +21,7 @@ from bbq_plugin.text import (
     p_equals,
     plain,
     share,
+    short_name,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from bbq_plugin.analysis.stability import Evaluation, Fragility
     from bbq_plugin.analysis.stopping import HeadToHead, Milestone, OpenPairs, Stopping
     from bbq_plugin.data.dataset import Comparisons
+    from bbq_plugin.data.records import Skipped
     from bbq_plugin.data.triples import Floats
     from bbq_plugin.model import Fit
     from bbq_plugin.report.documents import Origin
@@ -70,8 +72,8 @@ class Headline:
 
 
 def name(text: str) -> Name:
-    """A name from the data, without control characters."""
-    return Name(plain(text))
+    """A name from the data, without control characters, and cut where it is very long."""
+    return Name(short_name(text))
 
 
 def answer(
@@ -569,7 +571,11 @@ def left_out_lines(data: Comparisons) -> list[str]:
     """Say what was not fitted, and why."""
     lines = []
     if data.n_skipped:
-        why = ", ".join(f"{n:,} × {plain(reason)}" for reason, n in data.skip_reasons.items())
+        first = {one.reason: one for one in reversed(data.skipped) if one.value is not None}
+        why = ", ".join(
+            f"{n:,} × {plain(reason)}{_first_of(first.get(reason))}"
+            for reason, n in data.skip_reasons.items()
+        )
         lines.append(f"{counted(data.n_skipped, 'row')} skipped: {why}")
     for n, what in (
         (data.n_duplicates, "left out as duplicates"),
@@ -579,6 +585,11 @@ def left_out_lines(data: Comparisons) -> list[str]:
         if n:
             lines.append(f"{counted(n, 'answer')} {what}")
     return lines
+
+
+def _first_of(skipped: Skipped | None) -> str:
+    """Where the first row with a reason stands, and what stands there."""
+    return "" if skipped is None else plain(f" (first in {skipped.where}: {skipped.value})")
 
 
 def origin_lines(data: Comparisons, origin: Origin) -> list[str]:

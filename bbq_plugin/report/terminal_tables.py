@@ -20,6 +20,7 @@ from bbq_plugin.text import (
     ranks,
     share,
     share_span,
+    short_name,
     signed,
     span,
     unit_text,
@@ -72,7 +73,7 @@ def leaderboard_table(
     digits = 2 if board.scale == "theta" else 0
     columns: list[_Column[ItemRow]] = [
         ("rank", lambda row: _right(_rank(row))),
-        ("item", lambda row: Text(plain(row.item))),
+        ("item", lambda row: Text(short_name(row.item))),
         ("rating", lambda row: _right(number(row.rating, digits), "bold")),
         ("interval", lambda row: _right(span(row.rating_lower, row.rating_upper, digits))),
     ]
@@ -132,7 +133,9 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
             gap = apart[at]
             ends = span(gap.difference_lower, gap.difference_upper, digits)
             ratings.append(Text(f"{signed(gap.difference, digits)} ({ends})"))
-        table.add_row(Text(plain(row.item)), _right(number(row.rating, digits), "bold"), *ratings)
+        table.add_row(
+            Text(short_name(row.item)), _right(number(row.rating, digits), "bold"), *ratings
+        )
     counts = [f"{row.n_comparisons:,}" for row in study.summaries[: len(shown)]]
     table.add_section()
     table.add_row("comparisons", f"{study.overall.fit.data.n_comparisons:,}", *counts)
@@ -164,7 +167,7 @@ def raters_table(
     """
     rows = worst_first(raters)
     columns: list[_Column[RaterRow]] = [
-        ("rater", lambda row: Text(plain(row.rater))),
+        ("rater", lambda row: Text(short_name(row.rater))),
         ("n", lambda row: _right(f"{row.n:,.0f}")),
         ("quality", lambda row: _right(number(row.quality, 2), "bold")),
     ]
@@ -208,7 +211,9 @@ def reason_lines(
     if width >= _WIDE:
         return []
     rows = worst_first(raters)[:limit]
-    return [f"{plain(row.rater)}: {plain('; '.join(row.reasons))}" for row in rows if row.reasons]
+    return [
+        f"{short_name(row.rater)}: {plain('; '.join(row.reasons))}" for row in rows if row.reasons
+    ]
 
 
 def verdict_lines(raters: RaterReport) -> list[str]:
@@ -241,7 +246,7 @@ def pairs_table(pairs: NextPairs, *, limit: int | None = MOST_ROWS, width: int =
     if any(row.rater is not None for row in pairs):
         columns.append(("rater", lambda row: Text(plain(row.rater or UNKNOWN))))
     if width >= _ROOMY:
-        columns.append(("ahead", lambda row: Text(plain(row.item_a))))
+        columns.append(("ahead", lambda row: Text(short_name(row.item_a))))
     columns.append(("P(ahead)", lambda row: _right(chance(row.p_a_better))))
     if width >= _ROOMY - 20:
         columns.append(

@@ -232,3 +232,9 @@ def test_under_bbq_signed_someone_upside_down_is_watched_and_used() -> None:
 def test_a_rate_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         rater_report(fit(draw_study(3).data), **wrong)
+
+
+def test_a_lone_rater_agrees_with_nobody_in_a_known_share() -> None:
+    rows = [("ann", "oak", "elm", 1.0), ("ann", "elm", "ash", 1.0), ("ann", "oak", "ash", 1.0)] * 4
+    (row,) = rater_report(fit(Comparisons.from_records(rows)))
+    assert np.isnan(row.agreement)

@@ -267,3 +267,58 @@ def test_a_table_has_at_most_30_rows_unless_all_are_asked_for(
         assert f"… and {every - few} more; --all shows them, --format json has all" in short
         assert sum("│" in line and name in line for line in whole.splitlines()) == every
     assert "--all shows them" not in whole
+
+
+@pytest.mark.parametrize("address", ["https://example.org/votes.csv", "s3://bucket/votes.csv"])
+def test_an_address_is_refused_as_what_it_is(address: str) -> None:
+    result = CliRunner().invoke(main, ["fit", address])
+    assert result.exit_code == 1
+    assert f"Error: {address}: this is an address; votes are read from files" in result.stderr
+
+
+def test_a_level_above_one_is_only_taken_for_percent_where_it_looks_like_it() -> None:
+    result = CliRunner().invoke(main, ["fit", "votes.csv", "--level", "1.5"])
+    assert "did you mean" not in result.stderr
+    result = CliRunner().invoke(main, ["fit", "votes.csv", "--level", "95"])
+    assert "did you mean 0.95?" in result.stderr
+
+
+def test_a_name_that_would_fill_the_screen_is_cut_in_tables_and_whole_in_csv(
+    tmp_path: Path,
+) -> None:
+    long = "x" * 3000
+    path = tmp_path / "wins.csv"
+    rows = [f"{a},{b},r{i % 4}\n" for i in range(12) for a, b in (("oak", long), (long, "elm"))]
+    path.write_text("winner,loser,rater\n" + "".join(rows), encoding="utf-8")
+    shown = CliRunner().invoke(main, ["fit", str(path)], env={"COLUMNS": "80"})
+    assert shown.exit_code == 0
+    assert "…" in shown.stdout
+    assert shown.stdout.count("x") < 1000
+    assert long in CliRunner().invoke(main, ["fit", str(path), "--format", "csv"]).stdout
+
+
+def test_a_skipped_row_is_named_with_what_stands_there(tmp_path: Path) -> None:
+    path = tmp_path / "wins.csv"
+    rows = "oak,elm,1\nelm,oak,1\n" * 60 + "oak,elm,heavy\n"
+    path.write_text(f"winner,loser,weight\n{rows}", encoding="utf-8")
+    assert f"(first in {path}:122: 'heavy')" in CliRunner().invoke(
+        main, ["fit", str(path)], env={"COLUMNS": "300"}
+    ).stdout.replace("\n", "")
+
+
+def test_answers_without_any_winner_say_nothing_of_the_first_place(tmp_path: Path) -> None:
+    path = tmp_path / "ties.csv"
+    rows = "ann,oak,elm,tie\nbob,elm,ash,tie\ncat,oak,ash,tie\n" * 5
+    path.write_text(f"rater,left,right,winner\n{rows}", encoding="utf-8")
+    result = CliRunner().invoke(main, ["fit", str(path)])
+    assert result.exit_code == 0
+    assert "No half" not in result.stdout
+
+
+def test_one_slice_is_no_table_of_differences(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    rows = "ann,oak,elm,left,en\nbob,elm,ash,right,en\ncat,oak,ash,left,en\n" * 5
+    path.write_text(f"rater,left,right,winner,lang\n{rows}", encoding="utf-8")
+    result = CliRunner().invoke(main, ["fit", str(path), "--by", "lang"])
+    assert "there is nothing to compare" in result.stdout
+    assert "Ratings by lang" not in result.stdout

@@ -456,3 +456,37 @@ def test_rows_that_are_all_there_twice_are_noted_and_all_count(tmp_path: Path, i
     found = read(twice)
     assert found.n_comparisons == 60
     assert any("100% of the rows are there exactly twice" in one for one in found.warnings) != ids
+
+
+def test_a_file_that_is_a_copy_of_another_is_noted(tmp_path: Path) -> None:
+    first, second, other = (tmp_path / name for name in ("a.csv", "b.csv", "c.csv"))
+    first.write_text("winner,loser\ngpt,llama\n", encoding="utf-8")
+    second.write_text("winner,loser\ngpt,llama\n", encoding="utf-8")
+    other.write_text("winner,loser\nllama,gpt\n", encoding="utf-8")
+    (said,) = read([first, second, other]).warnings
+    assert said.startswith(f"{second} has the same content as {first}: rows without ids count")
+
+
+def test_what_programs_write_for_an_empty_cell_is_no_name(tmp_path: Path) -> None:
+    rows = "gpt,llama,model_a,ann\nllama,gpt,model_b,bob\n" * 40
+    path = tmp_path / "votes.csv"
+    path.write_text(f"model_a,model_b,winner,judge\n{rows}NaN,gpt,model_b,ann\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"an item is called 'NaN'.*empty cell"):
+        read(path)
+    assert "NaN" in read(path, force=True).items
+    rows = "gpt,llama,ann\nllama,gpt,bob\n" * 5
+    path = tmp_path / "wins.csv"
+    path.write_text(f"winner,loser,rater\n{rows}nan,gpt,ann\n", encoding="utf-8")
+    found = read(path)
+    assert set(found.items) == {"gpt", "llama"}
+    assert found.n_skipped == 1
+
+
+def test_too_many_skips_name_the_first_row_and_its_value(tmp_path: Path) -> None:
+    path = tmp_path / "wins.csv"
+    rows = "gpt,llama,1\n" * 9 + "gpt,llama,heavy\n" * 2
+    path.write_text(f"winner,loser,weight\n{rows}", encoding="utf-8")
+    with pytest.raises(
+        FormatError, match=r"weight is not a weight.*first in .*wins.csv:11: 'heavy'"
+    ):
+        read(path)

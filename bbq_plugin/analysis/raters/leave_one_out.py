@@ -279,6 +279,7 @@ def evidence_of(
     n = count_by(rater, t.n_raters, weight)
     ahead = np.where(np.abs(left_out.gap) < EQUAL, 0.0, np.sign(left_out.gap))
     agreed = np.bincount(rater, weight * 0.5 * (1.0 + ahead), t.n_raters)
+    told = np.bincount(rater, weight * np.abs(ahead), t.n_raters)
     along = 2.0 * left_out.s
     total = np.bincount(rater, weight * along, t.n_raters)
     spread = np.sqrt(np.bincount(rater, weight * along**2, t.n_raters))
@@ -293,7 +294,8 @@ def evidence_of(
     return Evidence(
         n=n + _ties_apart(fit),
         n_told=n,
-        agreement=np.divide(agreed, n, out=np.full(n.size, np.nan), where=n > 0),
+        # Without others who say something there is nothing to agree with.
+        agreement=np.divide(agreed, n, out=np.full(n.size, np.nan), where=told > 0),
         lower=np.minimum(lower, fit.quality),
         upper=np.maximum(upper, fit.quality),
         p_coin_below=phi(np.divide(total, spread, out=np.zeros(n.size), where=spread > 0)),
