@@ -77,6 +77,8 @@ _SPOOLED = 64 * 1024 * 1024
 # Pages of a Parquet column that are larger, and so many times as large as in the file, are refused.
 _LARGEST_PAGES = 256 * 1024 * 1024
 _MOST_UNPACKED = 1000
+# So many rows of a table may be alike, whatever they are packed into.
+_FREE_ROWS = 1_000_000
 # Texts of one row, and of the rows that are turned into text at once.
 _LONGEST_PARQUET_ROW = 64 * 1024 * 1024
 # What a workbook may unpack to.
@@ -187,17 +189,25 @@ def _parquet_lines(file: io.BufferedReader[Any], name: str) -> Iterator[bytes]:
 
 def _text_columns(table: Any, pa: Any, name: str) -> list[str]:
     """The columns of texts; a table whose pages unpack to far more than they are is refused."""
-    found = table.metadata
+    found, total = table.metadata, 0
     for group in range(found.num_row_groups):
         for place in range(found.num_columns):
             column = found.row_group(group).column(place)
             packed, size = column.total_compressed_size, column.total_uncompressed_size
+            total += packed
             if size > _LARGEST_PAGES and size > _MOST_UNPACKED * max(packed, 1):
                 raise FormatError(
                     f"column {column.path_in_schema!r} unpacks from {packed:,} to {size:,} bytes",
                     name,
                     remedy="no table of answers does; write it again with smaller row groups",
                 )
+    # Equal rows are packed into runs: an answer, if only its side, is one bit at the least.
+    if found.num_rows > max(_FREE_ROWS, 8 * total):
+        raise FormatError(
+            f"{found.num_rows:,} rows in {total:,} bytes, less than a bit for each",
+            name,
+            remedy="no table of answers has that; sum equal rows, with their number as weight",
+        )
     schema = table.schema_arrow
     is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
     return [one.name for one in schema if any(is_it(one.type) for is_it in is_text)]

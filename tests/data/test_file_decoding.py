@@ -6,6 +6,7 @@ import io
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from bbq_plugin.data import files
@@ -220,3 +221,22 @@ def test_a_table_that_repeats_long_texts_is_read_in_small_parts_or_refused(
     assert max(made) <= 100
     with pytest.raises(FormatError, match=r"a row has texts of 200,\d+ bytes; leave out the col"):
         read(table(200_000))
+
+
+def test_a_table_of_equal_rows_without_end_is_refused(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def table(n: int) -> Path:
+        said = pa.array([["x", "y", "model_a"][k] for k in range(3)])
+        columns = [
+            pa.DictionaryArray.from_arrays(np.full(n, k, dtype=np.int32), said) for k in range(3)
+        ]
+        path = tmp_path / f"{n}.parquet"
+        parquet.write_table(pa.table(columns, names=["model_a", "model_b", "winner"]), path)
+        return path
+
+    assert read(table(2_000)).n_comparisons == 2_000
+    refused = r"2,000,000 rows in [\d,]+ bytes, less than a bit for each; no table of answers"
+    with pytest.raises(FormatError, match=refused):
+        read(table(2_000_000))
