@@ -288,17 +288,17 @@ def near_marginal(
     """
     q, along = node[slots], cross[slots]
     least = np.maximum(mass[slots], 1e-300)
-    phi = orthogonal_rows(q, mass[slots]) / least.T
+    phi = orthogonal_rows(q, mass[slots]) / least
     moved = trail[-1] - trail[stamp[slots]]
-    tilted = np.log(least) + np.einsum("rdi,ri,dgr->rg", along, moved, phi, optimize=True)
+    tilted = np.log(least) + np.einsum("rdi,ri,drg->rg", along, moved, phi, optimize=True)
     log = log_winner, log_loser, log_weight, log_next
     _add_listed(heads, *log, table, n_items, q, tilted)
     to_posterior(tilted)
     turned = orthogonal_rows(q, tilted)
     quality[raters] = np.einsum("rg,rg->r", tilted, q)
-    shift = np.einsum("rg,egr->re", tilted, phi)
+    shift = np.einsum("rg,erg->re", tilted, phi)
     gradient += sign * np.einsum("re,rei->i", shift, along)
-    rows[:] = np.matmul(np.einsum("dgr,egr->rde", turned, phi), along)
+    rows[:] = np.matmul(np.einsum("drg,erg->rde", turned, phi), along)
     far[:] = np.abs(shift[:, 0])
     _listed_sums(sign, heads, *log, table, n_items, q, tilted, turned, gradient, half, rows)
 
@@ -333,8 +333,8 @@ def _listed_sums(
                 one += mass[k, g] * ratio
                 two += mass[k, g] * ratio * ratio
                 for d in range(ROWS):
-                    rows[k, d, i] += w * slope * turned[d, g, k] * ratio
-                    rows[k, d, j] -= w * slope * turned[d, g, k] * ratio
+                    rows[k, d, i] += w * slope * turned[d, k, g] * ratio
+                    rows[k, d, j] -= w * slope * turned[d, k, g] * ratio
             gradient[i] += sign * w * slope * one
             gradient[j] -= sign * w * slope * one
             half[i, j] -= sign * w * slope * (2.0 * s * one + slope * two)

@@ -267,29 +267,39 @@ def to_posterior(log_mass: Floats) -> Floats:
 
 
 def orthogonal_rows(q: Floats, mass: Floats) -> Floats:
-    """mass * (orthonormal polynomials of degree 1, 2, … in q under mass): Stieltjes' recurrence.
-
-    Axes: degree, node, rater. With raters last, what each of them has one of needs no copies.
-    """
-    at, by = np.ascontiguousarray(q.T), np.ascontiguousarray(mass.T)
-    basis, spare = np.empty((ROWS, *at.shape)), np.empty(at.shape)
-    weighted: Floats = by
-    now, before, norm = np.ones(at.shape), np.zeros(at.shape), np.zeros(len(q))
-    for row in basis:
-        # The next one is (q - centre) now - norm before, over its own norm.
-        new = now * at
-        centre = np.multiply(weighted, new, out=spare).sum(axis=0)
-        new -= np.multiply(centre, now, out=spare)
-        new -= np.multiply(norm, before, out=before)
-        weighted = np.multiply(by, new, out=row)
-        norm = np.sqrt(np.multiply(weighted, new, out=spare).sum(axis=0))
-        # Where hardly more than a point has mass, there is no polynomial of this degree or more.
-        norm[norm < LEAST_NORM] = np.inf
-        new /= norm
-        weighted /= norm
-        norm[np.isinf(norm)] = 0.0
-        before, now = now, new
+    """mass * (orthonormal polynomials of degree 1, 2, … in q under mass), of each rater."""
+    basis = np.empty((ROWS, *q.shape))
+    _recur(q, mass, np.empty((2, q.shape[1])), basis)
     return basis
+
+
+@fast_kernel
+def _recur(q, mass, spare, basis):
+    """Stieltjes' recurrence; ``spare`` holds the last two polynomials at the nodes."""
+    nodes = q.shape[1]
+    for row in range(q.shape[0]):
+        norm = 0.0
+        for k in range(nodes):
+            spare[0, k], spare[1, k] = 0.0, 1.0
+        for degree in range(ROWS):
+            centre, square = 0.0, 0.0
+            for k in range(nodes):
+                centre += mass[row, k] * q[row, k] * spare[1, k] * spare[1, k]
+            for k in range(nodes):
+                now = spare[1, k]
+                new = (q[row, k] - centre) * now - norm * spare[0, k]
+                spare[0, k], spare[1, k] = now, new
+                square += mass[row, k] * new * new
+            norm = math.sqrt(square)
+            # Where hardly more than a point has mass, there is no polynomial of this degree.
+            shrink = 0.0
+            if norm < LEAST_NORM:
+                norm = 0.0
+            else:
+                shrink = 1.0 / norm
+            for k in range(nodes):
+                spare[1, k] *= shrink
+                basis[degree, row, k] = mass[row, k] * spare[1, k]
 
 
 def population_scores(
@@ -368,7 +378,7 @@ def _triple_sums(
             if mass[row, k] > SLIGHT_MASS:
                 spare[0, kept], spare[1, kept] = q[row, k], mass[row, k]
                 for d in range(ROWS):
-                    spare[3 + d, kept] = basis[d, k, row]
+                    spare[3 + d, kept] = basis[d, row, k]
                 for p in range(n):
                     spare[3 + ROWS + p, kept] = score[p, row, k]
                 kept += 1
