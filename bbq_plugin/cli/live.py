@@ -277,7 +277,7 @@ def _opened(
 def _still_starting() -> None:
     click.echo(
         "Starting: code is compiled on first use, before the port opens; on a new machine this "
-        "takes a minute or two",
+        "may take half a minute",
         err=True,
     )
     sys.stderr.flush()
