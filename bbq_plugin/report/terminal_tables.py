@@ -51,6 +51,8 @@ MOST_ROWS = 30
 #: Where the others are.
 ALL_ROWS = "--all shows them, --format json has all"
 
+# Of a column: a name that is longer, such as a hash of an image, is cut.
+LONG_HEAD = 16
 # Narrower than this, a table leaves out its less important columns.
 _ROOMY, _WIDE = 80, 110
 
@@ -111,7 +113,9 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
     board, names = study.overall.leaderboard, list(study.groups)
     room = max(1, (width - 30) // 10)
     shown = names if limit is None else names[:room]
-    more = f" (the first {len(shown)} of {len(names)} slices)" if len(shown) < len(names) else ""
+    more = ""
+    if len(shown) < len(names):
+        more = f" (the first {len(shown)} of {len(names):,} slices; --all shows all)"
     table = Table(
         title=f"Ratings by {plain(study.tag)}{more}; ▲ higher, ▼ lower beyond doubt",
         caption=_rest(len(board), limit),
@@ -119,7 +123,8 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
     table.add_column("item", overflow="fold")
     table.add_column("all", justify="right")
     for name in shown:
-        table.add_column(plain(name), justify="right", overflow="fold")
+        short = name if len(name) <= LONG_HEAD else f"{name[: LONG_HEAD - 1]}…"
+        table.add_column(plain(short), justify="right", overflow="fold")
     # Of two slices the difference stands beside them.
     apart = study.differences if len(names) == len(shown) == 2 else ()
     if apart:
