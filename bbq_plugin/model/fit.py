@@ -31,6 +31,7 @@ from bbq_plugin.model.objectives import (
     Joint,
     Marginal,
     Objective,
+    Resample,
     theta_density,
 )
 from bbq_plugin.model.prior_estimation import Population
@@ -580,9 +581,12 @@ class Fit:
             raise UnsupportedError(
                 f"a bootstrap over raters needs {needs}; use intervals='laplace' or 'posterior'"
             )
-        even = np.full(n_raters, 1.0 / n_raters)
-        drawn = np.random.default_rng(seed).multinomial(n_raters, even, size=n).astype(np.float64)
-        return np.array([MODELS[self.model].refit(self, copies) for copies in drawn])
+        drawn = (Resample(seed, number, n_raters) for number in range(n))
+        return np.array([self.resampled(one) for one in drawn])
+
+    def resampled(self, resample: Resample) -> Floats:
+        """theta of one resample of the raters, fitted from this fit on."""
+        return MODELS[self.model].refit(self, resample.copies())
 
     def theta_without(self, raters: Sequence[int]) -> Floats:
         """theta as it would be without these raters (places in ``raters``); the priors stay."""

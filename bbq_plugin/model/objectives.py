@@ -528,12 +528,34 @@ class Marginal:
 Form = Literal["joint", "marginal"]
 
 
-def _of_part(part: Part, form: Form, priors: Priors) -> Joint | Marginal:
+@dataclass(frozen=True, slots=True)
+class Resample:
+    """One resample of all raters with replacement; any part of them finds its own from the seed."""
+
+    seed: int
+    number: int
+    n_raters: int
+
+    def copies(self, first: int = 0, n: int | None = None) -> Floats:
+        """How often each of ``n`` raters from ``first`` on was drawn; without ``n``, of all."""
+        rng = np.random.default_rng([self.seed, self.number])
+        drawn = rng.integers(0, self.n_raters, self.n_raters)
+        if n is not None:
+            drawn = drawn[(drawn >= first) & (drawn < first + n)] - first
+        return np.bincount(drawn, minlength=self.n_raters if n is None else n).astype(np.float64)
+
+
+def _of_part(
+    part: Part, form: Form, priors: Priors, resample: Resample | None = None
+) -> Joint | Marginal:
     """The raters' part of an objective, without the prior of the items, which counts once."""
     flat = replace(priors, a=1.0, b=0.0, estimated=False)
+    copies = None
+    if resample is not None and not part.empty:
+        copies = resample.copies(part.first, part.triples.n_raters)
     if form == "joint":
-        return Joint(part.triples, flat)
-    return Marginal(part.triples, flat, dense=True)
+        return Joint(part.triples, flat, copies=copies)
+    return Marginal(part.triples, flat, dense=True, copies=copies)
 
 
 def _start_of(objective: Joint | Marginal) -> Floats:
@@ -541,18 +563,20 @@ def _start_of(objective: Joint | Marginal) -> Floats:
 
 
 def part_pass(
-    part: Part, form: Form, priors: Priors, theta: Floats
+    part: Part, form: Form, priors: Priors, theta: Floats, resample: Resample | None = None
 ) -> tuple[float, Floats, Floats, float]:
     """Value, gradient, minus the Hessian, and the weight of a part's comparisons."""
-    objective = _of_part(part, form, priors)
+    objective = _of_part(part, form, priors, resample)
     point = objective.at(theta, _start_of(objective))
     curvature = objective.passes.curvature(point)
     return point.value, point.gradient, curvature, objective.passes.total_weight
 
 
-def part_em(part: Part, form: Form, priors: Priors, theta: Floats) -> tuple[Floats, Floats]:
+def part_em(
+    part: Part, form: Form, priors: Priors, theta: Floats, resample: Resample | None = None
+) -> tuple[Floats, Floats]:
     """The two sums by item of an EM step, quality at its best or integrated out."""
-    objective = _of_part(part, form, priors)
+    objective = _of_part(part, form, priors, resample)
     point = objective.at(theta, _start_of(objective))
     if isinstance(objective, Joint):
         return objective.e_step(theta, point.quality)[2:]
@@ -581,8 +605,11 @@ class SummedPasses:
 class Summed:
     """`Joint` or `Marginal` as a sum over parts. ``quality`` stays where the parts are."""
 
-    def __init__(self, parts: Parts, priors: Priors, form: Form) -> None:
+    def __init__(
+        self, parts: Parts, priors: Priors, form: Form, resample: Resample | None = None
+    ) -> None:
         self.parts, self.priors, self.form = parts, priors, form
+        self._drawn = () if resample is None else (resample,)
         self.passes = SummedPasses(parts)
         shape = priors.a if form == "marginal" else priors.a - 1
         self.shape = 0.0 if priors.flat_items else shape
@@ -608,10 +635,10 @@ class Summed:
         return Height(theta, np.empty(0), value + prior, gradient, skill, curve, np.empty((0, 0)))
 
     def _sums(self, theta: Floats) -> tuple[Any, ...]:
-        return self.parts.summed(part_pass, self.form, self.priors, theta)
+        return self.parts.summed(part_pass, self.form, self.priors, theta, *self._drawn)
 
     def _em_sums(self, theta: Floats) -> tuple[Any, ...]:
-        return self.parts.summed(part_em, self.form, self.priors, theta)
+        return self.parts.summed(part_em, self.form, self.priors, theta, *self._drawn)
 
     def _prior(self, theta: Floats) -> tuple[float, Floats]:
         if self.priors.flat_items:

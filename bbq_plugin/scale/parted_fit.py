@@ -24,7 +24,7 @@ from bbq_plugin.data.triples import Codes, Floats, Triples
 from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
 from bbq_plugin.model.camps import Division, members_of
 from bbq_plugin.model.fit import Camp, Fit, fit, optimum_at
-from bbq_plugin.model.objectives import Part, Parts
+from bbq_plugin.model.objectives import Form, Part, Parts, Resample, Summed
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import (
     LARGE,
@@ -38,7 +38,7 @@ from bbq_plugin.model.robust import (
     sandwich,
     unclustered,
 )
-from bbq_plugin.model.solvers import Laplace
+from bbq_plugin.model.solvers import Laplace, solve_newton
 from bbq_plugin.model.ties import TiesUsed, rates_under, same_counts, tie_counts, tie_population
 from bbq_plugin.model.win_share import PanelSums
 from bbq_plugin.scale.engines import LocalEngine
@@ -474,10 +474,14 @@ class PartedFit(Fit):
         """Not as a whole: they are one number a comparison."""
         raise _in_memory("the scores of single comparisons")
 
-    def bootstrap(self, n: int = 1000, seed: int = 0) -> Floats:
-        """Not over parts."""
-        del n, seed
-        raise _in_memory("a bootstrap (intervals='bootstrap')")
+    def resampled(self, resample: Resample) -> Floats:
+        """theta of one resample of the raters; each part finds its own by the seed."""
+        if self.division is not None:
+            raise _in_memory("a bootstrap (intervals='bootstrap') of a divided panel")
+        priors, parts = self.given_priors(), cast("Parts", self.wins)
+        form, tol = ("marginal", 1e-5) if priors.estimated else ("joint", 1e-6)
+        density = Summed(parts, priors, cast("Form", form), resample)
+        return solve_newton(density, self.theta, np.empty(0), tol).theta
 
     def sample(self, *_args: Any, **_options: Any) -> Any:
         """Not over parts."""

@@ -299,9 +299,24 @@ def test_what_is_not_computed_over_parts_is_refused(prepared: PreparedSet) -> No
         bbq.fit(prepared, engine="spark")
     found = bbq.fit(prepared)
     with pytest.raises(UnsupportedError, match="memory"):
-        found.bootstrap(10)
+        found.sample(10)
     with pytest.raises(UsageError, match="open_dataset"):
         bbq.fit(prepared.read(), engine="dask")
+
+
+@pytest.mark.parametrize("priors", ["auto", "paper"])
+def test_a_bootstrap_over_parts_draws_the_raters_that_it_draws_in_memory(
+    prepared: PreparedSet, dask: DaskEngine, priors: Any
+) -> None:
+    memory = bbq.fit(prepared.read(), tol=TIGHT, priors=priors)
+    drawn = memory.bootstrap(4, seed=3)[:, by_item(memory)]
+    assert np.ptp(drawn, axis=0).min() > 0
+    for engine in (LocalEngine(), dask):
+        found = bbq.fit(prepared, engine=engine, tol=TIGHT, priors=priors)
+        # Each resample is fitted to 1e-5 nats or nearer.
+        assert largest(found.bootstrap(4, seed=3)[:, by_item(found)], drawn) < 1e-6
+    board = bbq.leaderboard(found, "bootstrap", draws=30)
+    assert all(row.rating_lower < row.rating < row.rating_upper for row in board)
 
 
 def test_appending_and_retracting_between_fits(tmp_path: Path) -> None:
