@@ -498,7 +498,7 @@ _RESULTS = (
     {"q": "left", "p": "right"},
     {"arrowleft": "left", "arrowright": "right", "arrowdown": "tie", "arrowup": "tie"},
     {">": "left", "<": "right", "=": "tie", ">>": "left", "<<": "right", "==": "tie"},
-    {"1-0": "left", "0-1": "right", "1/2-1/2": "tie", "½-½": "tie"},
+    {"1-0": "left", "0-1": "right", "1/2-1/2": "tie", "½-½": "tie", "1/2": "tie", "½": "tie"},
     {"l": "left", "r": "right", "t": "tie", "n": "tie", "d": "tie", "s": "tie", "e": "tie"},
     {"a": "left", "b": "right", "s": "tie", "t": "tie", "d": "tie", "e": "tie", "=": "tie"},
 )

@@ -620,6 +620,9 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     found.sort(
         key=lambda reading: (-reading.score, "winner" not in tokens(reading.options["winner"]))
     )
+    # A column that says the same as a better one adds nothing.
+    kept = {tuple(_outcomes(one, table, items)): one for one in reversed(found)}
+    found = [one for one in found if one in kept.values() or not _says_choice(one)]
     alike = [one for one in found if "values" in one.options and not _says_choice(one)]
     if (
         len(alike) == len(found) > 1
@@ -963,6 +966,8 @@ def _by_codes(table: ProfiledTable, items: _Items, one: ColumnProfile) -> _Found
         found.doubts.append(f"only its values say that {one.name} is the column of choices")
     score = (3.5 if found.explicit else 1.5) + _outcome_words(one) - (0 if known else 1.5)
     score -= 2 * (one.n_empty / max(1, len(one.values)) > 0.5)
+    # left and right of left_system and right_system, beside system_1 and system_2
+    score += 1.5 * found.sided
     reading = _choice_reading(items, one, why, score)
     if not (named or found.sided):
         reading.unsaid = True
@@ -1323,13 +1328,20 @@ def _one_count(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             Role("weight", one.name, "a number of wins, by its name"),
         ]
         first, second = items.columns
-        yield _Found(
+        found = _Found(
             "how often the first item beat the second",
             {"winner": first, "loser": second, "weight": one.name}, 5.0 + items.score / 2, roles,
             [f"{one.name} is taken for how often {first} beat {second}"],
             others=[({"winner": second, "loser": first}, f"{one.name} counts wins of {second}")],
             used={first, second, one.name}, items=items.columns,
         )  # fmt: skip
+        if not words & (_WINS | word_set("beat beats preferred votes vote")):
+            found.weak = (
+                f"{one.name} may be how often {first} beat {second}, or something else, such as "
+                f"how many went from the one to the other; if it counts wins, add "
+                f"-O weight={shlex.quote(one.name)} with -O winner=… and -O loser=…"
+            )
+        yield found
 
 
 def _numbers_reading(
@@ -1756,6 +1768,13 @@ def _one_row_an_item(table: ProfiledTable) -> Iterator[_Found]:
 _PLACE = word_set("rank ranks ranking place rang platz rango puesto classement finish standing")
 
 
+def _are_places(ranks: Sequence[float]) -> bool:
+    """Whether ranks in order are 1, 2, 3, … with equal ones as 1, 2, 2, 4 or 1, 2, 2, 3."""
+    sparse = [1 + sum(other < rank for other in ranks) for rank in ranks]
+    dense = [1 + len({other for other in ranks if other < rank}) for rank in ranks]
+    return len({*ranks}) > 1 and list(ranks) in (sparse, dense)
+
+
 def _grouped_answers(
     table: ProfiledTable, item: ColumnProfile, outcome: ColumnProfile, by: Sequence[str]
 ) -> _Found | None:
@@ -1775,7 +1794,7 @@ def _grouped_answers(
     ]
     words = set(outcome.words)
     shape: dict[str, Any] | None = None
-    if words & _PLACE and share(values, lambda one: one == list(range(1, len(one) + 1))) > 0.95:
+    if words & _PLACE and share(values, _are_places) > 0.95:
         shape, said = {"ranks": (outcome.name,), "lower": "better"}, "a rank, 1 is the best"
     elif words & _PLACE or item.n_distinct <= max(sizes):
         return None
@@ -2028,7 +2047,10 @@ def _add_rater(
     why = "by its name; "
     if best is None and unnamed:
         few = [one for one in free if one.n >= 3 * one.n_distinct and one.n_distinct > 1]
-        named = [one for one in few if one.is_names and not one.numeric]
+        named = [
+            one for one in few
+            if one.is_names and all(any(map(str.isalpha, value)) for value in one.counts)
+        ]  # fmt: skip
         best = next(((0.0, one) for one in named if _are_ids(one) is not False), None)
         why = ""
         if best is not None:

@@ -1459,3 +1459,38 @@ def test_a_word_for_each_side_of_which_one_is_a_win(tmp_path: Path) -> None:
     head = ["white", "black", "white_rating", "black_rating", "white_result", "black_result"]
     data, _ = as_proposed(file(tmp_path, table(head, rows)))
     check(data, raters=0, ties=N_THIRD, third=True)
+
+
+def test_counts_of_something_else_are_not_taken_for_wins(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[a, b, 3 + i] for i, a in enumerate(ITEMS) for b in ITEMS if a != b]
+    with pytest.raises(UnclearError, match="may be how often") as error:
+        read(file(tmp_path, table(["from_city", "to_city", "count"], rows)))
+    assert error.value.readings == ()
+    check_wins = as_proposed(file(tmp_path, table(["city_1", "city_2", "wins"], rows)))[0]
+    assert check_wins.n_comparisons > 0
+
+
+def test_left_and_right_are_those_of_the_columns_called_so(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, (a, b, w, who) in enumerate(VOTES):
+        shown = (a, b) if i % 2 else (b, a)
+        rows.append([who, a, b, *shown, "left" if w == shown[0] else "right"])
+    head = ["worker", "system_1", "system_2", "left_system", "right_system", "choice"]
+    check(as_proposed(file(tmp_path, table(head, rows)))[0])
+
+
+def test_results_without_a_header_are_not_raters(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, "1/2" if i % 9 == 0 else "1-0" if w == a else "0-1", b]
+        for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    data, _ = as_proposed(file(tmp_path, table(None, rows, " "), "games.txt"))
+    check(data, raters=0, ties=N_THIRD, third=True)
+
+
+def test_a_winner_and_its_name_are_one_answer(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, "project_a" if w == a else "project_b", w] for a, b, w, _ in VOTES
+    ]
+    path = file(tmp_path, table(["project_a", "project_b", "winner", "winner_name"], rows))
+    check(read(path), raters=0)
