@@ -178,13 +178,15 @@ def divisible(triples: Triples | Parts) -> bool:
     return not few and k <= MOST_PARAMETERS // 2
 
 
-def no_majority(triples: Triples, theta: Floats) -> bool:
+def no_majority(triples: Triples | Parts, theta: Floats) -> bool:
     """Whether half of a panel too small for camps, or more, answers against its ranking.
 
     Then as good a ranking is the reverse, with the other raters as those who guess.
     """
     n = triples.n_raters
-    return 1 < n < 2 * LEAST_RATERS and 2 * _screened(triples, theta)[1] >= n
+    if not 1 < n < 2 * LEAST_RATERS:
+        return False
+    return 2 * _screened(few_raters(triples, MOST_TRIPLES), theta)[1] >= n
 
 
 def in_blocks(triples: Triples | Parts) -> Triples | Parts:

@@ -84,13 +84,13 @@ class _Kept:
     """The wins of the parts read last, within CACHE_BYTES."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int, bool], Triples] = {}
+        self._found: dict[tuple[str, int, bool, bool], Triples] = {}
 
-    def triples(self, ref: PartRef, *, decided: bool) -> Triples:
-        key = ref.digest, ref.part, decided
+    def triples(self, ref: PartRef, *, decided: bool, once: bool) -> Triples:
+        key = ref.digest, ref.part, decided, once
         known = self._found.pop(key, None)
         if known is None:
-            known = ref.opened().triples_of(ref.part, decided=decided)
+            known = ref.opened().triples_of(ref.part, decided=decided, once=once)
         self._found[key] = known
         while len(self._found) > 1 and sum(map(_bytes, self._found.values())) > CACHE_BYTES:
             del self._found[next(iter(self._found))]
@@ -104,10 +104,18 @@ def _bytes(t: Triples) -> int:
 _KEPT = _Kept()
 
 
-def on_part(ref: PartRef, decided: bool, work: Callable[..., T], args: tuple[Any, ...]) -> T:  # noqa: FBT001 (Dask passes by position)
-    """Read a part and work on it."""
-    empty = not ref.opened().n_raters_of(ref.part)
-    return work(Part(_KEPT.triples(ref, decided=decided), ref.first, empty), *args)
+def on_part(
+    ref: PartRef, which: tuple[bool, bool], work: Callable[..., T], args: tuple[Any, ...]
+) -> T:
+    """Read a part and work on it; ``which``: decided, and once, as `PreparedParts` has them."""
+    empty, (decided, once) = not ref.opened().n_raters_of(ref.part), which
+    return work(Part(_KEPT.triples(ref, decided=decided, once=once), ref.first, empty), *args)
+
+
+def _unequal(ref: PartRef) -> bool:
+    """Whether a part has weights above 1 that are no counts, as `Comparisons.once` asks."""
+    weight = (ref.opened().rows_of(ref.part) or {"weight": np.ones(1)})["weight"]
+    return bool(np.any((weight > 1.0) & (weight != np.floor(weight))))
 
 
 class PassJournal:
@@ -149,11 +157,13 @@ def passes_of(data: PreparedSet) -> PassJournal:
 
 
 class PreparedParts(Parts):
-    """The wins of a prepared set; ``decided``: without ties."""
+    """The wins of a prepared set; ``decided``: without ties, ``once``: as `Comparisons.once`."""
 
-    def __init__(self, data: PreparedSet, engine: MapEngine, *, decided: bool) -> None:
+    def __init__(
+        self, data: PreparedSet, engine: MapEngine, *, decided: bool, once: bool = False
+    ) -> None:
         self.n_items, self.n_raters = len(data.items), data.n_raters
-        self.engine, self.decided = engine, decided
+        self.engine, self.which = engine, (decided, once)
         self.refs = part_refs(data)
         self.journal = passes_of(data)
         (size,) = self.summed(_size)
@@ -161,7 +171,7 @@ class PreparedParts(Parts):
 
     def each(self, work: Callable[..., T], *args: Any) -> list[T]:
         """``work(part, *args)`` of every part."""
-        return self.engine.map(on_part, self.refs, self.decided, work, args)
+        return self.engine.map(on_part, self.refs, self.which, work, args)
 
     def summed(self, work: Callable[..., T], *args: Any) -> T:
         """The sum over all parts."""
@@ -169,12 +179,12 @@ class PreparedParts(Parts):
             "T",
             self.journal.result(
                 self._name(work, args),
-                lambda: self.engine.sum(on_part, self.refs, self.decided, work, args),
+                lambda: self.engine.sum(on_part, self.refs, self.which, work, args),
             ),
         )
 
     def _name(self, work: Callable[..., Any], args: tuple[Any, ...]) -> str:
-        told = pickle.dumps((self.refs[0].digest, self.decided, work.__qualname__, args))
+        told = pickle.dumps((self.refs[0].digest, self.which, work.__qualname__, args))
         return hashlib.sha256(told).hexdigest()
 
 
@@ -196,6 +206,7 @@ class PartedComparisons(Comparisons):
 
     source: PreparedSet
     engine: MapEngine
+    _capped = False
 
     @classmethod
     def of(cls, source: PreparedSet, engine: MapEngine) -> PartedComparisons:
@@ -229,14 +240,23 @@ class PartedComparisons(Comparisons):
     @cached_property
     def triples(self) -> Any:
         """The wins, ties included, in parts."""
-        return PreparedParts(self.source, self.engine, decided=False)
+        return PreparedParts(self.source, self.engine, decided=False, once=self._capped)
 
     @cached_property
     def decided(self) -> Any:
         """The same without ties."""
-        return (
-            PreparedParts(self.source, self.engine, decided=True) if self.n_ties else self.triples
-        )
+        if not self.n_ties:
+            return self.triples
+        return PreparedParts(self.source, self.engine, decided=True, once=self._capped)
+
+    @cached_property
+    def once(self) -> PartedComparisons:
+        """The same with no answer counting more than once."""
+        if not any(self.engine.map(_unequal, part_refs(self.source))):
+            return self
+        found = self.of(self.source, self.engine)
+        found.__dict__["_capped"] = True
+        return found
 
     @cached_property
     def repeats(self) -> Repeats:

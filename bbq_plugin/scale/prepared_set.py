@@ -248,8 +248,11 @@ class PreparedSet:
         whole = whole.sort_by([(name, "ascending") for name in same])
         return {name: _array(whole[name]) for name in names}
 
-    def triples_of(self, part: int, *, decided: bool) -> Triples:
-        """The weighted wins of a part's raters; ``decided``: without ties."""
+    def triples_of(self, part: int, *, decided: bool, once: bool = False) -> Triples:
+        """The weighted wins of a part's raters; ``decided``: without ties.
+
+        ``once``: no answer counts more than once, as in `Comparisons.once`.
+        """
         from bbq_plugin.data.triples import aggregate  # noqa: PLC0415 (numba loads slowly)
 
         rows = self.rows_of(part)
@@ -258,7 +261,7 @@ class PreparedSet:
             none = np.empty(0, dtype=np.int32)
             return aggregate(none, none, none, np.empty(0), n_raters, len(self.items))
         tied = rows["tie"] != 0
-        weight = rows["weight"] * rows["n"]
+        weight = (np.minimum(rows["weight"], 1.0) if once else rows["weight"]) * rows["n"]
         wins = ~tied
         names = "rater", "winner", "loser"
         rater, winner, loser = (rows[name][wins] for name in names)

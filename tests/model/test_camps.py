@@ -242,3 +242,18 @@ def test_where_camps_cannot_be_looked_for_there_is_one_and_a_warning(
     assert any("could not be told" in text for text in found.warnings)
     with pytest.raises(ConvergenceError, match="stuck"):
         bbq.fit(data, camps=2)
+
+
+def test_camps_among_too_few_raters_are_refused_with_how_many_there_are() -> None:
+    data, _ = panel(1, raters=4)
+    with pytest.raises(UsageError, match=r"6 raters or more.*here are 4 raters.*use camps=1$"):
+        bbq.fit(data, camps=2)
+
+
+def test_one_fraction_of_a_weight_does_not_change_how_the_spread_is_found() -> None:
+    data, _ = panel(1, votes=5)
+    weight = data.weight.copy()
+    assert prior_estimation.is_sparse(data.triples)
+    weight[0] = 0.5
+    assert prior_estimation.is_sparse(replace(data, weight=weight).triples)
+    assert not prior_estimation.is_sparse(replace(data, weight=0.3 * weight).triples)

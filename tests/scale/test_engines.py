@@ -110,6 +110,19 @@ def test_a_fit_over_parts_is_the_fit_in_memory(prepared: PreparedSet, chosen: An
     assert (found.axis is None) == (chosen.get("camps") == 1)
 
 
+def test_weights_above_one_are_learnt_from_as_in_memory(tmp_path: Path) -> None:
+    """Ratings count them; what is learnt of raters and camps counts each answer once."""
+    table = votes(6_000, 80, 12)
+    weight = np.random.default_rng(1).choice([0.1, 0.37, 1.0, 2.5, 7.3], len(table))
+    pq.write_table(table.append_column("w", pa.array(weight)), tmp_path / "1.parquet")
+    how = Preparation(tmp_path / "v.bbq", parts=3)
+    made = prepare_lake([str(tmp_path / "1.parquet")], {**ROLES, "weight": "w"}, how)
+    found, memory = bbq.fit(made, tol=TIGHT), bbq.fit(made.read(), tol=TIGHT)
+    assert len(found.camps) == 1
+    assert_same(found, memory)
+    assert made.read().once.weight.max() <= 1 < made.read().weight.max()
+
+
 def divided_votes(ties: float = 0.1) -> pa.Table:
     """A third of the raters prefers other items; some guess."""
     rng = np.random.default_rng(8)
