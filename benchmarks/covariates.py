@@ -6,7 +6,7 @@ on the left 65% of the time. A rater adds 0.4 nats for each standard deviation o
 to the left by Normal(0.4, 0.3). Both covariates are estimated, under default settings.
 
 The slope is that of the fitted places on the true ones, all studies together, as in
-[calibration](#calibration-at-humaines-size-when-the-raters-are-not-those-of-the-prior): 1 means
+[calibration](#calibration-at-humaines-size-with-20-guessers): 1 means
 that distances between items are right on average. The bar is on it, at each size. The control is
 the same study (the same items, raters and pairs) drawn without any effect and fitted without
 covariates. What it lacks of 1 is not the covariates' doing: where the scale of all places
