@@ -1736,6 +1736,10 @@ def _third_value(value: str) -> str | None:
     return said if isinstance(said, str) else "skip" if " ".join(tokens(value)) in SKIPS else None
 
 
+# Of a wide table so many columns are tried as the one of the items, or of the answers.
+_MOST_KEYS = 8
+
+
 def _one_row_an_item(table: ProfiledTable) -> Iterator[_Found]:
     """Rows that make an answer together: an item each, with its rank or a mark of the chosen."""
     outcomes = [
@@ -1750,14 +1754,18 @@ def _one_row_an_item(table: ProfiledTable) -> Iterator[_Found]:
         if one.n_distinct > 2 and one.n >= 3 * one.n_distinct and one not in outcomes
         and not rater_word(one.name) and (not one.numeric or set(one.words) & _ITEM)
     ]  # fmt: skip
-    keys = [one for one in table if one not in outcomes and not one.is_text and not one.is_constant]
-    for item in items:
+    keys = [
+        one for one in table
+        if one not in outcomes and not one.is_text and 3 * one.n_distinct < 2 * one.n
+        and not one.is_constant
+    ][:_MOST_KEYS]  # fmt: skip
+    for item in items[:_MOST_KEYS]:
         ways: list[tuple[ColumnProfile, ...]] = [(one,) for one in keys if one is not item]
         ways += [
             pair for pair in combinations((one for one in keys if one is not item), 2)
             if any(rater_word(one.name) or set(one.words) & _IDS for one in pair)
         ]  # fmt: skip
-        for outcome in outcomes:
+        for outcome in outcomes[:_MOST_KEYS]:
             for way in ways:
                 if found := _grouped_answers(table, item, outcome, [one.name for one in way]):
                     yield found

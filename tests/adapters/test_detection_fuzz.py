@@ -21,6 +21,8 @@ NAMES = (
     "rank1", "rank2", "rank3", "home_score", "away_score", "best", "worst", "option1", "option2",
     "trial_type", "rt", "weight", "count", "timestamp", "kind", "valid", "annotator1", "annotator2",
     "a+b", "x,y", "=cmd", "", "wins_left", "wins_right", "column1", "ranking", "generations",
+    "oak vs elm", "oak vs ash", "worse", "rank", "task", "item", "slider", "white_result",
+    "black_result", "a.b",
 )  # fmt: skip
 VALUES = st.one_of(
     st.sampled_from(
@@ -112,11 +114,12 @@ def test_a_damaged_table_is_read_or_refused(data: st.DataObject) -> None:
             ["left", "right", "winner", "loser", "items", "ranks", "ranking", "best", "worst",
              "wins", "raters", "rater", "weight", "at", "time", "matrix", "higher", "lower",
              "rows", "split", "values", "between", "header", "records", "unranked", "tags", "key",
-             "ties"]
+             "ties", "group", "pairs", "middle"]
         ),
         st.sampled_from(
             ["worker", "m_1", "m_2", "choice", "m_1,m_2", "m_1+m_2,m_2+m_1", "row", "better",
-             "true", "1=left,2=right,0=tie", "worker=ann", "+", "below", '["m_1","m_2"]', "{", ""]
+             "true", "1=left,2=right,0=tie", "worker=ann", "+", "below", '["m_1","m_2"]', "{", "",
+             "1.5", "_", "worker,m_1", "1=oak"]
         ),
         max_size=6,
     )
