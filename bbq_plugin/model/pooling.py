@@ -279,7 +279,9 @@ def _top(
     eye = np.eye(k)
 
     def value(theta: Floats, eta: Floats) -> float:
-        prior = float(np.sum(shape * theta - rate * np.exp(theta)))
+        # A trial step may be far out, where the density is nothing.
+        with np.errstate(over="ignore"):
+            prior = float(np.sum(shape * theta - rate * np.exp(theta)))
         gap = eta - theta
         told = sum(one.at(row)[0] for one, row in zip(slices, eta, strict=True))
         return told + prior - 0.5 * precision * float(np.sum(gap * gap))
