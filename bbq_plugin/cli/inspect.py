@@ -142,7 +142,12 @@ def inspect(source: Input, output_format: str, save_mapping: Path | None) -> Non
         _show_set(prepared, output_format)
         return
     check_writable(save_mapping)
-    files = expanded(source.files)
+    # The folder of a project is one thing, however many annotators it has.
+    files = [
+        name
+        for typed in source.files
+        for name in ([typed] if Path(typed).is_dir() else expanded((typed,)))
+    ]
     if STDIN in files:
         raise UsageError("bbq inspect reads a file several times; save standard input as a file")
     if save_mapping is not None and len(files) > 1:
@@ -201,19 +206,25 @@ def _show_set(prepared: PreparedSet, output_format: str) -> None:
 
 def _inspected(source: Input, name: str) -> dict[str, Any]:
     """Everything about one file, as it is printed."""
-    from bbq_plugin.data.files import inspected, opened
+    from bbq_plugin.data.files import files_of, inspected, opened
     from bbq_plugin.plugins import chosen_adapter
 
-    with opened(name, source.options) as file:
+    files = files_of(name)
+    with opened(files[0], source.options) as file:
         packing, encoding = file.unpacked.packing, file.unpacked.encoding
         head = file.head
         said = inspected(file, name, source.options)
+    if Path(name).is_dir():
+        packing, held = [], f"a project's folder, {counted(len(files), 'file')} with answers"
+        said = replace(said, format=held, n_rows=0, sampled=False, columns=(), problem="")
     try:
-        adapter, why = chosen_adapter(source.adapter, head, name)
+        adapter, why = chosen_adapter(source.adapter, head, str(files[0]))
     except BBQError:
         reading = said.readings[0] if said.readings else None
         known = False
     else:
+        if Path(name).is_dir():
+            why = f"the answers of a project of {adapter.name}"
         reading, known = _of_adapter(adapter.name, why, source, said), True
     document: dict[str, Any] = {
         "file": name,
@@ -286,14 +297,14 @@ def _try_out(
 
     `recognised`: the adapter is the one that recognises the file, and is not named.
     """
-    from bbq_plugin.data.files import check_board, read, records
+    from bbq_plugin.data.files import check_board, files_of, read, records
     from bbq_plugin.data.records import Comparison
 
     options = dict(reading.options)
     adapter = None if recognised else reading.adapter or None
     refusals: list[BBQError] = []
     with suppress(BBQError):
-        found = records(name, adapter, **options)
+        found = records(files_of(name)[0], adapter, **options)
         first = islice((one for one in found if isinstance(one, Comparison)), _SHOWN)
         document["comparisons"] = [in_words(one) for one in first]
     try:
@@ -323,11 +334,11 @@ def _try_out(
 
 def _is_read(name: str, reading: Reading) -> bool:
     """Whether the first rows of the file can be read so."""
-    from bbq_plugin.data.files import records
+    from bbq_plugin.data.files import files_of, records
     from bbq_plugin.data.records import Comparison
 
     try:
-        found = records(name, reading.adapter or None, **reading.options)
+        found = records(files_of(name)[0], reading.adapter or None, **reading.options)
         return any(isinstance(one, Comparison) for one in islice(found, _TRIED))
     except BBQError:
         return False

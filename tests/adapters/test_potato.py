@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bbq_adapters.potato import PotatoAdapter
-from bbq_adapters.potato.queue_control import Potato
+from bbq_adapters.potato.project import config_of
+from bbq_adapters.potato.queue_control import Potato, ordered_file
+from click.testing import CliRunner
 
 import bbq_plugin as bbq
+from bbq_plugin.cli import main
 from bbq_plugin.data.files import records
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError, UsageError
@@ -196,3 +199,50 @@ def test_a_bad_configuration_is_named(project: Project, config: str, why: str) -
     (project.folder / "config.yaml").write_text(config if "YAML" in why else text)
     with pytest.raises(FormatError, match=why):
         bbq.read(project.folder)
+
+
+def test_inspect_shows_a_project_as_one_and_its_command_runs(project: Project) -> None:
+    project.tasks(
+        {"id": "t1", "shown": ["x", "y"], "model_a": "gpt", "model_b": "llama"},
+        {"id": "t2", "shown": ["x", "y"], "model_a": "llama", "model_b": "palm"},
+    )
+    for rater in ("ann", "bob"):
+        pairs = {task: {"better": {"selection": "A"}} for task in ("t1", "t2")}
+        project.say(rater, pairs)
+    done = CliRunner().invoke(main, ["inspect", str(project.folder)])
+    assert done.exit_code == 0, done.output
+    assert "2 files with answers" in done.output
+    assert "4 comparisons, 3 items, 2 raters, 0 ties, 0 skipped" in done.output
+    assert done.output.splitlines()[-1] == f"Try: bbq fit {project.folder}"
+
+
+def test_inspect_names_the_schemes_of_a_project_that_has_two(project: Project) -> None:
+    project.configure(PAIRWISE, PAIRWISE | {"name": "nicer"})
+    both = {"better": {"selection": "A"}, "nicer": {"selection": "B"}}
+    project.say("ann", {"t1": both})
+    done = CliRunner().invoke(main, ["inspect", str(project.folder)])
+    assert done.exit_code == 0, done.output
+    assert done.output.count(f"bbq fit {project.folder} ") == 2
+    assert "-O question=nicer" in done.output
+    assert "-O question=better" in done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_ordered"),
+    [
+        ("tasks.jsonl", '{"id": "t1"}\n{"id": "t2"}\n', True),
+        ("tasks.json", '{"id": "t1"}\n{"id": "t2"}\n', True),
+        ("tasks.json", '[{"id": "t1"}, {"id": "t2"}]', False),
+        ("tasks.json", '[\n{"id": "t1"},\n{"id": "t2"}\n]', False),
+        ("tasks.csv", "id,text\nt1,x\n", False),
+    ],
+)
+def test_tasks_are_ordered_where_each_is_a_line(
+    project: Project, name: str, content: str, is_ordered: bool
+) -> None:
+    project.configure(PAIRWISE, data_files=[f"data/{name}"])
+    file = project.folder / "data" / name
+    file.write_text(content)
+    found = ordered_file(config_of(project.folder / "config.yaml"))
+    assert found == (file if is_ordered else found)
+    assert isinstance(found, str) is not is_ordered

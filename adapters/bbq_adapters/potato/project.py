@@ -435,8 +435,9 @@ def _chosen(config: PotatoConfig, name: str | None) -> PotatoQuestion:
     if name is not None:
         if name not in known:
             raise UsageError(
-                f"{config.file} has no comparing scheme {name!r}; it has: "
-                f"{', '.join(known) or 'none'}{did_you_mean(name, known)}"
+                f"{config.file} has no scheme {name!r} that compares; it has: "
+                f"{', '.join(known) or 'none'}"
+                f"{did_you_mean(name, known) or '; name one of these with -O question=NAME'}"
             )
         return known[name]
     if len(known) == 1:

@@ -142,7 +142,7 @@ class PotatoProject:
                 records += self._adapter.read(stream, str(file), **options)
         reader = self._reader()
         yield TaskPage(
-            records, (), {}, len(files), len(files),
+            records, (), {}, len(reader.tasks), len(reader.tasks),
             question=reader.question.name, title=reader.config.title,
         )  # fmt: skip
 
@@ -159,7 +159,10 @@ class PotatoProject:
         if "pause" in goals.kinds and self._admin is not None:
             actions += _pauses(self._admin.quotas(), goals, journal.entries())
         elif "pause" in goals.kinds and goals.excluded:
-            notes.append("without --url of the running Potato no annotator's quota is planned")
+            notes.append(
+                "no annotator is paused: that needs the running Potato (--url, and its "
+                "admin_api_key in POTATO_API_KEY)"
+            )
         if "order" in goals.kinds:
             order = self._order(goals)
             if isinstance(order, Action):
@@ -173,7 +176,7 @@ class PotatoProject:
         """The most informative tasks at the front of the data file; else why not."""
         reader = self._reader()
         config = reader.config
-        file = _ordered_file(config)
+        file = ordered_file(config)
         if isinstance(file, str):
             return file
         lines = _Lines(file)
@@ -190,7 +193,7 @@ class PotatoProject:
         return Action(
             "order",
             file.name,
-            f"the {counted(len(first), 'task')} that tell most come first",
+            f"the {counted(len(first), 'most informative task')} come first",
             {"file": str(file), "sha256": _sha256(lines.content), "places": first},
             {"file": str(file), "sha256": _sha256(after)},
         )
@@ -276,15 +279,27 @@ def _pauses(
             )  # fmt: skip
 
 
-def _ordered_file(config: PotatoConfig) -> Path | str:
+def ordered_file(config: PotatoConfig) -> Path | str:
     """The data file whose lines are in the order of the tasks; else why there is none."""
     if config.makes_tuples:
         return "the order of the tasks stays: Potato makes its tuples of the data in their order"
     if config.strategy != "fixed_order":
         return f"the order of the tasks stays: assignment_strategy is {config.strategy!r}"
-    if len(config.data_files) != 1 or config.data_files[0].suffix != ".jsonl":
-        return "the order of the tasks stays: it is changed in one data file of JSON lines"
+    if len(config.data_files) != 1 or not _has_lines(config.data_files[0]):
+        names = ", ".join(one.name for one in config.data_files)
+        return f"the order of the tasks stays: it needs one data file of JSON lines, not {names}"
     return config.data_files[0]
+
+
+def _has_lines(file: Path) -> bool:
+    """Whether each task is a line; Potato reads such lines from .json as well."""
+    if file.suffix not in (".json", ".jsonl"):
+        return False
+    with file.open("rb") as stream:
+        try:
+            return isinstance(msgspec.json.decode(stream.readline()), dict)
+        except msgspec.DecodeError:
+            return False
 
 
 class _Lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,13 +46,18 @@ item_properties: {{id_key: id, text_key: text}}
 require_password: false
 admin_api_key: {KEY}
 """
-COMPARING = """\
+ONE_SCHEME = """\
 annotation_schemes:
 - {annotation_type: pairwise, name: better, description: Choose the better, items_key: responses,
    allow_tie: true, randomize_order: true}
+"""
+COMPARING = (
+    ONE_SCHEME
+    + """\
 - {annotation_type: ranking, name: order, description: Rank them, labels: [A, B, C, D]}
 - {annotation_type: text, name: why, description: Reason}
 """
+)
 BEST_WORST = """\
 bws_config: {tuple_size: 4, num_tuples: 30, seed: 7}
 annotation_schemes:
@@ -240,13 +246,16 @@ def test_the_commands_of_the_documentation_run(
 ) -> None:
     page = Path(__file__).parents[3] / "docs" / "potato.md"
     commands = re.findall(r"^    bbq (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(commands) == 5
+    assert len(commands) == 7
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "project").symlink_to(comparing.folder)
+    # As most projects are: one scheme compares, so that no question has to be named.
+    shutil.copytree(comparing.folder, tmp_path / "project")
+    (tmp_path / "project" / "config.yaml").write_text(CONFIG + ONE_SCHEME)
     for typed in commands:
         words = typed.split() + (["--once"] if typed.startswith("watch") else [])
         done = CliRunner().invoke(main, words)
         assert done.exit_code == 0, done.output
+    assert (tmp_path / "report.html").exists()
     assert (tmp_path / "public" / "report.html").exists()
 
 
