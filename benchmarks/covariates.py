@@ -5,15 +5,9 @@ Simulated studies of 10 items: places Normal(0, 1), 50 raters with quality Beta(
 on the left 65% of the time. A rater adds 0.4 nats for each standard deviation of length, and leans
 to the left by Normal(0.4, 0.3). Both covariates are estimated, under default settings.
 
-<<<<<<< HEAD
 The slope is that of the fitted places on the true ones, all studies together, as in
 [calibration](#calibration-at-humaines-size-with-20-guessers): 1 means
 that distances between items are right on average. The bar is on it, at each size. The control is
-=======
-The slope is that of the fitted places on the true ones, all studies together, as in the calibration
-of the priors: 1 means that distances between items are right on average. The bar is on it, at each
-size. The control is
->>>>>>> 9b3a3b5 (Link to no anchor that is not there)
 the same study (the same items, raters and pairs) drawn without any effect and fitted without
 covariates. What it lacks of 1 is not the covariates' doing: where the scale of all places
 together is not known well, for quality explains it too, the top of the density of 10 places lies
