@@ -874,7 +874,7 @@ class DatasetBuilder:
         tags = self.tag_columns.arrays(columns["key"].size)
         first = [*(log.first_row for log in self.files), columns["key"].size]
         file = np.repeat(np.arange(len(self.files)), np.diff(first))
-        keep = self._skip_unrated(columns["rater"], file)
+        keep = self._skip_unrated(columns["rater"], columns["slate"], file)
         for log in self.files:
             log.check(max_skipped)
         self._check_tags()
@@ -1008,7 +1008,7 @@ class DatasetBuilder:
                 "max_skipped=1)",
             )
 
-    def _skip_unrated(self, rater: NDArray[Any], file: NDArray[Any]) -> Mask:
+    def _skip_unrated(self, rater: NDArray[Any], slate: NDArray[Any], file: NDArray[Any]) -> Mask:
         rated: Mask = rater >= 0
         if rated.all() or not rated.any():
             return np.ones(rater.size, dtype=np.bool_)
@@ -1018,8 +1018,11 @@ class DatasetBuilder:
                 raise _strict_error(skipped, self.files[file[row]].name)
             if len(self.log.first) < SKIPPED_KEPT:
                 self.log.first.append(skipped)
-        self.log.reasons[UNRATED] += int((~rated).sum())
-        counts = np.bincount(file[~rated], minlength=len(self.files)).tolist()
+        # A ranking is one answer, of many rows.
+        counted_rows = ~rated
+        counted_rows[1:] &= (slate[1:] == 0) | (slate[1:] != slate[:-1])
+        self.log.reasons[UNRATED] += int(counted_rows.sum())
+        counts = np.bincount(file[counted_rows], minlength=len(self.files)).tolist()
         for log, n in zip(self.files, counts, strict=True):
             if n:
                 log.n_skipped += n

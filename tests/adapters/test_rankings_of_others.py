@@ -111,3 +111,12 @@ def test_a_graph_of_preflib_holds_no_rankings(tmp_path: Path) -> None:
     head = HEAD.replace("# FILE NAME: trees.toc", "# FILE NAME: trees.wmd\n# DATA TYPE: wmd")
     with pytest.raises(FormatError, match="wmd is a type of PrefLib without rankings"):
         read(write(tmp_path, head + "1.0, 1, 2\n", "trees.wmd"))
+
+
+def test_a_ranking_without_a_rater_is_one_skipped_answer(tmp_path: Path) -> None:
+    text = XML.replace('<ranking-result user="ann" ', "<ranking-result ")
+    data = read(write(tmp_path, text, "results.xml"), max_skipped=1)
+    assert data.n_skipped == 1
+    assert data.raters == ("bob",)
+    with pytest.raises(FormatError, match="1 of 2 rows"):
+        read(write(tmp_path, text, "results.xml"), max_skipped=0)
