@@ -1034,6 +1034,12 @@ def _are_mixed(items: _Items) -> bool:
     return sum(map(abs, more.values())) < 0.6 * len(pairs)
 
 
+# What is shown of an item.
+_SHOWN = word_set(
+    "response answer output completion summary translation generation result sys reply continuation"
+)
+
+
 def _first_number(table: ProfiledTable, choice: str = "") -> int | None:
     """The number from which columns count two things, as in model_1 and model_2."""
     if {"trial_type", "rt"} <= table.columns.keys():
@@ -1042,7 +1048,7 @@ def _first_number(table: ProfiledTable, choice: str = "") -> int | None:
     numbers = [
         {word for word in tokens(pair[-1]) if word in ("1", "2")}
         for pair in families(table.columns)
-        if len(pair) == 2 and choice not in pair
+        if len(pair) == 2 and choice not in pair and set(tokens(pair[0])) & (_ITEM | _SHOWN)
     ]
     found = {int(word) - 1 for words in numbers for word in words if len(words) == 1}
     return found.pop() if len(found) == 1 else None

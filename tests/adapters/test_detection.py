@@ -1494,3 +1494,10 @@ def test_a_winner_and_its_name_are_one_answer(tmp_path: Path) -> None:
     ]
     path = file(tmp_path, table(["project_a", "project_b", "winner", "winner_name"], rows))
     check(read(path), raters=0)
+
+
+def test_numbers_of_other_columns_say_nothing_of_codes(tmp_path: Path) -> None:
+    rows = [[*row, "x", "y"] for row in chosen((0, 1), third=2)[:24]]
+    path = file(tmp_path, table(["rater", "sys_a", "sys_b", "label", "turn1", "turn2"], rows))
+    with pytest.raises(UnclearError, match="nothing says what 0, 1, 2 mean"):
+        read(path)
