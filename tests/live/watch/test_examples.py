@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,19 @@ def test_the_compose_file_opens_the_proxy_only_and_its_words_are_understood() ->
 def test_the_variables_are_settings(file: Path) -> None:
     assert set(re.findall(r"\bBBQ_[A-Z_]+", file.read_text())) <= KNOWN
     assert "NUMBA_CACHE_DIR" in file.read_text()
+
+
+def test_the_container_gets_what_the_package_is_made_of_and_no_secrets() -> None:
+    copied = {
+        word
+        for line in re.findall(r"^COPY (.*)$", CONTAINER.read_text(), re.MULTILINE)
+        for word in line.split()[:-1]
+    }
+    project = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    made_of = {Path(one).parts[0] for one in packages}
+    own = project["project"]
+    assert copied == {"pyproject.toml", own["readme"], *own["license-files"], *made_of}
 
 
 def test_the_container_starts_the_daemon_itself_so_that_signals_reach_it() -> None:
