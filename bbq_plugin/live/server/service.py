@@ -630,6 +630,8 @@ _LARGE = (
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SWITCH_S = 0.0005
+#: Python's own thresholds of the garbage collector.
+_ROUNDS = (700, 10, 10)
 # M_ARENA_MAX of malloc.h.
 _ARENA_MAX = -8
 # Each browser that shows the page holds a connection. From so many on, one that only waits makes
@@ -782,13 +784,14 @@ def run(service: Service, door: socket.socket, ready: Callable[[str], None]) -> 
         timeout_graceful_shutdown=5,
         backlog=2048,
     )
-    before_s = sys.getswitchinterval()
+    before_s, before_rounds = sys.getswitchinterval(), gc.get_threshold()
     # A thread that computes gives way sooner than Python's 5 ms: an event changes threads twice.
     sys.setswitchinterval(_SWITCH_S)
     try:
         SignalledServer(config).run(sockets=[door])
     finally:
         sys.setswitchinterval(before_s)
+        gc.set_threshold(*before_rounds)
         gc.unfreeze()
 
 
@@ -806,7 +809,9 @@ def _keep_for_good() -> None:
     """Take what is loaded by now out of the garbage collector's rounds.
 
     Modules and compiled code are hundreds of thousands of objects that stay. To look through them
-    takes a tenth of a second, in which nothing is answered.
+    takes a tenth of a second, in which nothing is answered. What comes after them is little, and
+    goes: it is looked through as often as Python does by itself.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_ROUNDS)
