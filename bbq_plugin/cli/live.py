@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import ExitStack
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from bbq_plugin.cli.options import (
 )
 from bbq_plugin.cli.output import tell
 from bbq_plugin.config import KEYS, load_studies, study_names
-from bbq_plugin.errors import UnsupportedError
+from bbq_plugin.errors import DataError, UnsupportedError
+from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +58,7 @@ def watch(
     A file has arrived when it is closed, renamed into place, or has not changed for a while. FOLDER
     may be the address of a PostgreSQL database, whose --table is followed then. Stop with Ctrl-C or
     SIGTERM; SIGHUP reads the configuration again. Events are logged on standard error, one line
-    each. With --push, feedback for a Label Studio project is planned after each refresh; only the
+    each. With --once the exit code is 1 if a file is refused. With --push, feedback for a Label Studio project is planned after each refresh; only the
     kinds of --auto-apply are applied.
     """
     chosen = configured.load()
@@ -85,6 +87,14 @@ def watch(
         reach=lambda now, store, notice: server(now).open(store, notice=notice),
     )  # fmt: skip
     daemon.run(once=once)
+    if once and daemon.refused:
+        # The results are written. A script has to know that they are not of all files.
+        told = "; ".join(f"{name}: {why}" for name, why in islice(daemon.refused.items(), 3))
+        raise DataError(
+            f"{counted(len(daemon.refused), 'source')} refused: {told}. The others are in the "
+            f"results. Correct or remove what is refused; all of it: bbq status --store "
+            f"{chosen.path('store')}"
+        )
 
 
 # Longer than a start takes where the code is compiled already.

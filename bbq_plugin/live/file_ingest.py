@@ -344,6 +344,7 @@ class Outcome:
 
     name: str
     status: Status
+    #: Of one that is unchanged: why it was refused before.
     reason: str | None = None
     adapter: str | None = None
     n_new: int = 0
@@ -384,7 +385,8 @@ class Ingest:
                 stamp = f"{file.stamp}:{hashlib.sha256(said).hexdigest()[:16]}"
                 file.stamp = stamp
                 if before and before.stamp == stamp and before.status != "waiting":
-                    return Outcome(name, "unchanged", before.reason, before.adapter)
+                    still = before.reason if before.status == "refused" else None
+                    return Outcome(name, "unchanged", still, before.adapter)
                 return _Visit(self, transaction, file, before, settled=offer.settled).outcome()
         except (BBQError, OSError) as error:
             if blames_store(error):

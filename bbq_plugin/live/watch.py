@@ -693,6 +693,8 @@ class Daemon:
         self._stale = True
         self._has_read = self._exact = False
         self._n_camps: int | None = None
+        #: Files and tables of which nothing is taken as they are now, with the reason.
+        self.refused: dict[str, str] = {}
         # Whether what came last is not in the history yet; None: not looked at so far.
         self._news: bool | None = None
         self._news_s = clock()
@@ -881,6 +883,10 @@ class Daemon:
             return False
         self._retry_s = _FIRST_RETRY_S
         self.problems.over("store")
+        for one in outcomes:
+            self.refused.pop(one.name, None)
+            if one.status in ("refused", "unchanged") and one.reason:
+                self.refused[one.name] = one.reason
         self._tell(outcomes, self._clock() - began_s)
         if any(one.n_new or one.n_changed or one.n_retracted for one in outcomes):
             self._news = True

@@ -168,6 +168,24 @@ def test_once_on_an_empty_folder_is_no_fault(place: Place) -> None:
     assert place.reported() is None
 
 
+def test_once_tells_a_script_of_refused_files_until_they_are_corrected(place: Place) -> None:
+    bad = place.folder / "bad.jsonl"
+    put(bad, '{"model_a": "x", "model_b": "y", "winner": "z"}\n')
+    for _ in range(2):
+        assert place.once() == 1
+        said = place.log.read_text().splitlines()[-1]
+        assert said.startswith("Error: 1 source refused: bad.jsonl: ")
+        assert "'z'" in said
+        assert f"bbq status --store {place.store}" in said
+    votes = Votes()
+    put(place.folder / "good.jsonl", votes.lines(20))
+    assert place.once() == 1
+    assert place.reported() == 20
+    put(bad, votes.lines(5))
+    assert place.once() == 0
+    assert place.reported() == 25
+
+
 def test_the_page_has_the_history(place: Place) -> None:
     place.settings["write"] = "report.html"
     votes = Votes()
@@ -333,9 +351,9 @@ def test_a_restart_without_news_adds_nothing_to_the_history(place: Place) -> Non
     put(place.folder / "a.jsonl", votes.lines(20))
     put(place.folder / "bad.jsonl", "{}\n")
     for _ in range(3):
-        assert place.once() == 0
+        assert place.once() == 1
     put(place.folder / "b.jsonl", votes.lines(20))
-    assert place.once() == 0
+    assert place.once() == 1
     with Store(place.store, writable=False) as store:
         assert [point.n_comparisons for point in store.history()] == [20, 40]
 
