@@ -58,8 +58,8 @@ def watch(
     A file has arrived when it is closed, renamed into place, or has not changed for a while. FOLDER
     may be the address of a PostgreSQL database, whose --table is followed then. Stop with Ctrl-C or
     SIGTERM; SIGHUP reads the configuration again. Events are logged on standard error, one line
-    each. With --once the exit code is 1 if a file is refused. With --push, feedback for a Label Studio project is planned after each refresh; only the
-    kinds of --auto-apply are applied.
+    each. With --once the exit code is 1 if a file is refused. With --push, feedback for a Label
+    Studio project is planned after each refresh; only the kinds of --auto-apply are applied.
     """
     chosen = configured.load()
     for name in ("store", "out") if chosen.database else ("folder", "store", "out"):
