@@ -27,7 +27,7 @@ from bbq_plugin.live.jobs import Job, Next
 from bbq_plugin.model.win_share import panel_shares
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.coded_columns import merged
-from bbq_plugin.store.transaction import GroupCommit, Request
+from bbq_plugin.store.group_commit import GroupCommit, Request
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from bbq_plugin.store.group_commit import GroupCommit, Request
 from bbq_plugin.store.sources import LAST_EVENT
-from bbq_plugin.store.transaction import GroupCommit, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

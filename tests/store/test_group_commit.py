@@ -11,7 +11,7 @@ import pytest
 from bbq_plugin.errors import UsageError
 from bbq_plugin.store import Store
 from bbq_plugin.store.event_inbox import Inbox, waiting_events
-from bbq_plugin.store.transaction import GroupCommit, Request
+from bbq_plugin.store.group_commit import GroupCommit, Request
 from tests.store.answers import answer, held
 from tests.waiting import HANG_S, wait_until
 
