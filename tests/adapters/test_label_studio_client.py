@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("label_studio_sdk")
 
-from bbq_adapters.label_studio.client import Client
+from bbq_adapters.label_studio.server_project import Client
 
 
 def _jwt(claims: dict[str, str]) -> str:

@@ -49,8 +49,8 @@ def proxy(label_studio: Server) -> Iterator[Proxy]:
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries that nobody has to sit out."""
-    monkeypatch.setattr("bbq_adapters.label_studio.client.FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr("bbq_adapters.label_studio.client.LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("bbq_adapters.label_studio.server_project.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("bbq_adapters.label_studio.server_project.LONGEST_WAIT_S", 0.01)
 
 
 @pytest.fixture

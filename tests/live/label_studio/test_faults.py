@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from bbq_adapters.label_studio.client import Client
+from bbq_adapters.label_studio.server_project import Client
 from pydantic import BaseModel
 
 from bbq_plugin.errors import RemoteError
@@ -107,7 +107,7 @@ def test_the_pause_that_the_server_asks_for_is_kept(
     proxy.rule = lambda asked: (
         Answer(429, headers={"Retry-After": "1"}) if not asked.number else None
     )
-    monkeypatch.setattr("bbq_adapters.label_studio.client.FIRST_WAIT_S", 1000.0)
+    monkeypatch.setattr("bbq_adapters.label_studio.server_project.FIRST_WAIT_S", 1000.0)
     failing.pull(project)
     assert "trying again in 1 s" in failing.said[-1]
 
