@@ -24,7 +24,6 @@ from bbq_plugin.model.covariates import (
     known_with,
 )
 from bbq_plugin.model.kernels import likelihood as kernels
-from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.models import BBQModel, CrowdModel, SignedModel
 from bbq_plugin.model.objectives import (
     LARGEST_COVARIANCE,
@@ -621,7 +620,7 @@ class Fit:
         ends, below = np.empty((t.n_raters, 2)), np.empty(t.n_raters)
 
         def work(first: int, last: int) -> None:
-            quadrature.known_quality(first, last, *common, tails, threshold, ends, below)
+            kernels.known_quality(first, last, *common, tails, threshold, ends, below)
 
         run_chunks(work, density.passes.chunks)
         mean, _, p_guesser, _ = density.summary.T

@@ -22,7 +22,6 @@ import numpy as np
 
 from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks
 from bbq_plugin.model.kernels import likelihood as kernels
-from bbq_plugin.model.kernels import quadrature
 from bbq_plugin.model.priors import Priors
 
 T = TypeVar("T")
@@ -363,7 +362,7 @@ LEAST_GUESSER_BETA = 3.0  # the mean quality of guessers is a quarter at most
 
 
 def population_turns(priors: Priors) -> tuple[Floats, Floats]:
-    """The derivatives of each part's log-density, as `quadrature.population_scores` takes them."""
+    """The derivatives of each part's log-density, as `kernels.population_scores` takes them."""
     from scipy.special import digamma, polygamma  # noqa: PLC0415 (loads slowly)
 
     both, alpha, beta = priors.alpha + priors.beta, priors.alpha, priors.beta
@@ -421,7 +420,7 @@ class Marginal:
         common = t.start, t.weight, passes.standing(theta), self.parts, passes.copies, self.tops
 
         def work(first: int, last: int) -> float:
-            return float(quadrature.marginal_value(first, last, *common))
+            return float(kernels.marginal_value(first, last, *common))
 
         return float(sum(run_chunks(work, passes.chunks)) + self._halves + self._prior(theta)[0])
 
@@ -459,11 +458,11 @@ class Marginal:
     ) -> tuple[Height, Floats, Floats]:
         """One pass; the mixed derivatives are by triple, or summed by item."""
         passes, t, n = self.passes, self.passes.triples, turn.shape[1]
-        curve, rows = np.empty(t.size), np.empty((quadrature.ROWS, t.size))
+        curve, rows = np.empty(t.size), np.empty((kernels.ROWS, t.size))
         mixed = np.empty((n, t.size if by_triple else 0))
         about = np.empty((t.n_raters, n + n * n))
         value, (gradient, self._wins, self._draw, *by_item) = passes.summed(
-            quadrature.marginal_pass, t.weight, passes.standing(theta), self.parts, passes.copies,
+            kernels.marginal_pass, t.weight, passes.standing(theta), self.parts, passes.copies,
             self.tops, turn, bend, curve, rows, self.pushes, mixed, self.summary, about,
             shape=(3 + n, theta.size),
         )  # fmt: skip
@@ -485,12 +484,12 @@ class Marginal:
                 end = int(np.searchsorted(t.start, low + TRIPLES_AT_ONCE, side="right")) - 1
                 end = min(max(end, first + 1), last)
                 at, of, n = slice(low, t.start[end]), slice(first, end), t.start[end] - low
-                if spare.size < (quadrature.ROWS + 1) * n:
-                    spare = np.empty((quadrature.ROWS + 1) * n)
+                if spare.size < (kernels.ROWS + 1) * n:
+                    spare = np.empty((kernels.ROWS + 1) * n)
                 curve = spare[:n]
-                rows = spare[n : (quadrature.ROWS + 1) * n].reshape(quadrature.ROWS, n)
+                rows = spare[n : (kernels.ROWS + 1) * n].reshape(kernels.ROWS, n)
                 these = 0, end - first, t.start[first : end + 1] - low, t.winner[at], t.loser[at]
-                value += quadrature.marginal_pass(
+                value += kernels.marginal_pass(
                     *these, t.weight[at], s[at], self.parts, passes.copies[of], self.tops[of],
                     turn, bend, curve, rows, self.pushes[at], mixed, self.summary[of],
                     np.empty((end - first, 0)), sums,

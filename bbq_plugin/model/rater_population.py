@@ -21,7 +21,7 @@ from typing import cast
 import numpy as np
 
 from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
-from bbq_plugin.model.kernels import quadrature as kernels
+from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import Parts
 from bbq_plugin.model.prior_estimation import spread_raters
 

@@ -11,8 +11,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from bbq_plugin.data.triples import Floats, Triples, worker_count
-from bbq_plugin.model.kernels import quadrature
-from bbq_plugin.model.kernels.likelihood import gibbs_chain
+from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import Marginal, population_table, theta_density
 from bbq_plugin.model.prior_estimation import log_hyperprior, priors_of
 from bbq_plugin.model.priors import Priors
@@ -124,7 +123,7 @@ def gibbs(
     def chain(c: int, rng: np.random.Generator) -> None:
         first = theta + rng.normal(0.0, 0.3, theta.size)
         q = np.clip(quality + rng.normal(0.0, 0.1, quality.size), 0.05, 0.95)
-        gibbs_chain(
+        kernels.gibbs_chain(
             rng, triples.start, triples.winner, triples.loser, triples.weight, pair, one, two,
             priors.a, priors.b, parts, fixed, first, np.ones(q.size) if fixed else q,
             warm_up, THIN_GIBBS, theta_draws[c], quality_draws[c],
@@ -175,7 +174,7 @@ class _Target:
             if x.size > t.n_items:
                 density.believe(priors_of(x[t.n_items :]))
             s, where = density.passes.standing(x[: t.n_items]), rng.random(t.n_raters)
-            quadrature.draw_quality(
+            kernels.draw_quality(
                 0, t.n_raters, t.start, t.weight, s, density.parts, density.tops, where, out
             )
         return out

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.errors import DataError, UsageError
 from bbq_plugin.model.kernels import incremental as kernels
-from bbq_plugin.model.kernels import quadrature
+from bbq_plugin.model.kernels import likelihood
 from bbq_plugin.model.objectives import Height, Joint, Marginal, theta_density
 from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.solvers import Solution, dense_is_cheap, hill_solver, solve_newton, with_level
@@ -196,9 +196,9 @@ class Histories:
         self._stamp = np.zeros(n, dtype=np.int64)
         self._held, self._changed = np.zeros(n), np.zeros(n)
         if isinstance(objective, Marginal):
-            nodes = quadrature.NODES * objective.parts.shape[0]
+            nodes = likelihood.NODES * objective.parts.shape[0]
             self._node, self._mass = np.empty((n, nodes)), np.empty((n, nodes))
-            self._cross = np.empty((n, quadrature.ROWS, k))
+            self._cross = np.empty((n, likelihood.ROWS, k))
         else:
             self._beta = objective.alpha, objective.beta
             self._centre, self._moments = np.empty(n), np.empty((n, kernels.MOMENTS))
@@ -262,7 +262,7 @@ class Histories:
         trail = self._trail[: self._now + 1]
         log, table = (*changes.log, changes.log_next), pair_table(trail[-1])
         if self._beta is None:
-            rows = np.empty((raters.size, quadrature.ROWS, k))
+            rows = np.empty((raters.size, likelihood.ROWS, k))
             kernels.near_marginal(
                 sign, raters, slots, heads, *log, table, k, trail, self._stamp, self._node,
                 self._mass, self._cross, quality, sums.gradient, sums.half, rows, far,

@@ -17,7 +17,7 @@ from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, run_chunks, triple_of
 from bbq_plugin.model import Fit
-from bbq_plugin.model.kernels import quadrature as kernels
+from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.models import Signed, signed_density
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
 from bbq_plugin.model.prior_estimation import raters_by_content
@@ -106,7 +106,7 @@ class Consensus:
         rows = slice(t.start[rater], t.start[rater + 1])
         if rows.start == rows.stop or not self.covariance.size:
             return self.theta
-        # H_r and g_r on the items that the rater has seen, and the step of kernels.quadrature.
+        # H_r and g_r on the items that the rater has seen, and the step of kernels.likelihood.
         seen, at = np.unique(np.stack((t.winner[rows], t.loser[rows])), return_inverse=True)
         ends = np.eye(seen.size)[at.reshape(2, -1)]
         pairs = ends[0] - ends[1]

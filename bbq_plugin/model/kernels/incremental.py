@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from bbq_plugin.data.triples import Codes, Floats, sort_by_code
 from bbq_plugin.model.kernels import fast_kernel, inner_fast_kernel, inner_kernel, kernel
-from bbq_plugin.model.kernels.likelihood import Q_STEPS, Q_TOLERANCE, kept_inside
-from bbq_plugin.model.kernels.quadrature import (
+from bbq_plugin.model.kernels.likelihood import (
+    Q_STEPS,
+    Q_TOLERANCE,
     ROWS,
+    kept_inside,
     orthogonal_rows,
     posterior_nodes,
     to_posterior,
