@@ -14,6 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from bbq_adapters.labels_and_item_names import (
+    CHECKS,
+    SHOWN_ORDER,
+    SWAPPED,
+    rater_place,
+    rater_word,
+    tokens,
+    word_set,
+)
 from bbq_adapters.row_reader import (
     BOM,
     LONGEST_ROW,
@@ -40,15 +49,6 @@ from bbq_adapters.row_reader import (
     tags,
     too_long,
     weight,
-)
-from bbq_adapters.wording import (
-    CHECKS,
-    SHOWN_ORDER,
-    SWAPPED,
-    rater_place,
-    rater_word,
-    tokens,
-    word_set,
 )
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
+from bbq_adapters.labels_and_item_names import SKIPS, label_meaning, tokens, word_set
 from bbq_adapters.row_reader import (
     RaggedRow,
     Row,
@@ -21,7 +22,6 @@ from bbq_adapters.row_reader import (
     number,
     rows,
 )
-from bbq_adapters.wording import SKIPS, label_meaning, tokens, word_set
 from bbq_plugin.data.mappings import Column
 from bbq_plugin.errors import FormatError
 from bbq_plugin.text import name_text

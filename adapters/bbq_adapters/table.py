@@ -32,6 +32,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bbq_adapters.detection import NONE, inspected
+from bbq_adapters.labels_and_item_names import label_meaning
 from bbq_adapters.row_reader import (
     BrokenRow,
     RaggedRow,
@@ -56,7 +57,6 @@ from bbq_adapters.row_reader import (
     tags,
     weight,
 )
-from bbq_adapters.wording import label_meaning
 from bbq_plugin.data.mappings import Reading, UnclearError, read_mapping
 from bbq_plugin.data.rankings import (
     Pair,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter, answers
 from bbq_adapters.label_studio.comparison_control import described
-from bbq_adapters.wording import label_meaning
+from bbq_adapters.labels_and_item_names import label_meaning
 
 from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.data.records import Comparison, Skipped

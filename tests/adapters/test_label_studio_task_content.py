@@ -6,7 +6,7 @@ from typing import Any
 
 from bbq_adapters.label_studio.comparison_control import Question
 from bbq_adapters.label_studio.server_project import LONGEST_TEXT, task_content
-from bbq_adapters.wording import Keys, Listed
+from bbq_adapters.labels_and_item_names import Keys, Listed
 
 from bbq_plugin.protocols import ShownField, TaskContent
 

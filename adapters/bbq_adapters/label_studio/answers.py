@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bbq_adapters import wording
+from bbq_adapters import labels_and_item_names as naming
 from bbq_adapters.label_studio.comparison_control import (
     NOT_PLACED,
     GroundTruth,
@@ -32,9 +32,9 @@ from bbq_adapters.label_studio.store_keys import (
     pair_key,
     project_prefix,
 )
+from bbq_adapters.labels_and_item_names import Keys, described, tags_of
 from bbq_adapters.row_reader import BOM, array_objects, iso_seconds, look, table_rows
 from bbq_adapters.row_reader import number as number_of
-from bbq_adapters.wording import Keys, described, tags_of
 from bbq_plugin.data.rankings import Weights, break_ranking
 from bbq_plugin.data.records import (
     GOLD,
@@ -192,7 +192,7 @@ class AnswerReader:
 
     def _shown(self, task: ExportedTask) -> dict[str, str | None]:
         source = self._question.source
-        shown = source.by_identity(task.data) if isinstance(source, wording.Listed) else {}
+        shown = source.by_identity(task.data) if isinstance(source, naming.Listed) else {}
         if not shown:
             raise LeftOutError(NO_NAMES)
         return shown
@@ -236,7 +236,7 @@ class AnswerReader:
         filled = [bucket for bucket, ids in buckets.items() if ids and bucket != NOT_PLACED]
         if not filled:
             raise LeftOutError("no item was placed in the ranking", expected=True)
-        order = filled if len(filled) == 1 else wording.ordered_buckets(filled)
+        order = filled if len(filled) == 1 else naming.ordered_buckets(filled)
         if order is None and self._lenient:
             raise LeftOutError(f"{UNREAD} (buckets without an order); {_SAY_BUCKETS}", filled)
         if order is None:

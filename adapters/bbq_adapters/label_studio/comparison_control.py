@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import msgspec
 
-from bbq_adapters import wording
+from bbq_adapters import labels_and_item_names as naming
+from bbq_adapters.labels_and_item_names import Keys, Listed
 from bbq_adapters.row_reader import lookup
-from bbq_adapters.wording import Keys, Listed
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import BothBad
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bbq_adapters.label_studio.answers import ExportedTask
-    from bbq_adapters.wording import Source
+    from bbq_adapters.labels_and_item_names import Source
 
 
 GroundTruth = Literal["use", "skip", "only"]
@@ -219,7 +219,7 @@ def ranked_ids(value: Any) -> dict[str, list[str]] | None:
     for bucket, inside in value.items():
         if not isinstance(inside, list):
             return None
-        ids = [name for own in inside if (name := wording.name_of(own)) is not None]
+        ids = [name for own in inside if (name := naming.name_of(own)) is not None]
         if len(ids) < len(inside):
             return None
         buckets[bucket] = ids
@@ -230,7 +230,7 @@ def meaning(label: str, labels: Mapping[str, Meaning]) -> Meaning | None:
     """What a label means: as told, else as well known, else None."""
     told = labels.get(label.strip())
     if told is None and not labels:
-        told = wording.label_meaning(label)
+        told = naming.label_meaning(label)
     return {"left": 1, "right": 2}.get(told, told) if isinstance(told, str) else told
 
 
@@ -453,7 +453,7 @@ class _Finder:
         meanings = self._options.labels
         if all(meaning(label, meanings) is not None for label in labels):
             # A column of a flat export may be data: "A" or "model-a" proves nothing.
-            known = control.kind or told or meanings or any(map(wording.is_verdict, labels))
+            known = control.kind or told or meanings or any(map(naming.is_verdict, labels))
             return "places" if known else None
         if told and meanings:
             return "places"
@@ -464,19 +464,19 @@ class _Finder:
         if way == "listed":
             # A column of a flat export whose text happens to stand in some list.
             return not control.kind
-        bare = all(map(wording.is_bare, control.labels()))
+        bare = all(map(naming.is_bare, control.labels()))
         return way == "places" and not self._options.labels and bare
 
     def _rated_together(self) -> Iterator[tuple[str, ...]]:
         """Ratings that differ only in a side, by their own name or by what they are about."""
         ratings = [control for control in self._controls.values() if control.kind == "rating"]
-        by_name = wording.families(control.name for control in ratings)
+        by_name = naming.families(control.name for control in ratings)
         if by_name:
             yield from by_name
             return
         about = {next(iter(c.to_names)): c.name for c in ratings if len(c.to_names) == 1}
         if len(about) == len(ratings):
-            yield from (tuple(about[to] for to in family) for family in wording.families(about))
+            yield from (tuple(about[to] for to in family) for family in naming.families(about))
 
     # -- the names of the items
 
@@ -490,8 +490,8 @@ class _Finder:
         if way == "places":
             most = self._most_places(control)
         if not items:
-            return wording.found_keys(self._sample, most, self._file)
-        source = wording.told_keys(items, self._sample, self._file)
+            return naming.found_keys(self._sample, most, self._file)
+        source = naming.told_keys(items, self._sample, self._file)
         if isinstance(source, Keys) and most not in (None, len(source.keys)):
             n_keys, remedy = len(source.keys), f"name {most} keys, the first one first"
             problem = f"the option items names {n_keys} keys where {most} items are shown"
@@ -519,16 +519,16 @@ class _Finder:
             return None
         tied = "tie" in meanings or "both_bad" in meanings
         said = [str(value) for value in told.values()] or list(labels)
-        return 2 if tied or any(map(wording.is_sided, said)) else None
+        return 2 if tied or any(map(naming.is_sided, said)) else None
 
     def _list_source(self, way: Way, control: Control) -> Source | None:
-        items, shown = self._options.items, wording.described(self._sample)
+        items, shown = self._options.items, naming.described(self._sample)
         if items:
             if len(items) > 1:
                 problem = f"the option items names {len(items)} keys, but the items are one list"
                 remedy = "name the list, or a field of its entries, such as items=images.model"
                 raise self._refusal(f"{problem}; {shown}", list(items), remedy)
-            return wording.told_list(items[0], self._sample, self._file)
+            return naming.told_list(items[0], self._sample, self._file)
         lists = control.lists()
         if not lists:
             return None
@@ -550,11 +550,11 @@ class _Finder:
         """Fields that name something else than the entry's identity does."""
         found: dict[str, None] = {}
         for task in self._sample:
-            for entry in wording.entries(lookup(task.data, key)):
+            for entry in naming.entries(lookup(task.data, key)):
                 for name, value in entry.items() if isinstance(entry, dict) else ():
-                    known = (None, wording.identity(entry))
-                    strong = wording.names_an_item(name, words=wording.STRONG_NAME_WORDS)
-                    if strong and wording.name_of(value) not in known:
+                    known = (None, naming.identity(entry))
+                    strong = naming.names_an_item(name, words=naming.STRONG_NAME_WORDS)
+                    if strong and naming.name_of(value) not in known:
                         found[name] = None
         return list(found)
 
@@ -657,7 +657,7 @@ def asked_questions(parsed: Any, options: LabelStudioOptions) -> list[tuple[str,
         if control.get("type") in _SURE or _is_sided(control, options, partly=True)
     ]
     ratings = [name for name, control in controls.items() if control.get("type") == "Rating"]
-    return [*asked, *wording.families(ratings)]
+    return [*asked, *naming.families(ratings)]
 
 
 def _is_sided(
@@ -667,7 +667,7 @@ def _is_sided(
     labels = [str(label) for label in control.get("labels") or ()]
     meanings = [meaning(label, options.labels) for label in labels]
     told = {1, 2}.issubset(meanings) if partly else None not in meanings
-    sided = len(labels) > 1 and told and any(map(wording.is_verdict, labels))
+    sided = len(labels) > 1 and told and any(map(naming.is_verdict, labels))
     return control.get("type") == "Choices" and sided
 
 

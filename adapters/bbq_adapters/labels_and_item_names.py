@@ -1,4 +1,4 @@
-"""Words of names, keys and labels: which side, which item, tie or no answer; names of items."""
+"""What labels and the names of keys mean, by their words; where a task names its items."""
 
 from __future__ import annotations
 
