@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from bbq_adapters.column_values import (
+from bbq_adapters.column_profile import (
     SMALL,
     Coding,
     ColumnProfile,
