@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from bbq_adapters.row_reader import (
+from bbq_adapters.json_csv_rows import look, rows
+from bbq_adapters.row_values import (
     RATER_FIELDS,
     BrokenRow,
     Row,
@@ -17,11 +18,9 @@ from bbq_adapters.row_reader import (
     item,
     known_columns,
     line_key,
-    look,
     number,
     rank_of,
     rater,
-    rows,
     tags,
 )
 from bbq_plugin.data.mappings import Reading, UnclearError

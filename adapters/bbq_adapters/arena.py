@@ -14,6 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from bbq_adapters.json_csv_rows import (
+    BOM,
+    LONGEST_ROW,
+    first_whole,
+    line_row,
+    look,
+    plain_cells,
+    plain_header,
+    rows,
+    table_lines,
+    too_long,
+)
 from bbq_adapters.labels_and_item_names import (
     CHECKS,
     SHOWN_ORDER,
@@ -23,31 +35,21 @@ from bbq_adapters.labels_and_item_names import (
     tokens,
     word_set,
 )
-from bbq_adapters.row_reader import (
-    BOM,
-    LONGEST_ROW,
+from bbq_adapters.row_values import (
     RATER_FIELDS,
     BrokenRow,
     Row,
     RowPlace,
-    first_whole,
     is_name,
     item,
     line_key,
-    line_row,
-    look,
     missing,
     number,
     outcome,
-    plain_cells,
-    plain_header,
     rater,
-    rows,
     seconds_since_1970,
     subjects,
-    table_lines,
     tags,
-    too_long,
     weight,
 )
 from bbq_plugin.data.records import (

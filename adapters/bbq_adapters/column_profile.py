@@ -8,20 +8,9 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
+from bbq_adapters.json_csv_rows import document, document_rows, is_import_id, look, rows
 from bbq_adapters.labels_and_item_names import SKIPS, label_meaning, tokens, word_set
-from bbq_adapters.row_reader import (
-    RaggedRow,
-    Row,
-    RowPlace,
-    document,
-    document_rows,
-    is_blank,
-    is_import_id,
-    is_name,
-    look,
-    number,
-    rows,
-)
+from bbq_adapters.row_values import RaggedRow, Row, RowPlace, is_blank, is_name, number
 from bbq_plugin.data.mappings import Column
 from bbq_plugin.errors import FormatError
 from bbq_plugin.text import name_text

@@ -35,7 +35,7 @@ from bbq_adapters.labels_and_item_names import (
     tokens,
     word_set,
 )
-from bbq_adapters.row_reader import is_nothing, number, ordinal, seconds_since_1970
+from bbq_adapters.row_values import is_nothing, number, ordinal, seconds_since_1970
 from bbq_plugin.data.mappings import Confidence, Inspection, Reading, Role, spelled
 from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.text import counted, listed

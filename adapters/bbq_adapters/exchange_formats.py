@@ -40,18 +40,14 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-from bbq_adapters.row_reader import (
-    BOM,
+from bbq_adapters.json_csv_rows import BOM, document, lines, look, rows
+from bbq_adapters.row_values import (
     BrokenRow,
     RowPlace,
     broken_field,
-    document,
     item,
     line_key,
-    lines,
-    look,
     rank_of,
-    rows,
     weight,
 )
 from bbq_plugin.data.rankings import best_worst_pairs, ranked_pairs, slate_comparisons
@@ -63,7 +59,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterator, Sequence
 
-    from bbq_adapters.row_reader import Row, RowPlace
+    from bbq_adapters.row_values import Row, RowPlace
     from bbq_plugin.data.rankings import Pair
     from bbq_plugin.data.records import Outcome
 

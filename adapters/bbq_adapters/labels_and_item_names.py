@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bbq_adapters.row_reader import lookup
+from bbq_adapters.row_values import lookup
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.errors import FormatError, did_you_mean
 

@@ -32,15 +32,15 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bbq_adapters.detection import NONE, inspected
+from bbq_adapters.json_csv_rows import first_whole, rows
 from bbq_adapters.labels_and_item_names import label_meaning
-from bbq_adapters.row_reader import (
+from bbq_adapters.row_values import (
     BrokenRow,
     RaggedRow,
     Row,
     RowPlace,
     broken_field,
     check_row,
-    first_whole,
     is_blank,
     is_name,
     is_nothing,
@@ -52,7 +52,6 @@ from bbq_adapters.row_reader import (
     outcome,
     rank_of,
     rater,
-    rows,
     seconds_since_1970,
     tags,
     weight,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bbq_adapters.arena import ArenaAdapter
-from bbq_adapters.row_reader import RATER_FIELDS
+from bbq_adapters.row_values import RATER_FIELDS
 
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.files import read, records

@@ -83,7 +83,7 @@ def test_a_parquet_table_says_the_same(file: str, packed: bool, tmp_path: Path) 
 
 
 def _rows(path: Path) -> Any:
-    from bbq_adapters.row_reader import rows  # noqa: PLC0415
+    from bbq_adapters.json_csv_rows import rows  # noqa: PLC0415
 
     with path.open("rb") as file:
         yield from rows(file, path.name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bbq_adapters import labels_and_item_names as naming
+from bbq_adapters.json_csv_rows import BOM, array_objects, look, table_rows
 from bbq_adapters.label_studio.comparison_control import (
     NOT_PLACED,
     GroundTruth,
@@ -33,8 +34,8 @@ from bbq_adapters.label_studio.store_keys import (
     project_prefix,
 )
 from bbq_adapters.labels_and_item_names import Keys, described, tags_of
-from bbq_adapters.row_reader import BOM, array_objects, iso_seconds, look, table_rows
-from bbq_adapters.row_reader import number as number_of
+from bbq_adapters.row_values import iso_seconds
+from bbq_adapters.row_values import number as number_of
 from bbq_plugin.data.rankings import Weights, break_ranking
 from bbq_plugin.data.records import (
     GOLD,

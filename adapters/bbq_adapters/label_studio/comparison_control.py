@@ -17,7 +17,7 @@ import msgspec
 
 from bbq_adapters import labels_and_item_names as naming
 from bbq_adapters.labels_and_item_names import Keys, Listed
-from bbq_adapters.row_reader import lookup
+from bbq_adapters.row_values import lookup
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights
 from bbq_plugin.data.records import BothBad

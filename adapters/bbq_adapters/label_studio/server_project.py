@@ -60,7 +60,7 @@ from bbq_adapters.label_studio.push_plan import (
 from bbq_adapters.label_studio.store_keys import answer_key, task_ref
 from bbq_adapters.label_studio.webhook_events import EVENT_PATHS
 from bbq_adapters.labels_and_item_names import Listed, entries, families, identity
-from bbq_adapters.row_reader import lookup
+from bbq_adapters.row_values import lookup
 from bbq_plugin.data.records import UNREAD, Note, Person, Skipped, TaskState
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.protocols import ShownField, ShownSide, TaskContent, TaskPage

@@ -27,8 +27,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from bbq_adapters.json_csv_rows import rows
 from bbq_adapters.labels_and_item_names import found_keys, name_of, tags_of, told_keys
-from bbq_adapters.row_reader import rows
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.rankings import Weights, break_ranking
 from bbq_plugin.data.records import UNREAD, Comparison, Outcome, Record, Skipped

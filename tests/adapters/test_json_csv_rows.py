@@ -7,7 +7,7 @@ import json
 from typing import Any, cast
 
 import pytest
-from bbq_adapters.row_reader import LONGEST_ROW, array_objects, rows
+from bbq_adapters.json_csv_rows import LONGEST_ROW, array_objects, rows
 from hypothesis import given
 from hypothesis import strategies as st
 
