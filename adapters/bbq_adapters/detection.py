@@ -36,6 +36,7 @@ from bbq_adapters.labels_and_item_names import (
     word_set,
 )
 from bbq_adapters.row_values import is_nothing, number, ordinal, seconds_since_1970
+from bbq_adapters.table import EACH, NONE
 from bbq_plugin.data.mappings import Confidence, Inspection, Reading, Role, spelled
 from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.text import counted, listed
@@ -157,10 +158,6 @@ class _Found:
     unsaid: bool = False
 
 
-#: Said instead of a column: there is none.
-NONE = "none"
-#: In the path of a column: of each entry of a list.
-EACH = ".*."
 # Two columns of a pair by name with a common vocabulary that comes again.
 _SURE_ITEMS = 6.0
 # What a reading needs to be proposed at all.

@@ -31,7 +31,6 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from bbq_adapters.detection import NONE, inspected
 from bbq_adapters.json_csv_rows import first_whole, rows
 from bbq_adapters.labels_and_item_names import label_meaning
 from bbq_adapters.row_values import (
@@ -84,6 +83,8 @@ ANY = "*"
 _ABSENT = object()
 #: In the path of a column: of each entry of a list.
 EACH = ".*."
+#: Said instead of a column: there is none.
+NONE = "none"
 
 #: Among so many further rows one is looked for that has every column.
 _N_HEAD = 200
@@ -218,6 +219,8 @@ class TableAdapter:
 
     def inspect(self, stream: io.BufferedReader, name: str, given: Mapping[str, Any]) -> Inspection:
         """What is in a file and how it could be read, in agreement with the options `given`."""
+        from bbq_adapters.detection import inspected  # noqa: PLC0415 (long, and no fit needs it)
+
         return inspected(stream, name, given)
 
     def read(
