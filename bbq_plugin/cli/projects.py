@@ -441,9 +441,12 @@ def _read_lines(store: Store, done: Pulled, lines: list[str]) -> Iterator[str]:
                 f"{counted(len(raters), 'rater')}, {counted(len(items), 'item')}: "
                 f"{listed(map(plain, items), 12)}"
             )
+    # A row that answers two questions is a row of two studies.
+    names = {one.id: one.name for one in store.studies()}
     for entry in store.ledger():
+        of = f" of study {plain(names[entry.study])}" if len(names) > 1 else ""
         for reason, n in entry.skipped.items():
-            yield f"{counted(n, 'row')} left out: {plain(reason)}"
+            yield f"{counted(n, 'row')}{of} left out: {plain(reason)}"
         yield from map(plain, entry.notes)
     if not done.n_new:
         yield "the project has no answers that can be read yet, so how they are read is not certain"

@@ -864,7 +864,7 @@ def axis_spec(
         "mark": {"type": "bar", "height": 10, "cornerRadius": 3},
         "encoding": {
             "y": {"field": "item", "type": "ordinal", "sort": names, "title": None, "axis": labels},
-            "x": _numbers("at", title="nats, for a rater at +1",
+            "x": _numbers("at", title="preference of a rater at +1 (log odds)",
                           axis={"tickCount": 3 if narrow else 6, "labelFlush": True}),
             "color": end,
         },

@@ -440,9 +440,12 @@ def effect_lines(analysis: Analysis) -> list[str]:
         known = analysis.fit.known_with
         sure = int((abs(known.lean) > 1.96 * known.lean_sd).sum())
         clearly = f"of {len(known.lean):,} clearly {'leans' if sure == 1 else 'lean'} to one side"
+        # Of two equal items, by the logistic function.
+        apart = 50 * np.tanh(held.leans.tau / 2)
         lines.append(
-            f"{counted(sure, 'rater')} {clearly}; leans differ by ±{held.leans.tau:.2f} nats "
-            "between raters."
+            f"{counted(sure, 'rater')} {clearly}. Of two equal items a rater chooses the left one "
+            f"more or less often than the panel, by {apart:.0f} percentage points (standard "
+            "deviation)."
         )
     return lines
 

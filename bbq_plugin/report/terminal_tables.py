@@ -345,7 +345,8 @@ def plan_table(actions: Iterable[Action], title: str, *, limit: int | None = MOS
 def _shown(values: Mapping[str, Any] | None) -> str:
     if values is None:
         return "none"
-    hidden = ("last_answer", "task", "rater")
+    # Of no use to a reader: what a write is checked and undone by.
+    hidden = ("last_answer", "task", "rater", "file", "sha256", "places")
     return ", ".join(f"{k} {_value(v)}" for k, v in values.items() if k not in hidden) or "–"
 
 

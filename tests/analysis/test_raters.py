@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bbq_plugin.analysis import rater_report
+from bbq_plugin.analysis.raters.verdicts import Effect
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import fit
@@ -238,3 +239,12 @@ def test_a_lone_rater_agrees_with_nobody_in_a_known_share() -> None:
     rows = [("ann", "oak", "elm", 1.0), ("ann", "elm", "ash", 1.0), ("ann", "oak", "ash", 1.0)] * 4
     (row,) = rater_report(fit(Comparisons.from_records(rows)))
     assert np.isnan(row.agreement)
+
+
+def test_what_an_exclusion_changes_is_told_in_points_of_the_rating() -> None:
+    # 400 points are odds of ten to one.
+    told = Effect("a", "b", 2, float(np.log(10)), 1.3).text
+    assert told == (
+        "the best item is b instead of a, and 2 items change rank. The rating that moves most "
+        "moves by 400 Elo points, 1.3 standard deviations of its rating"
+    )

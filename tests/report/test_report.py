@@ -18,6 +18,7 @@ from rich.text import Text
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
 from bbq_plugin.cli.study import screen_svg
+from bbq_plugin.data.records import Action
 from bbq_plugin.live.demo import check_against_truth
 from bbq_plugin.report.documents import (
     Origin,
@@ -32,7 +33,12 @@ from bbq_plugin.report.documents import (
     write_atomically,
 )
 from bbq_plugin.report.summary import summary_lines
-from bbq_plugin.report.terminal_tables import leaderboard_table, raters_table, reason_lines
+from bbq_plugin.report.terminal_tables import (
+    leaderboard_table,
+    plan_table,
+    raters_table,
+    reason_lines,
+)
 from bbq_plugin.simulation import Study
 from bbq_plugin.text import cell, chance, odds, plain, signed
 from tests.waiting import wait_until
@@ -302,3 +308,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file") as caught:
         write_atomically(tmp_path / "no" / "report.json", "x")
     assert caught.value.filename == str(tmp_path / "no" / "report.json")
+
+
+def test_a_plan_shows_what_a_reader_can_use_and_no_checksum() -> None:
+    before = {"file": "/data/tasks.jsonl", "sha256": "ab" * 32, "places": [3, 1]}
+    action = Action("order", "tasks.jsonl", "the 2 most informative tasks come first", before, {})
+    file = StringIO()
+    Console(file=file, width=200).print(plan_table([action], "Project 1"))
+    shown = file.getvalue()
+    assert "the 2 most informative tasks come first" in shown
+    assert "abab" not in shown
+    assert "sha256" not in shown

@@ -150,7 +150,7 @@ def _relabels(
         notes.append(
             f"{counted(n_left, 'task')} of excluded raters {'is' if n_left == 1 else 'are'} left "
             f"out: the chance that new answers change the result is below {USEFUL:.0%} for each "
-            "pair of items; --relabel all asks for them too"
+            "pair of items; bbq push --relabel all asks for them too"
         )
     queued = [(task.items, n) for task, _, n in chosen if n]
     if queued and not now.enterprise:
@@ -328,7 +328,7 @@ def _not_predicted(now: ServerState, goals: FeedbackGoals) -> str | None:
     if now.sampling != UNCERTAINTY:
         return (
             f"the project's sampling is {now.sampling!r}, so its tasks are not served by their "
-            "expected information; --uncertainty-sampling switches it"
+            "expected information; bbq push --uncertainty-sampling switches it"
         )
     if now.model_version not in ("", SERVED) and not now.own_model:
         return (

@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from bbq_plugin.analysis.agreement import differ_in_taste, inverted_camps
-from bbq_plugin.analysis.leaderboard import Row, Rows
+from bbq_plugin.analysis.leaderboard import Row, Rows, to_rating
 from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs, signs_of
 from bbq_plugin.analysis.raters.leave_one_out import (
     ALIKE_LEVEL,
@@ -1037,8 +1037,9 @@ class Effect:
         if not same_best:
             best = f"is {self.best_without} instead of {self.best_with}"
         moved = f"{self.moved} items change rank" if self.moved else "no rank changes"
-        shift = f"{self.shift:.2f} nats, {self.shift_sd:.1f} standard deviations"
-        return f"the best item {best}, and {moved}. The largest shift is {shift}"
+        points = round(float(to_rating(np.array(self.shift), "elo")) - 1000)
+        shift = f"{points:,} Elo points, {self.shift_sd:.1f} standard deviations of its rating"
+        return f"the best item {best}, and {moved}. The rating that moves most moves by {shift}"
 
 
 def effects(

@@ -979,6 +979,7 @@ class Pages:
             can_write=self._can_write(request),
             has_login=self.rules.page_token is not None,
             who=self.service.names or (lambda _: None),
+            names_hidden=self.service.names is None and bool(self.service.projects),
             version=bbq_plugin.__version__,
             # One analysis for all of a page: there may be a newer one meanwhile.
             **{"analysis": self._analysis(request), "study": chosen, **shown},
@@ -1140,7 +1141,6 @@ class Pages:
             n_verdicts={v: sum(r.verdict == v for r in report) for v in _SEVERITY},
             divided=analysis.division.divided,
             inter_rater=outlook and outlook.inter_rater,
-            names_hidden=self.service.names is None and bool(self.service.projects),
             dots=scatter(report),
             narrow_dots=scatter(report, narrow=True),
             level=level_text(analysis.limits.level),
