@@ -1407,9 +1407,8 @@ class Comparisons:
         # Here and not above, because numba takes longer to import than most files to read.
         from bbq_plugin.data.triples import aggregate  # noqa: PLC0415
 
-        return aggregate(
-            self.rater, self.winner, self.loser, self.weight, max(1, self.n_raters), self.n_items
-        )
+        columns = self.rater, self.winner, self.loser, self.weight
+        return aggregate(*columns, max(1, self.n_raters), self.n_items, self.raters)
 
     @cached_property
     def pooled(self) -> Triples:
@@ -1458,7 +1457,7 @@ class Comparisons:
             return self.triples
         rows = self.answers.half == 0
         columns = (self.rater[rows], self.winner[rows], self.loser[rows], self.weight[rows])
-        return aggregate(*columns, max(1, self.n_raters), self.n_items)
+        return aggregate(*columns, max(1, self.n_raters), self.n_items, self.raters)
 
     @cached_property
     def digest(self) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
+from zlib import crc32
 
 import numpy as np
 from numba import njit
@@ -48,6 +49,8 @@ class Triples:
     n_items: int
     #: Added to theta_winner - theta_loser; rows of one pair that differ in it are rows apart.
     offset: NDArray[np.float64] | None = None
+    #: Of the raters, where known.
+    names: tuple[str, ...] = ()
 
     @property
     def n_raters(self) -> int:
@@ -78,6 +81,7 @@ def aggregate(
     weight: NDArray[np.float64],
     n_raters: int,
     n_items: int,
+    names: tuple[str, ...] = (),
 ) -> Triples:
     """Sum the weights of equal triples; codes are taken as valid (``Comparisons`` checks them)."""
     begin = np.zeros(n_raters + 1, dtype=np.int64)
@@ -104,7 +108,7 @@ def aggregate(
         )
 
     run_chunks(compact, even_chunks(begin))
-    return Triples(start, out_winner, out_loser, out_weight, n_items)
+    return Triples(start, out_winner, out_loser, out_weight, n_items, names=names)
 
 
 def some_raters(triples: Triples, chosen: Codes) -> Triples:
@@ -114,7 +118,22 @@ def some_raters(triples: Triples, chosen: Codes) -> Triples:
     at = np.repeat(triples.start[chosen] - start[:-1], length) + np.arange(start[-1])
     winner, loser, weight = triples.winner[at], triples.loser[at], triples.weight[at]
     offset = None if triples.offset is None else triples.offset[at]
-    return Triples(start, winner, loser, weight, triples.n_items, offset)
+    names = tuple(map(triples.names.__getitem__, chosen.tolist())) if triples.names else ()
+    return Triples(start, winner, loser, weight, triples.n_items, offset, names)
+
+
+def lots(triples: Triples) -> NDArray[np.uint32]:
+    """A number of each rater that looks random and depends on the name alone: 32 bits, mixed.
+
+    Those with the lowest numbers are a sample of all raters: the same in whatever order the rows
+    come, and hardly another one when answers are added. Raters without names go by their place.
+    """
+    names = triples.names or map(str, range(triples.n_raters))
+    codes = (crc32(name.encode(errors="surrogatepass")) for name in names)
+    h = np.fromiter(codes, np.uint32, triples.n_raters)
+    for shift, times in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        h = (h ^ (h >> np.uint32(shift))) * np.uint32(times)
+    return h
 
 
 def triple_of(

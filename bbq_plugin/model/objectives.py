@@ -13,14 +13,14 @@ of theta with every rater's quality integrated out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lgamma, log
 from typing import Any, Literal, Protocol, TypeVar, cast, overload
 
 import numpy as np
 
-from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks
+from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks, some_raters
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.priors import Priors
 
@@ -37,6 +37,14 @@ class Part:
     triples: Triples
     first: int
     empty: bool = False
+    #: Of its raters, read when they are asked for.
+    names: Callable[[], Sequence[str]] = tuple
+
+    def named(self) -> Triples:
+        """The wins of its raters with their names."""
+        if self.empty:
+            return some_raters(self.triples, np.empty(0, np.int64))
+        return replace(self.triples, names=tuple(self.names()))
 
 
 class Parts(ABC):

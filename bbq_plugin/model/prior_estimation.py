@@ -29,8 +29,9 @@ from dataclasses import dataclass, replace
 from math import inf, lgamma
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import Codes, Floats, Triples, some_raters
+from bbq_plugin.data.triples import Floats, Triples, lots, some_raters
 from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model.objectives import (
     LEAST_GUESSER_BETA,
@@ -63,6 +64,7 @@ HALVINGS = 8
 # Triples to find the way by, and to settle on, at least and for each item; more raters would not
 # move the estimate visibly. L's slope is a mean over raters and needs fewer still.
 COARSE_TRIPLES, MOST_TRIPLES, LOG_DET_TRIPLES = (25_000, 100), (150_000, 100), (10_000, 100)
+HIGHEST = 2**32 - 1  # of the `lots` of raters
 LEAST_RATERS = 20  # however many answers each of them has
 MOST_DENSE = 1024  # items; beyond, L has the diagonal alone, and systems are solved by iteration
 ITERATED = 1e-2  # of the right side, left of it by iteration: steps are corrected by later ones
@@ -124,51 +126,34 @@ def few_raters(triples: Triples | Parts, at_least: tuple[int, int]) -> Triples:
     if not isinstance(triples, Parts) and triples.size <= most:
         return triples
     every = max(1, int(np.ceil(triples.size / most)))
-    chosen = spread_raters(triples, max(triples.n_raters // every, LEAST_RATERS))
+    last = last_lot(triples, max(triples.n_raters // every, LEAST_RATERS))
     if isinstance(triples, Parts):
-        return joined(triples.each(_chosen, chosen))
-    return some_raters(triples, chosen)
+        return joined(triples.each(_drawn, last))
+    return some_raters(triples, np.flatnonzero(lots(triples) <= last))
 
 
-def spread_raters(triples: Triples | Parts, n: int) -> Codes:
-    """The places of ``n`` raters of all kinds: the same raters in whatever order the rows come."""
+def last_lot(triples: Triples | Parts, n: int) -> int:
+    """The number up to which the `lots` of ``n`` raters are."""
     if n >= triples.n_raters:
-        return np.arange(triples.n_raters)
-    at = (np.arange(n) + 0.5) * (triples.n_raters / n)
-    return np.sort(raters_by_content(triples)[at.astype(np.int64)])
-
-
-def raters_by_content(triples: Triples | Parts) -> Codes:
-    """The raters in an order that does not hang on that of the rows.
-
-    By their votes, then by how often the items win that they prefer, and those that they do not.
-    """
+        return HIGHEST
     if isinstance(triples, Parts):
-        (won,) = triples.summed(_wins)
-        keys = np.concatenate(triples.each(_content, won), axis=1)
+        # That fewer than n are below this by chance never happens.
+        some = int(HIGHEST * min(1.0, (n + 8 * n**0.5 + 8) / triples.n_raters))
+        found = np.concatenate(triples.each(_lots_up_to, some))
     else:
-        part = Part(triples, 0)
-        keys = _content(part, *_wins(part))
-    # Rounded: sums of the same numbers in another order differ in their last digits.
-    return np.asarray(np.lexsort(np.round(keys, 3)))
+        found = lots(triples)
+    return int(np.sort(found)[:n][-1])
 
 
-def _wins(part: Part) -> tuple[Floats]:
-    t = part.triples
-    return (np.asarray(np.bincount(t.winner, t.weight, t.n_items), np.float64),)
+def _lots_up_to(part: Part, last: int) -> NDArray[np.uint32]:
+    found = lots(part.named())
+    return found[found <= last]
 
 
-def _content(part: Part, won: Floats) -> Floats:
-    """Of each rater: how often the items win that lost, and those that won; votes."""
-    t = part.triples
-    weights = t.weight * won[t.loser], t.weight * won[t.winner], t.weight
-    return np.stack([np.bincount(t.rater(), weight, t.n_raters) for weight in weights])
-
-
-def _chosen(part: Part, chosen: Codes) -> Triples:
-    """The wins of those raters, of all, who are in a part."""
-    here = chosen - part.first
-    return some_raters(part.triples, here[(here >= 0) & (here < part.triples.n_raters)])
+def _drawn(part: Part, last: int) -> Triples:
+    """The wins of those raters of a part whose lots are low enough."""
+    triples = part.named()
+    return some_raters(triples, np.flatnonzero(lots(triples) <= last))
 
 
 def joined(found: list[Triples]) -> Triples:
@@ -180,6 +165,7 @@ def joined(found: list[Triples]) -> Triples:
         np.append(np.concatenate(start), sizes[-1]), np.concatenate([t.winner for t in found]),
         np.concatenate([t.loser for t in found]), np.concatenate([t.weight for t in found]),
         found[0].n_items, np.concatenate(offsets) if offsets else None,
+        tuple(name for t in found for name in t.names),
     )  # fmt: skip
 
 
@@ -502,8 +488,8 @@ def estimate_priors(triples: Triples | Parts, theta: Floats, *, fixed: bool) -> 
     # The level that the prior gives the items is known; only their distances are searched.
     theta = theta + np.log(theta.size * np.exp(eta[0])) - np.log(RATE * np.sum(np.exp(theta)))
     # A part of the raters shows the way, cheaply; the rest of the climb is short.
-    part = few_raters(triples, COARSE_TRIPLES)
     more = few_raters(triples, MOST_TRIPLES)
+    part = few_raters(more, COARSE_TRIPLES)
     evidence = PopulationEvidence(part, fixed=fixed, study=more)
     top = _top(evidence, theta, eta, MOST_ROUNDS if part.size == more.size else 1)
     if part.size < more.size:

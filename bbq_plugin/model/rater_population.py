@@ -20,10 +20,10 @@ from typing import cast
 
 import numpy as np
 
-from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, run_chunks
+from bbq_plugin.data.triples import Codes, Floats, Triples, even_chunks, lots, run_chunks
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.objectives import Parts
-from bbq_plugin.model.prior_estimation import spread_raters
+from bbq_plugin.model.prior_estimation import last_lot
 
 NODES = 40
 # eta = (log(alpha - 1), log(beta - 1), logit of the share of the honest who are of BROAD quality;
@@ -155,9 +155,14 @@ class Kinds:
 LikelyPopulations = tuple[tuple[Floats, Floats], RaterPopulation]
 
 
-def sampled_raters(triples: Triples | Parts) -> Codes:
-    """By which raters the population is estimated."""
-    return spread_raters(triples, ENOUGH_RATERS)
+def sampled_up_to(triples: Triples | Parts) -> int:
+    """The lot of the last rater by whom the population is estimated."""
+    return last_lot(triples, ENOUGH_RATERS)
+
+
+def sampled_raters(triples: Triples, last: int) -> Codes:
+    """The places of raters up to this lot."""
+    return np.flatnonzero(lots(triples) <= last)
 
 
 def likelihood_rows(triples: Triples, views: Sequence[CampView], raters: Codes) -> Floats:
@@ -180,7 +185,7 @@ def kinds_of(
     ``known``: the populations, where these raters are some of those they were estimated by.
     """
     n = triples.n_raters
-    some = sampled_raters(triples)
+    some = sampled_raters(triples, sampled_up_to(triples))
     sample = _Table.of(triples, views, some) if known is None else None
     points, population = _likely(sample) if sample is not None else cast("LikelyPopulations", known)
     out = np.empty((5, n))

@@ -108,8 +108,12 @@ def on_part(
     ref: PartRef, which: tuple[bool, bool], work: Callable[..., T], args: tuple[Any, ...]
 ) -> T:
     """Read a part and work on it; ``which``: decided, and once, as `PreparedParts` has them."""
-    empty, (decided, once) = not ref.opened().n_raters_of(ref.part), which
-    return work(Part(_KEPT.triples(ref, decided=decided, once=once), ref.first, empty), *args)
+    source, (decided, once) = ref.opened(), which
+    triples, empty = (
+        _KEPT.triples(ref, decided=decided, once=once),
+        not source.n_raters_of(ref.part),
+    )
+    return work(Part(triples, ref.first, empty, lambda: source.raters_of(ref.part)), *args)
 
 
 def _unequal(ref: PartRef) -> bool:

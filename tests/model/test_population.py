@@ -99,6 +99,28 @@ def test_a_part_of_the_raters_is_taken_whole() -> None:
     assert few_raters(triples, (0, triples.size)) is triples, "so many for each item"
 
 
+def test_raters_who_answered_alike_are_not_drawn_together() -> None:
+    """200 raters with one answer each, of two kinds: both are in a part of them."""
+    rows = [(f"r{i}", *("ab" if i % 2 else "ba")) for i in range(200)]
+    part = few_raters(Comparisons.from_records(rows).triples, (50, 0))
+    assert part.n_raters == 50
+    assert 10 < int(np.sum(part.winner == 0)) < 40
+
+
+def test_more_answers_hardly_change_who_is_drawn() -> None:
+    data = draw_study(4, raters=90, votes=30).data
+    rows = [
+        (data.raters[r], data.items[w], data.items[x])
+        for r, w, x in zip(data.rater, data.winner, data.loser, strict=True)
+    ]
+    before, after = (
+        few_raters(Comparisons.from_records(some).triples, (data.triples.size // 3, 0))
+        for some in (rows, [*rows, *rows[:20], ("another", *rows[0][1:])])
+    )
+    assert 20 < after.n_raters <= before.n_raters
+    assert len({*after.names} - {*before.names}) <= 1
+
+
 def test_priors_describe_themselves() -> None:
     assert str(Priors()).startswith("paper: skill ~ Gamma(5, 0.1)")
     assert Priors(alpha=3).describe()["source"] == "given"

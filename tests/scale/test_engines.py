@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import signal
 from collections.abc import Iterator
@@ -25,8 +26,9 @@ from bbq_plugin.analysis.analysis import Analysis
 from bbq_plugin.cli import main
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.model.objectives import added, added_up
+from bbq_plugin.model.prior_estimation import few_raters
 from bbq_plugin.scale.engines import DaskEngine, LocalEngine, opened_engine
-from bbq_plugin.scale.parted_fit import PartedFit
+from bbq_plugin.scale.parted_fit import PartedFit, PreparedParts
 from bbq_plugin.scale.preparation import Preparation, prepare_lake
 from bbq_plugin.scale.prepared_set import PreparedSet, open_dataset
 
@@ -121,6 +123,32 @@ def test_weights_above_one_are_learnt_from_as_in_memory(tmp_path: Path) -> None:
     assert len(found.camps) == 1
     assert_same(found, memory)
     assert made.read().once.weight.max() <= 1 < made.read().weight.max()
+
+
+class Weighing(LocalEngine):
+    """Keeps how many bytes the results of parts would have on their way to the driver."""
+
+    sent = 0
+
+    def map(self, work: Any, tasks: Any, *args: Any) -> list[Any]:
+        found = super().map(work, tasks, *args)
+        self.sent += len(pickle.dumps(found))
+        return found
+
+
+def test_a_sample_of_raters_is_that_in_memory_and_costs_the_same_of_ten_times_as_many(
+    tmp_path: Path,
+) -> None:
+    engine, sent = Weighing(), []
+    for raters in (2_000, 20_000):
+        pq.write_table(votes(2 * raters, raters), tmp_path / f"{raters}.parquet")
+        how = Preparation(tmp_path / f"{raters}.bbq", parts=4)
+        made, before = prepare_lake([str(tmp_path / f"{raters}.parquet")], ROLES, how), engine.sent
+        some = few_raters(PreparedParts(made, engine, decided=True), (400, 0))
+        assert sorted(some.names) == sorted(few_raters(made.read().decided, (400, 0)).names)
+        sent.append(engine.sent - before)
+    assert 150 < some.n_raters < 250
+    assert sent[1] < 1.2 * sent[0]
 
 
 def divided_votes(ties: float = 0.1) -> pa.Table:

@@ -20,7 +20,6 @@ from bbq_plugin.model import Fit
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.models import Signed, signed_density
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
-from bbq_plugin.model.prior_estimation import raters_by_content
 from bbq_plugin.model.priors import Priors, SignedPriors
 from bbq_plugin.model.rater_population import (
     BY,
@@ -628,8 +627,12 @@ def rest_tells(fit: Fit, evidence: Evidence, out: Mask, p_coins: float) -> bool:
 def _ranks(t: Triples) -> tuple[Codes, Codes]:
     """The places of raters and of items in an order that does not hang on that of the rows."""
     won, lost = (np.bincount(items, t.weight, t.n_items) for items in (t.winner, t.loser))
+    # By votes, then by how often the items win that a rater prefers, and those that lost. Rounded:
+    # sums of the same numbers in another order differ in their last digits.
+    by = t.weight * won[t.loser], t.weight * won[t.winner], t.weight
+    raters = np.lexsort(np.round([np.bincount(t.rater(), x, t.n_raters) for x in by], 3))
     items = np.lexsort(np.round((lost, won), 3))
-    return np.argsort(raters_by_content(t)), np.argsort(items)
+    return np.argsort(raters), np.argsort(items)
 
 
 def panel_p(data: Comparisons, among: Mask | None = None) -> float:

@@ -60,6 +60,7 @@ from bbq_plugin.model.rater_population import (
     likelihood_rows,
     likely_populations,
     sampled_raters,
+    sampled_up_to,
 )
 from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.ties import tie_counts
@@ -1136,7 +1137,7 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         return RaterReport([], (text,), rules=rules)
     parted = cast("PartedResult", fit)
     whole = _consensus(fit, fit.priors)
-    rows = parted.by_parts(_sampled, whole, sampled_raters(fit.triples))
+    rows = parted.by_parts(_sampled, whole, sampled_up_to(fit.triples))
     known: LikelyPopulations = likely_populations(np.concatenate(rows))
     whole = replace(whole, kinds=known)
     found = parted.by_parts(_written, whole, level, rules, before, parted.results)
@@ -1198,11 +1199,12 @@ def _consensus(fit: Fit, priors: Priors) -> WholePanel:
     return WholePanel(tuple(point.theta for point in points), tuple(found))
 
 
-def _sampled(fit: Fit, first: int, whole: WholePanel, chosen: Codes) -> Floats:
+def _sampled(fit: Fit, first: int, whole: WholePanel, last: int) -> Floats:
     """What the answers of the sampled raters of a part say of their kinds."""
-    mine = chosen[(chosen >= first) & (chosen < first + fit.data.n_raters)] - first
+    del first
     given, _, _, views = views_of(fit, whole)
-    return likelihood_rows(given.pairs, views, mine)
+    chosen = sampled_raters(given.pairs, last)[: fit.data.n_raters]
+    return likelihood_rows(given.pairs, views, chosen)
 
 
 def _written(
