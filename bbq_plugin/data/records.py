@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -234,6 +235,22 @@ class TaskRef(NamedTuple):
     number: int | None = None
 
 
+def row_counts(records: Iterable[object]) -> Counter[str]:
+    """How many answers there are, under "", and how many rows are left out, by reason."""
+    found: Counter[str] = Counter()
+    last: str | None = None
+    for one in records:
+        if isinstance(one, Skipped):
+            found[one.reason] += 1
+        elif isinstance(one, Comparison):
+            if one.left == one.right:
+                found[AGAINST_ITSELF] += 1
+            elif one.slate is None or one.slate != last:
+                found[""] += 1
+            last = one.slate
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class TaskState:
     """A task as it was when its page was read."""
@@ -246,8 +263,8 @@ class TaskState:
     n_cancelled: int
     #: The keys of all its answers, whether they count or not.
     keys: tuple[str, ...]
-    #: For each of its answers that cannot be read yet, why.
-    held: tuple[str, ...] = ()
+    #: For each question what `row_counts` finds in its answers.
+    rows: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,26 +168,32 @@ def _by_study(
     """The records of some events by their study."""
     found: dict[int, list[Record]] = {}
     for one in news:
-        for own, records in studied(transaction, one, one.project or "", study, named).items():
+        bound = bound_questions(transaction, one, one.project or "", study, named)
+        for own, records in studied(one, bound).items():
             found.setdefault(own, []).extend(records)
     return found
 
 
-def studied(
+def bound_questions(
     transaction: Transaction,
     told: ParsedEvent | TaskPage,
     project: str,
     study: int = MAIN,
     named: Named = lambda *_: None,
-) -> dict[int, list[Record]]:
-    """The records of an event or a page by their study; a question without one gets one."""
-    by_question = {told.question: told.records, **told.others}
-    asked = [question for question in by_question if question]
+) -> dict[str, int]:
+    """The study of each question of an event or a page; a question without one gets one."""
+    questions = (told.question, *told.others)
+    asked = [question for question in questions if question]
     bound = bind(transaction.db, project, asked, told.title, named) if asked else {}
+    return {question: bound.get(question, study) for question in questions}
+
+
+def studied(told: ParsedEvent | TaskPage, bound: Mapping[str, int]) -> dict[int, list[Record]]:
+    """The records of an event or a page by their study."""
     found: dict[int, list[Record]] = {}
-    for question, records in by_question.items():
+    for question, records in {told.question: told.records, **told.others}.items():
         if records:
-            found.setdefault(bound.get(question, study), []).extend(records)
+            found.setdefault(bound[question], []).extend(records)
     return found
 
 

@@ -9,8 +9,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bbq_plugin.data.records import Comparison, Skipped
-from bbq_plugin.live.event_ingest import studied
+from bbq_plugin.data.records import Comparison, row_counts
+from bbq_plugin.live.event_ingest import bound_questions, studied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -86,17 +86,22 @@ def _store(
         told = sorted(memory.told_keys(gone) - paged)
         n_retracted, newer[gone] = transaction.retract_known(told, page.last_id)
         done.n_retracted += n_retracted
-    for study, records in studied(transaction, page, str(memory.project), named=named).items():
+    bound = bound_questions(transaction, page, str(memory.project), named=named)
+    for study, records in studied(page, bound).items():
         _unbury(page, records, study, transaction)
         tally = transaction.add(
             records, "pull", memory.name, memory.store.clock(), study=study,
-            adapter=memory.tool, wholes=False,
+            adapter=memory.tool, wholes=False, counted=False,
         )  # fmt: skip
         done.n_new += tally.n_new
         done.n_changed += tally.n_changed
         done.n_retracted += tally.n_retracted
-        done.n_skipped += sum(isinstance(record, Skipped) for record in records)
-    memory.save_page(transaction, page.state, page.tasks, newer)
+        counts = row_counts(records)
+        done.n_skipped += counts.total() - counts[""]
+        if not page.tasks:
+            # All of the project is on this page.
+            transaction.recount("pull", memory.name, study, counts, anew=True)
+    memory.save_page(transaction, page.state, page.tasks, newer, bound)
 
 
 def _unbury(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,17 @@ _SET_ASIDE = (
     "JOIN study s JOIN retracted r ON r.study = s.id AND r.key = b.key AND r.version < 1e300 "
     "WHERE NOT EXISTS (SELECT 1 FROM comparison c WHERE c.study = s.id AND c.key = b.key) AND a.key"
 )
+
+
+#: Rows of a task by study, as `row_counts` has them.
+_Rows = dict[int, dict[str, int]]
+
+
+def _by_study(rows: Mapping[str, Mapping[str, int]], bound: Mapping[str, int]) -> _Rows:
+    found: dict[int, Counter[str]] = {}
+    for question, some in rows.items():
+        found.setdefault(bound[question], Counter()).update(some)
+    return {study: dict(total) for study, total in found.items() if total}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +198,16 @@ class Memory:
         state: Mapping[str, Any],
         tasks: Sequence[TaskState],
         gone: Mapping[TaskRef, Collection[str]],
+        bound: Mapping[str, int],
     ) -> None:
         """Note what a page says, in the transaction that stores its answers.
 
         `gone`: tasks that exist no more, each with the keys under it that are newer than that.
+        `bound` has the study of each question.
         """
         db = transaction.db
+        rows = [_by_study(one.rows, bound) for one in tasks]
+        self._recount(transaction, [*(one.task for one in tasks), *gone], rows)
         for task in gone:
             forget_task(transaction, task)
         db.executemany(
@@ -205,8 +221,9 @@ class Memory:
             "INSERT OR REPLACE INTO remote_task VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (self.id, one.task.number, one.stamp, one.n_answers, one.n_cancelled,
-                 _encode(one.keys).decode(), _encode(one.held).decode() if one.held else None)
-                for one in tasks
+                 _encode(one.keys).decode(),
+                 msgspec.json.encode(counts).decode() if counts else None)
+                for one, counts in zip(tasks, rows, strict=True)
             ],
         )  # fmt: skip
         # A new task with the same id: for the next pull.
@@ -218,6 +235,28 @@ class Memory:
             "UPDATE remote SET state = ?, at = ? WHERE id = ?",
             (_encode(state).decode(), self.store.clock(), self.id),
         )
+
+    def _recount(
+        self,
+        transaction: Transaction,
+        known: Iterable[TaskRef],
+        now: Iterable[_Rows],
+    ) -> None:
+        """Count the rows of tasks as they are now, in place of what they were when last read."""
+        change: dict[int, Counter[str]] = {}
+        for task in known:
+            before = transaction.db.execute(
+                "SELECT rows FROM remote_task WHERE remote = ? AND task = ?", (self.id, task.number)
+            ).fetchone()
+            if before is not None and before[0] is not None:
+                for study, rows in msgspec.json.decode(before[0], type=_Rows).items():
+                    change.setdefault(study, Counter()).subtract(rows)
+        for counted in now:
+            for study, some in counted.items():
+                change.setdefault(study, Counter()).update(some)
+        for study, total in change.items():
+            if any(total.values()):
+                transaction.recount("pull", self.name, study, total)
 
     # -- what was written to it
 

@@ -316,10 +316,19 @@ ALTER TABLE remote_task ADD COLUMN held TEXT;
 INSERT INTO note SELECT 'last event', at FROM event ORDER BY id DESC LIMIT 1;
 """
 
+M011_ROWS_OF_TASKS = """
+-- How many answers of a task were read, and how many rows were left out, by reason: by study. So a
+-- task that is read again is not counted again. The next pull reads all of them.
+ALTER TABLE remote_task RENAME COLUMN held TO rows;
+UPDATE remote_task SET rows = NULL;
+UPDATE source SET n_rows = 0, n_skipped = 0, skipped = '{}' WHERE kind = 'pull';
+UPDATE remote SET state = json_remove(state, '$.fingerprint');
+"""
+
 #: Each takes a store from its place in this list to the next version.
 MIGRATIONS = (
     M001_ANSWERS, M002_PROJECTS, M003_EVENTS, M004_COLUMNS, M005_EVENT_PLANS, M006_NOTES,
-    M007_TOLD_TASKS, M008_STUDIES, M009_LEAD_WORDS, M010_HELD_ANSWERS,
+    M007_TOLD_TASKS, M008_STUDIES, M009_LEAD_WORDS, M010_HELD_ANSWERS, M011_ROWS_OF_TASKS,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -409,12 +409,9 @@ def service_facts(db: sqlite3.Connection) -> ServiceFacts:
         "SELECT reason, count(*) FROM event WHERE reason IS NOT NULL "
         "GROUP BY reason ORDER BY max(id) DESC"
     ).fetchall()
-    # A pull counts what it reads, also again; its tasks know what is held now.
     unread = db.execute(
-        "SELECT reason, sum(n) FROM (SELECT k.key AS reason, k.value AS n "
-        "FROM source s, json_each(s.skipped) k WHERE s.kind != 'pull' AND substr(k.key, 1, ?) = ? "
-        "UNION ALL SELECT h.value, 1 FROM remote_task t, json_each(t.held) h "
-        "WHERE t.held IS NOT NULL) GROUP BY reason ORDER BY 2 DESC",
+        "SELECT k.key, sum(k.value) FROM source s, json_each(s.skipped) k "
+        "WHERE substr(k.key, 1, ?) = ? GROUP BY k.key ORDER BY 2 DESC",
         (len(UNREAD), UNREAD),
     ).fetchall()
     times = db.execute(

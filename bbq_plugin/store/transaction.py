@@ -605,6 +605,16 @@ class SourceLog(FileLog):
         super().skip(record, strict=strict or self.strict)
 
 
+def _counted(entry: SourceEntry, rows: Mapping[str, int]) -> SourceEntry:
+    """A source with these rows added to what it has counted."""
+    skipped = Counter(entry.skipped)
+    skipped.update({reason: n for reason, n in rows.items() if reason})
+    skipped = +skipped
+    n_answers = entry.n_rows - entry.n_skipped + rows.get("", 0)
+    n_skipped = skipped.total()
+    return replace(entry, n_rows=n_answers + n_skipped, n_skipped=n_skipped, skipped=dict(skipped))
+
+
 class Transaction:
     """Adds and takes back answers; made by `Store.transaction`."""
 
@@ -712,23 +722,34 @@ class Transaction:
         by_key: bool = True,
         adapter: str | None = None,
         wholes: bool = True,
+        counted: bool = True,
     ) -> Tally:
-        """Add answers that come from no file; their source counts them and has no ledger."""
+        """Add answers that come from no file; their source has no ledger.
+
+        It counts the rows, unless the caller does (`recount`).
+        """
         before = self.source(kind, name, study)
         before = before or SourceEntry(name, kind, at, adapter=adapter, study=study)
         source = before.id or self.save(before)
         log = SourceLog(name or kind, adapter or "", "", 0)
         tally = self.write(records, source, log, study=study, by_key=by_key, wholes=wholes)
-        after = replace(
-            before,
-            at=at,
-            n_rows=before.n_rows + log.n_answers + log.n_skipped,
-            n_skipped=before.n_skipped + log.n_skipped,
-            skipped=dict(Counter(before.skipped) + log.all_skipped.reasons),
-            notes=tuple(dict.fromkeys((*before.notes, *log.notes))),
-        )
+        after = replace(before, at=at, notes=tuple(dict.fromkeys((*before.notes, *log.notes))))
+        if counted:
+            after = _counted(after, Counter({"": log.n_answers}) + log.all_skipped.reasons)
         self.save(after)
         return tally
+
+    def recount(
+        self, kind: str, name: str, study: int, rows: Mapping[str, int], *, anew: bool = False
+    ) -> None:
+        """Add rows, as `row_counts` has them, to what a source has counted; below 0: take away.
+
+        `anew`: in place of it.
+        """
+        found = self.source(kind, name, study)
+        if found is not None:
+            none = replace(found, n_rows=0, n_skipped=0, skipped={})
+            self.save(_counted(none if anew else found, rows))
 
     def write(
         self,

@@ -148,7 +148,7 @@ def new_store(path: Path) -> None:
         page = TaskState(TaskRef("ls:1:task:3", 1, 3), "2024-05-01", 0.0, 1, 0, ("ls:1:7",))
         answers = [("ls:1:task:3", "ls:1:7"), ("ls:1:task:4", "ls:1:8"), ("ls:1:task:04", "ls:1:9")]
         with store.transaction() as transaction:
-            project.save_page(transaction, {"after": 9, "plan": {"kind": "pair"}}, [page], {})
+            project.save_page(transaction, {"after": 9, "plan": {"kind": "pair"}}, [page], {}, {})
             project_sync.add_task_answers(transaction, answers)
             project_sync.add_task(transaction, TaskRef("ls:1:task:4", 1, 4))
             project_sync.add_plans(transaction, {"1": '{"kind":"pair"}'})

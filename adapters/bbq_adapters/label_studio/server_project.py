@@ -61,12 +61,13 @@ from bbq_adapters.label_studio.store_keys import answer_key, task_ref
 from bbq_adapters.label_studio.webhook_events import EVENT_PATHS
 from bbq_adapters.labels_and_item_names import Listed, entries, families, identity
 from bbq_adapters.row_values import lookup
-from bbq_plugin.data.records import UNREAD, Note, Person, Skipped, TaskState
+from bbq_plugin.data.records import UNREAD, Note, Person, Skipped, TaskState, row_counts
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.protocols import ShownField, ShownSide, TaskContent, TaskPage
 from bbq_plugin.text import counted
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import httpx
@@ -591,15 +592,8 @@ class TaskReader:
                 if annotation.get("id") in given:
                     annotation["was_cancelled"] = False
         shown = [task_of_api(task, self.name) for task in tasks]
-        questions, by_question = self._read(shown, state)
-        held = {
-            record.where: record.reason
-            for records in by_question.values() for record in records
-            if isinstance(record, Skipped) and record.reason.startswith(UNREAD)
-        }  # fmt: skip
-        states = tuple(
-            self._task_state(task, one, held) for task, one in zip(tasks, shown, strict=True)
-        )
+        questions, by_question, rows = self._read(shown, state)
+        states = tuple(map(self._task_state, tasks, shown, rows))
         state = replace(state, plan=kept_questions(questions), after=int(tasks[-1]["id"]))
         (first, records), *others = by_question.items()
         return TaskPage(
@@ -609,8 +603,11 @@ class TaskReader:
 
     def _read(
         self, shown: list[ExportedTask], state: PullState
-    ) -> tuple[list[Question], dict[str, list[Record]]]:
-        """All questions that are known by now, and the records of each that is asked."""
+    ) -> tuple[list[Question], dict[str, list[Record]], list[dict[str, Counter[str]]]]:
+        """All questions that are known by now, the records of each that is asked, and their counts.
+
+        The counts are those of each task.
+        """
         sample = [task for task in shown if task.is_answered]
         known, before = questions_of_kept(state.plan), questions_of_kept(state.before)
         found = find_questions(
@@ -619,34 +616,38 @@ class TaskReader:
         several = [",".join(chosen) for chosen in self.asked] if len(self.asked) > 1 else []
         names = dict.fromkeys([*several, *(question.name for question in found.known)])
         by_question: dict[str, list[Record]] = {}
+        rows: list[dict[str, Counter[str]]] = [{} for _ in shown]
         for name in names or ("",):
             question = found.of(name)
             records = by_question[name] = []
-            if question is None and several:
-                # Nobody has answered it yet, or it cannot be read.
-                why = found.problems.get(name)
-                records += [] if why is None else _unread(shown, name.split(","), why)
-                continue
+            # Nobody has answered it yet, or it cannot be read.
+            why = found.problems.get(name) if question is None and several else None
             reading = TaskReading(question, self.options, self.name, lenient=bool(known or before))
-            # A task without an answer is no row that was left out.
-            records += [r for task in shown if task.answers for r in reading.records(task)]
-            if question not in known:
+            for task, counts in zip(shown, rows, strict=True):
+                said: list[Record] = []
+                if question is None and several:
+                    said += [] if why is None else _unread(task, name.split(","), why)
+                elif task.answers:
+                    # A task without an answer is no row that was left out.
+                    said += reading.records(task)
+                counts[name] = row_counts(said)
+                records += said
+            if question not in known and not (question is None and several):
                 reading.check_names(sample)
         for name, error in found.problems.items():
             by_question[name].append(Note(problem_text(error)))
-        return list(found.known), by_question
+        return list(found.known), by_question, rows
 
     def _ref(self, task: Any) -> TaskRef:
         return task_ref(str(self.project), str(task))
 
     def _task_state(
-        self, task: dict[str, Any], shown: ExportedTask, held: Mapping[str, str]
+        self, task: dict[str, Any], shown: ExportedTask, rows: dict[str, Counter[str]]
     ) -> TaskState:
         stamp, total, cancelled = _counts_of(task)
         keys = tuple(key_of(shown, answer) for answer in shown.answers if answer.id is not None)
-        why = tuple(held[answer.where] for answer in shown.answers if answer.where in held)
         at = epoch(stamp) or 0.0
-        return TaskState(self._ref(task["id"]), stamp, at, total, cancelled, keys, why)
+        return TaskState(self._ref(task["id"]), stamp, at, total, cancelled, keys, rows)
 
     # -- questions to the server
 
@@ -764,13 +765,10 @@ class TaskReader:
         return tasks, total
 
 
-def _unread(
-    shown: Sequence[ExportedTask], controls: Sequence[str], why: FormatError
-) -> list[Skipped]:
+def _unread(task: ExportedTask, controls: Sequence[str], why: FormatError) -> list[Skipped]:
     """The answers to a question that cannot be read; they count as soon as it can be."""
     return [
         Skipped(answer.where, f"{UNREAD}: {why.problem}")
-        for task in shown
         for answer in task.answers
         if not answer.cancelled and any(answer.of(control) for control in controls)
     ]

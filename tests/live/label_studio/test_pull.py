@@ -181,6 +181,38 @@ def test_everything_reads_all_again_and_changes_nothing(
     assert answers(bbq) == before
 
 
+def test_rows_left_out_are_counted_once_however_often_they_are_read(
+    bbq: Bbq, label_studio: Server, people: list[User]
+) -> None:
+    project = label_studio.project(PAIRWISE, maximum_annotations=3)
+    tasks = label_studio.tasks(project, [pair("x", "y"), pair("y", "z")])
+    for task in tasks:
+        label_studio.annotate(task, chose("left"), people[0])
+        skipped = label_studio.annotate(task, chose("left"), people[1], was_cancelled=True)
+
+    def counts() -> tuple[int, dict[str, int]]:
+        with Store(bbq.store, writable=False) as store:
+            (entry,) = store.ledger()
+        return entry.n_rows, dict(entry.skipped)
+
+    cancelled = "skipped by the rater (was_cancelled)"
+    bbq.pull(project)
+    assert counts() == (4, {cancelled: 2})
+    bbq.pull(project, "--everything")
+    assert counts() == (4, {cancelled: 2})
+    # Another answer changes the task, so it is read again.
+    label_studio.annotate(tasks[0], chose("right"), people[2])
+    bbq.pull(project)
+    assert counts() == (5, {cancelled: 2})
+    label_studio.patch(f"/api/annotations/{skipped}/", {"was_cancelled": False})
+    bbq.pull(project)
+    assert counts() == (5, {cancelled: 1})
+    label_studio.delete(f"/api/tasks/{tasks[0]}/")
+    bbq.pull(project)
+    assert counts() == (2, {})
+    assert read_store(bbq.store).skip_reasons == {}
+
+
 def test_choices_with_ties_are_read_with_the_items_that_the_user_names(
     bbq: Bbq, label_studio: Server, people: list[User]
 ) -> None:
