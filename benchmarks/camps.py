@@ -1,8 +1,10 @@
 """Noise or taste: camps on simulated panels and on real studies of skill and of taste.
 
 Simulated panels have one taste with guessers, a minority or two halves with rankings of their own,
-a continuum of tastes, or a group that answers in reverse. The real studies are those of the shared
-data folder with at most 25 items and 8 raters or more.
+a continuum of tastes, or a group that answers in reverse. In others a few raters gave most of the
+answers; there it is counted how often the screen fires, which has camps looked for and the axis of
+disagreement drawn. The real studies are those of the shared data folder with at most 25 items and
+8 raters or more.
 """
 
 from __future__ import annotations
@@ -55,6 +57,11 @@ OTHERS = [
     Panel("tastes of their own (sd 0.5 nats), 100 answers each", 0, taste=0.5),
     Panel("15% answer in reverse, 100 answers each", 0, minority=0.15, reverse=True),
 ]
+#: Items, raters, answers, and the answers of the median rater.
+UNEQUAL = (
+    (8, 40, 4_000, 50), (20, 100, 10_000, 40), (27, 1_977, 105_220, 12), (100, 1_000, 50_000, 25),
+    (200, 2_000, 60_000, 12),
+)  # fmt: skip
 
 
 def drawn(panel: Panel, seed: int) -> tuple[Comparisons, Any]:
@@ -176,6 +183,44 @@ def simulated(report: Report) -> None:
     report.values["simulated"] = rows
 
 
+def screened(work: tuple[tuple[int, int, int, int], float, int]) -> tuple[float, bool]:
+    """Of a panel whose raters gave unequal numbers of answers: the strength, and if it fires."""
+    from bbq_plugin import simulate  # noqa: PLC0415 (in the child)
+    from bbq_plugin.model.camps import screen  # noqa: PLC0415
+
+    (items, raters, answers, median), minority, seed = work
+    study = simulate(
+        items=items, raters=raters, comparisons=answers, median_votes=median, guessers=0.1,
+        minority=minority, seed=seed,
+    )  # fmt: skip
+    axis = screen(study.arrays().triples)
+    return (0.0, False) if axis is None else (axis.strength, axis.fires)
+
+
+def unequal(report: Report) -> None:
+    """The rows about panels in which a few raters gave most of the answers."""
+    rows, fired = [], []
+    n = 2 if report.quick else 10
+    for size in UNEQUAL:
+        row = [f"{size[0]} items, {size[1]:,} raters, {size[2]:,} answers, median {size[3]}"]
+        for minority in (0.0, 0.2, 0.5):
+            work = [(size, minority, SEED + i) for i in range(n)]
+            strength, fires = zip(*in_two_processes(screened, work), strict=True)
+            row.append(f"{sum(fires)} of {n} ({np.median(strength):.2f})")
+            fired += fires if not minority else ()
+        rows.append(row)
+    share = float(np.mean(fired))
+    report.check(
+        "one taste, unequal numbers of answers: the screen fires",
+        f"{sum(fired)} of {len(fired)}", "at most 3%", ok=share <= 0.03,
+    )  # fmt: skip
+    header = ["panel", "one taste", "20% minority", "two halves"]
+    report.tables.append(
+        Table("Unequal numbers of answers: the screen fires (median strength).", header, rows)
+    )
+    report.values["unequal"] = rows
+
+
 def real(report: Report) -> None:
     """The rows about studies of others."""
     paths = studies_of_others()
@@ -213,6 +258,7 @@ def main() -> None:
     options = arguments(__doc__ or "")
     report = Report("camps", "Camps: noise or taste", __doc__ or "", options.quick)
     simulated(report)
+    unequal(report)
     real(report)
     report.finish()
 

@@ -37,6 +37,8 @@ from bbq_plugin.model.robust import summed_products
 from bbq_plugin.model.solvers import Optimum, hill_solver, inverse, solve_newton
 
 FIRES = 1.2  # largest eigenvalue / edge from which camps are searched for
+MOST_VOTES = 4.0  # times the mean rater's, that one rater counts for in the screen
+BINS, HALF_STEPS = 256, 60  # of numbers of votes; of a bisection
 AGAINST = -3.0  # standard deviations of a coin's agreement; raters below it may be a camp
 COINS_BELOW = 0.00135  # of coins are below it: so many of a large panel say nothing
 LEAST_GAIN = 6.0  # of the criterion, for one more camp
@@ -61,15 +63,13 @@ class Axis:
     ``strength`` is the largest eigenvalue over the largest that raters of one taste would have by
     chance: well above 1 the panel is divided. ``items`` says by how much each item is preferred at
     the positive end (nats, mean 0), ``raters`` where each stands, in standard deviations of
-    raters of one taste. ``inflation`` is the mean eigenvalue: how much wider intervals become
-    because answers of one rater go together. ``against`` of ``n_raters`` answer against the
-    ranking, more often than coins would.
+    raters of one taste. ``against`` of ``n_raters`` answer against the ranking, more often than
+    coins would.
     """
 
     strength: float
     items: Floats
     raters: Floats
-    inflation: float
     agreement: Floats  # where each rater stands along the ranking itself
     against: int = 0
     n_raters: int = 0
@@ -105,16 +105,14 @@ class _MainAxis:
 
     strength: float
     items: Floats
-    inflation: float
     ahead: Floats
     across: Floats
 
 
 def _main_axis(
-    products: Floats, information: Floats, theta: Floats, votes: float, squared: float
+    products: Floats, information: Floats, theta: Floats, votes: Floats, total: float
 ) -> _MainAxis:
-    """The axis from the sum of the raters' score products, their votes and votes squared."""
-    effective = votes**2 / max(squared, 1e-300)
+    """The axis from the sum of the raters' score products; ``votes`` is that of `_vote_table`."""
     roots, axes = np.linalg.eigh(information)
     kept = roots > 1e-9 * float(roots[-1])
     half = axes[:, kept] * np.sqrt(roots[kept])
@@ -123,16 +121,44 @@ def _main_axis(
     along /= max(float(np.linalg.norm(along)), 1e-300)
     # Raters who follow the ranking more or less faithfully differ along it: that is quality.
     plane = white - np.outer(white @ along, along)
-    free = max(int(kept.sum()) - 1, 1)
     inner = plane.T @ products @ plane
     last = len(inner) - 1
     spread, ways = eigh(inner, subset_by_index=[last, last])
-    edge = (1.0 + np.sqrt(free / max(effective, 1.0))) ** 2
+    edge = _largest_by_chance(votes, total, max(int(kept.sum()) - 1, 1))
     way = ways[:, 0]
-    inflation = float(np.trace(inner)) / free
-    return _MainAxis(
-        float(spread[0] / edge), white @ way, inflation, white @ along, plane @ way
-    )  # fmt: skip
+    return _MainAxis(float(spread[0] / edge), white @ way, white @ along, plane @ way)
+
+
+def _damping(votes: Floats, mean: float) -> Floats:
+    """By how much the scores of each rater count, so that a few with most votes do not decide."""
+    return np.minimum(1.0, MOST_VOTES * mean / np.maximum(votes, 1e-300))
+
+
+def _vote_table(votes: Floats, mean: float, weight: Floats) -> Floats:
+    """How many raters have about as many votes that count, and the sum of these votes."""
+    counted = votes * _damping(votes, mean)
+    at = np.minimum(counted / max(MOST_VOTES * mean, 1e-300) * BINS, BINS - 1.0).astype(np.int64)
+    return np.array([np.bincount(at, x, BINS) for x in (weight, weight * counted)])
+
+
+def _largest_by_chance(votes: Floats, total: float, free: int) -> float:
+    """The largest eigenvalue of raters of one taste, who have unequal shares w of all votes.
+
+    The edge of the spectrum is min over u of 1/u + sum w / (1 - free w u) (Silverstein and Choi
+    1995); of R equal shares that is Marchenko and Pastur's (1 + sqrt(free / R))^2.
+    """
+    times, counted = votes[:, votes[1] > 0.0]
+    w = counted / times / max(total, 1e-300)
+    if not w.size:
+        return 1.0
+    low, high = 0.0, 1.0 / (free * float(w.max()))
+    for _ in range(HALF_STEPS):
+        u = 0.5 * (low + high)
+        if free * float(times @ np.square(u * w / (1.0 - free * w * u))) < 1.0:
+            low = u
+        else:
+            high = u
+    return float(1.0 / low + times @ (w / (1.0 - free * w * low)))
 
 
 def axis_of(
@@ -144,16 +170,17 @@ def axis_of(
     """
     votes = _votes(triples)
     n = float(votes @ weight)
-    times = np.sqrt(weight)[triples.rater()]
+    mean = n / max(float(weight.sum()), 1e-300)
+    times = np.sqrt(weight * _damping(votes, mean))[triples.rater()]
     products = _products(triples, pushes * times)
-    found = _main_axis(products, information, theta, n, float(votes**2 @ weight))
+    found = _main_axis(products, information, theta, _vote_table(votes, mean, weight), n)
     unit = np.sqrt(np.maximum(votes / max(n, 1e-300), 1e-300))
     items, stand = found.items, _along(triples, pushes, found.across) / unit
     # Either end may be called the positive one: the smaller group of raters is at it.
     if float(weight @ np.sign(stand)) > 0:
         items, stand = -items, -stand
     return Axis(
-        found.strength, items - items.mean(), np.asarray(stand), found.inflation,
+        found.strength, items - items.mean(), np.asarray(stand),
         np.asarray(_along(triples, pushes, found.ahead) / unit),
     )  # fmt: skip
 
@@ -211,7 +238,7 @@ def screen(triples: Triples | Parts) -> Axis | None:
     both = np.asarray(half + half.T, dtype=np.float64)
     information: Floats = np.diag(both.sum(axis=1)) - both
     if isinstance(triples, Parts):
-        return _screen_parts(triples, theta, information)
+        return _screen_parts(triples, theta, information, float(pooled.weight.sum()))
     pushes, against = _screened(triples, theta)
     axis = axis_of(triples, pushes, information, theta, np.ones(triples.n_raters))
     return replace(axis, against=against, n_raters=triples.n_raters)
@@ -232,19 +259,22 @@ def _screened(triples: Triples, theta: Floats) -> tuple[Floats, int]:
     return np.asarray(triples.weight * y), against
 
 
-def _screen_parts(parts: Parts, theta: Floats, information: Floats) -> Axis:
+def _screen_parts(parts: Parts, theta: Floats, information: Floats, total: float) -> Axis:
     """The same with raters in parts; where each of them stands is not gathered."""
-    products, votes, squared, against = parts.summed(_part_products, theta)
-    found = _main_axis(products, information, theta, votes, squared)
+    mean = total / max(parts.n_raters, 1)
+    products, votes, against = parts.summed(_part_products, theta, mean)
+    found = _main_axis(products, information, theta, votes, total)
     (ahead,) = parts.summed(_part_ends, theta, found.across)
     items = -found.items if ahead > 0 else found.items
     none, n = np.empty(0), parts.n_raters
-    return Axis(found.strength, items - items.mean(), none, found.inflation, none, int(against), n)
+    return Axis(found.strength, items - items.mean(), none, none, int(against), n)
 
 
-def _part_products(part: Part, theta: Floats) -> tuple[Floats, float, float, int]:
-    (pushes, against), votes = _screened(part.triples, theta), _votes(part.triples)
-    return _products(part.triples, pushes), float(votes.sum()), float(votes @ votes), against
+def _part_products(part: Part, theta: Floats, mean: float) -> tuple[Floats, Floats, int]:
+    t = part.triples
+    (pushes, against), votes = _screened(t, theta), _votes(t)
+    times = np.sqrt(_damping(votes, mean))[t.rater()]
+    return _products(t, pushes * times), _vote_table(votes, mean, np.ones(votes.size)), against
 
 
 def _part_ends(part: Part, theta: Floats, across: Floats) -> tuple[float]:

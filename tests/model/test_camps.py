@@ -147,6 +147,37 @@ def test_the_screen_tells_a_divided_panel_by_one_pass() -> None:
     assert one.strength < 1.2
 
 
+def test_a_few_raters_with_most_of_the_answers_do_not_look_like_a_division() -> None:
+    size: Any = {"items": 50, "raters": 300, "comparisons": 9000, "median_votes": 8.0}
+    for seed in range(3):
+        data = bbq.simulate(**size, guessers=0.1, seed=seed).arrays()
+        votes = np.bincount(data.rater)
+        assert votes.max() > 20 * votes.mean()
+        one = screen(data.triples)
+        assert one is not None
+        assert one.strength < 1.1
+        assert not one.fires
+    other = screen(bbq.simulate(**size, minority=0.5, seed=0).arrays().triples)
+    assert other is not None
+    assert other.fires
+
+
+def test_by_chance_the_largest_eigenvalue_is_that_of_drawn_matrices() -> None:
+    votes = np.concatenate((np.full(400, 10.0), np.full(40, 40.0)))
+    total, free = float(votes.sum()), 80
+    edge = camps._largest_by_chance(camps._vote_table(votes, 10.0, np.ones(440)), total, free)
+    rng = np.random.default_rng(0)
+    drawn = [
+        np.linalg.norm(rng.standard_normal((free, 440)) * np.sqrt(votes / total), 2) ** 2
+        for _ in range(20)
+    ]
+    # Finite matrices stay a few per cent below the edge, which is that of very large ones.
+    assert 0.93 * edge < np.mean(drawn) < edge
+    equal = camps._vote_table(np.full(50, 7.0), 7.0, np.ones(50))
+    # Marchenko and Pastur's edge.
+    assert camps._largest_by_chance(equal, 350.0, 8) == pytest.approx((1 + 0.4) ** 2)
+
+
 def test_gradient_and_curvature_of_several_camps() -> None:
     triples = panel(6, minority=0.5, votes=12, raters=12)[0].triples
     mixture = Mixture(triples, replace(priors_of(CENTRE), a=2.0), 2)
