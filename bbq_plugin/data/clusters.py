@@ -42,7 +42,7 @@ class Clusters:
     """One way of clustering: its name, and the cluster of each row, counted from 0."""
 
     name: str
-    code: NDArray[np.int64]
+    code: NDArray[np.int64] | NDArray[np.int32]
 
     @property
     def n(self) -> int:
@@ -83,11 +83,11 @@ def clusters_of(data: Comparisons, wanted: tuple[str, ...]) -> list[Clusters]:
     return [way for way in ways if way.n > 1]
 
 
-def _codes(data: Comparisons, name: str) -> NDArray[np.int64]:
+def _codes(data: Comparisons, name: str) -> NDArray[np.int64] | NDArray[np.int32]:
     if name in data.tags:
         return _apart(data.tags[name])
     if name == RATER and data.has_raters:
-        return data.rater.astype(np.int64)
+        return data.rater
     if name == SLATE and data.answers is not None and data.answers.slate is not None:
         return _apart(np.where(data.answers.slate == 0, -1, data.answers.slate))
     known = [*([RATER] if data.has_raters else []), *data.tags]
@@ -189,9 +189,8 @@ def checked_repeats(repeats: str) -> Treatment:
 def repeats_of(data: Comparisons) -> Repeats:
     """Look for rows that are one answer; without raters or answers there are none to be found."""
     n, known = data.winner.size, data.answers
-    rows = np.arange(n)
     if known is None:
-        return Repeats(rows, 0, 0, 0, np.zeros(n, dtype=np.int64))
+        return Repeats(np.empty(0, np.int64), 0, 0, 0, np.empty(0, np.int64))
     second = np.zeros(n, dtype=np.bool_) if known.half is None else known.half == 2
     base = np.flatnonzero(~second)
     of_base = np.cumsum(~second) - 1

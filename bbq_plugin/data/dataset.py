@@ -1184,6 +1184,7 @@ def _mixed(key: NDArray[Any], code: NDArray[Any]) -> NDArray[Any]:
 # Codes without names must be dense. This much slack is a matter of taste; codes
 # beyond it are identifiers that were never coded, and would make empty items.
 _MOST_SPARE_CODES = 1_000_000
+_MANY_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -1329,10 +1330,11 @@ class Comparisons:
             raise DataError("there are no comparisons; give at least one row")
         item_names = _names_of(items, "item", winner, loser)
         rater_names: tuple[str, ...] = ()
-        rater_codes: NDArray[Any] = np.zeros(n, dtype=np.int32)
+        rater_codes: NDArray[np.int32] = np.zeros(n, dtype=np.int32)
         if rater is not None:
-            rater_codes = _codes_1d(rater, "rater", like=winner)
-            rater_names = _names_of(raters, "rater", rater_codes)
+            given = _codes_1d(rater, "rater", like=winner)
+            rater_names = _names_of(raters, "rater", given)
+            rater_codes = _int32(given)
         elif raters:
             raise DataError("raters are named but rater is None; give both or neither")
         winner32, loser32 = _int32(winner), _int32(loser)
@@ -1342,7 +1344,7 @@ class Comparisons:
             with _at_row(i):
                 _check_distinct(0, 0, item_names[int(winner32[i])])
         return cls(
-            rater=_int32(rater_codes),
+            rater=rater_codes,
             winner=winner32,
             loser=loser32,
             weight=_weights_1d(weight, n),
@@ -1584,12 +1586,33 @@ def _names_of(given: Sequence[str] | None, kind: str, *columns: NDArray[Any]) ->
 
 
 def _int32(codes: NDArray[Any]) -> NDArray[np.int32]:
-    return np.ascontiguousarray(codes, dtype=np.int32)
+    if codes.dtype == np.int32:
+        return np.ascontiguousarray(codes)
+    found = np.empty(codes.size, dtype=np.int32)
+    _filled(found, codes)
+    return found
+
+
+def _filled(array: NDArray[Any], source: NDArray[Any] | float) -> None:
+    """Fill an array, a large one on all cores: most of it is waiting for fresh memory."""
+
+    def fill(first: int, last: int) -> None:
+        array[first:last] = source[first:last] if isinstance(source, np.ndarray) else source
+
+    if array.size < _MANY_ROWS:
+        fill(0, array.size)
+        return
+    from bbq_plugin.data.triples import run_chunks  # noqa: PLC0415 (numba loads slowly)
+
+    stretch = _MANY_ROWS // 4
+    run_chunks(fill, [(first, first + stretch) for first in range(0, array.size, stretch)])
 
 
 def _weights_1d(weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     if weight is None:
-        return np.ones(n)
+        ones = np.empty(n)
+        _filled(ones, 1.0)
+        return ones
     try:
         found = np.ascontiguousarray(weight, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -33,6 +33,7 @@ LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
 # Below this many rows a second thread costs more than it saves.
 ROWS_PER_CHUNK = 20_000
 MOST_CHUNKS = 16
+MOST_SORTING = 4  # threads that go through all rows each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,9 +70,29 @@ class Triples:
     def without_raters(self) -> Triples:
         """The same comparisons as if one rater had made them all."""
         if self.offset is not None:
-            return replace(self, start=np.array([0, self.size], dtype=np.int64))
+            return replace(self, start=np.array([0, self.size], dtype=np.int64), names=())
+        if self.n_items**2 <= self.size:
+            return of_pairs(self.by_pair())
         one = np.zeros(self.size, dtype=np.int32)
         return aggregate(one, self.winner, self.loser, self.weight, 1, self.n_items)
+
+    def by_pair(self) -> Floats:
+        """How often each item won against each other one, counted by some rows at a time."""
+        k, rows = self.n_items, 1 << 20
+        table = np.zeros(k * k)
+        for first in range(0, self.size, rows):
+            at = slice(first, first + rows)
+            cell = self.winner[at].astype(np.int64) * k + self.loser[at]
+            table += np.bincount(cell, self.weight[at], k * k)
+        return table.reshape(k, k)
+
+
+def of_pairs(table: Floats) -> Triples:
+    """The wins in a table of winners and losers, as if one rater had made them all."""
+    winner, loser = np.nonzero(table)
+    start = np.array([0, winner.size], dtype=np.int64)
+    weight = np.asarray(table[winner, loser])
+    return Triples(start, winner.astype(np.int32), loser.astype(np.int32), weight, len(table))
 
 
 def aggregate(
@@ -85,10 +106,17 @@ def aggregate(
 ) -> Triples:
     """Sum the weights of equal triples; codes are taken as valid (``Comparisons`` checks them)."""
     begin = np.zeros(n_raters + 1, dtype=np.int64)
-    pair = np.empty(rater.size, dtype=np.int64)
+    _count(rater, begin)
+    at = begin[:-1].copy()
+    # Small numbers, and arrays that are used again: fresh memory costs as much as the work on it.
+    pair = np.empty(rater.size, dtype=np.int32 if n_items**2 < 2**31 else np.int64)
     summed = np.empty(rater.size, dtype=np.float64)
-    at = np.empty(n_raters, dtype=np.int64)
-    _by_rater(rater, winner, loser, weight, n_items, begin, at, pair, summed)
+
+    def sort(first: int, last: int) -> None:
+        _by_rater(first, last, rater, winner, loser, weight, n_items, at, pair, summed)
+
+    # Each thread goes through all rows and takes those of its raters.
+    run_chunks(sort, even_chunks(begin, min(worker_count(), MOST_SORTING)))
     kept = np.zeros(n_raters + 1, dtype=np.int64)
     n_pairs = n_items**2 if n_items**2 <= LARGEST_TABLE else 0
 
@@ -98,17 +126,17 @@ def aggregate(
 
     run_chunks(merge, even_chunks(begin))
     start = np.cumsum(kept)
-    out_winner = np.empty(start[-1], dtype=np.int32)
     out_loser = np.empty(start[-1], dtype=np.int32)
-    out_weight = np.empty(start[-1], dtype=np.float64)
 
-    def compact(first: int, last: int) -> None:
-        _compact(
-            first, last, begin, start, pair, summed, n_items, out_winner, out_loser, out_weight
-        )
+    def part(first: int, last: int) -> None:
+        _part_pairs(first, last, begin, start, pair, n_items, out_loser)
 
-    run_chunks(compact, even_chunks(begin))
-    return Triples(start, out_winner, out_loser, out_weight, n_items, names=names)
+    run_chunks(part, even_chunks(begin))
+    for array in (pair, summed):
+        _close_up(begin, start, array)
+        array.resize(start[-1], refcheck=False)
+    codes = pair.astype(np.int32, copy=False), out_loser
+    return Triples(start, *codes, summed, n_items, names=names)
 
 
 def some_raters(triples: Triples, chosen: Codes) -> Triples:
@@ -159,10 +187,10 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="bbq")
 
 
-def even_chunks(start: NDArray[np.int64]) -> list[tuple[int, int]]:
+def even_chunks(start: NDArray[np.int64], most: int = MOST_CHUNKS) -> list[tuple[int, int]]:
     """Cut groups ``0..len(start) - 1`` into runs of about equally many rows."""
     groups, rows = start.size - 1, int(start[-1])
-    pieces = min(MOST_CHUNKS, max(1, rows // ROWS_PER_CHUNK), max(1, groups))
+    pieces = min(most, max(1, rows // ROWS_PER_CHUNK), max(1, groups))
     cuts = np.searchsorted(start, np.linspace(0, rows, pieces + 1)[1:-1], side="left")
     edges = np.unique(np.concatenate(([0], cuts, [groups])))
     return [(int(a), int(b)) for a, b in pairwise(edges)] or [(0, 0)]
@@ -192,19 +220,24 @@ inner_kernel: Any = njit(**INNER)
 
 
 @kernel
-def _by_rater(rater, winner, loser, weight, n_items, begin, at, pair, summed):
-    """Counting sort by rater; a pair of items becomes the one number winner * K + loser."""
+def _count(rater, begin):
+    """Where the rows of each rater begin, if they are sorted by rater."""
     for row in range(rater.size):
         begin[rater[row] + 1] += 1
-    for r in range(at.size):
-        at[r] = begin[r]
+    for r in range(begin.size - 1):
         begin[r + 1] += begin[r]
+
+
+@kernel
+def _by_rater(first, last, rater, winner, loser, weight, n_items, at, pair, summed):
+    """Counting sort by rater, of some of them; a pair of items becomes winner * K + loser."""
     for row in range(rater.size):
         r = rater[row]
-        slot = at[r]
-        at[r] = slot + 1
-        pair[slot] = np.int64(winner[row]) * n_items + loser[row]
-        summed[slot] = weight[row]
+        if first <= r < last:
+            slot = at[r]
+            at[r] = slot + 1
+            pair[slot] = np.int64(winner[row]) * n_items + loser[row]
+            summed[slot] = weight[row]
 
 
 @kernel
@@ -261,11 +294,21 @@ def sort_by_code(low, high, code, value):
 
 
 @kernel
-def _compact(first, last, begin, start, pair, summed, n_items, winner, loser, weight):
+def _part_pairs(first, last, begin, start, pair, n_items, loser):
+    """The losers of the pairs that were kept; their winners take the place of the pairs."""
     for r in range(first, last):
         shift = start[r] - begin[r]
         for k in range(begin[r], begin[r] + start[r + 1] - start[r]):
             code = pair[k]
-            winner[k + shift] = code // n_items
             loser[k + shift] = code % n_items
-            weight[k + shift] = summed[k]
+            pair[k] = code // n_items
+
+
+@kernel
+def _close_up(begin, start, value):
+    """Move the first values of each stretch of ``begin`` to that of ``start``, no later."""
+    for r in range(start.size - 1):
+        shift = begin[r] - start[r]
+        if shift > 0:
+            for k in range(start[r], start[r + 1]):
+                value[k] = value[k + shift]

@@ -640,7 +640,7 @@ def _clustered(
 
     inner = products(ways[0])
     if len(ways) == 2:
-        both = ways[0].code * ways[1].n + ways[1].code
+        both = ways[0].code.astype(np.int64) * ways[1].n + ways[1].code
         _, code = np.unique(both, return_inverse=True)
         inside = Clusters("both", code.astype(np.int64).ravel())
         inner = inner + products(ways[1]) - products(inside)

@@ -19,8 +19,17 @@ from math import lgamma, log
 from typing import Any, Literal, Protocol, TypeVar, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bbq_plugin.data.triples import Floats, Triples, even_chunks, run_chunks, some_raters
+from bbq_plugin.data.triples import (
+    Codes,
+    Floats,
+    Triples,
+    even_chunks,
+    of_pairs,
+    run_chunks,
+    some_raters,
+)
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.priors import Priors
 
@@ -68,10 +77,7 @@ class Parts(ABC):
     def without_raters(self) -> Triples:
         """The same wins as if one rater had made them all."""
         (table,) = self.summed(_by_pair)
-        winner, loser = np.nonzero(table)
-        start = np.array([0, winner.size])
-        codes = winner.astype(np.int32), loser.astype(np.int32)
-        return Triples(start, *codes, np.asarray(table[winner, loser]), self.n_items)
+        return of_pairs(table)
 
 
 class Blocks(Parts):
@@ -103,10 +109,8 @@ class Blocks(Parts):
         return Part(Triples(start - start[0], *codes, t.weight[at], t.n_items), first)
 
 
-def _by_pair(part: Part) -> tuple[Any]:
-    t = part.triples
-    cell = t.winner.astype(np.int64) * t.n_items + t.loser
-    return (np.bincount(cell, t.weight, t.n_items**2).reshape(t.n_items, t.n_items),)
+def _by_pair(part: Part) -> tuple[Floats]:
+    return (part.triples.by_pair(),)
 
 
 def added(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -163,6 +167,10 @@ class Objective(Protocol):
         """The next (theta, q) of EM, at which the objective is no lower."""
 
 
+#: The first and last of some raters, where their triples begin, and winners and losers of these.
+Where = tuple[int, int, Codes, NDArray[np.int32], NDArray[np.int32]]
+
+
 class Passes:
     """The triples of a data set, cut into chunks, and what all objectives do with them."""
 
@@ -170,7 +178,7 @@ class Passes:
         self.triples = triples
         self.chunks = even_chunks(triples.start)
         self.copies = np.ones(triples.n_raters) if copies is None else copies
-        self._s = np.empty(triples.size)
+        self._s = np.empty(0)
         weight = triples.weight
         if copies is not None:
             weight = weight * np.repeat(copies, np.diff(triples.start))
@@ -190,18 +198,54 @@ class Passes:
             total += out
         return sum(value for value, _ in found), total
 
+    def dense(
+        self, theta: Floats, one: Callable[..., float], n_rows: int, n_sums: int
+    ) -> tuple[float, Floats, Floats]:
+        """A pass whose curvature is summed as it goes, by few triples at a time.
+
+        ``one(raters, triples, where, s, curve, rows, sums)`` is called for some of both: ``where``
+        is what a kernel takes first. Fresh memory for all triples would cost as much as the work.
+        """
+        t, k, table = self.triples, theta.size, self._table(theta)
+
+        def work(first: int, last: int) -> tuple[float, Floats, Floats]:
+            value, sums, half, spare = 0.0, np.zeros((n_sums, k)), np.zeros((k, k)), np.empty(0)
+            while first < last:
+                low = t.start[first]
+                end = int(np.searchsorted(t.start, low + TRIPLES_AT_ONCE, side="right")) - 1
+                end = min(max(end, first + 1), last)
+                at, n = slice(low, t.start[end]), t.start[end] - low
+                if spare.size < (n_rows + 2) * n:
+                    spare = np.empty((n_rows + 2) * n)
+                s, curve = spare[: 2 * n].reshape(2, n)
+                rows = spare[2 * n : (n_rows + 2) * n].reshape(n_rows, n)
+                where = 0, end - first, t.start[first : end + 1] - low, t.winner[at], t.loser[at]
+                offset = None if t.offset is None else t.offset[at]
+                _stand(*where, theta, table, offset, s)
+                value += one(slice(first, end), at, where, s, curve, rows, sums)
+                kernels.schur_dense(*where, curve, rows, k, half)
+                first = end
+            return value, sums, half
+
+        found = run_chunks(work, self.chunks)
+        values, sums, halves = zip(*found, strict=True)
+        return sum(values), np.sum(sums, axis=0), _whole(np.sum(halves, axis=0))
+
+    def _table(self, theta: Floats) -> Floats:
+        """s of all pairs of items, where there are more triples than these."""
+        k = theta.size
+        if k > 1024 or k**2 > self.triples.size:
+            return np.empty(0)
+        return np.asarray(0.5 * np.tanh(0.5 * (theta[:, None] - theta[None, :]))).ravel()
+
     def standing(self, theta: Floats) -> Floats:
         """s = y - 1/2 of every triple (overwritten by the next call)."""
-        t = self.triples
-        if t.offset is not None:
-            self._s[:] = 0.5 * np.tanh(0.5 * (theta[t.winner] - theta[t.loser] + t.offset))
-            return self._s
-        table = np.empty(0)
-        if t.n_items <= 1024 and t.n_items**2 <= t.size:
-            table = (0.5 * np.tanh(0.5 * (theta[:, None] - theta[None, :]))).ravel()
+        t, table = self.triples, self._table(theta)
+        if not self._s.size:
+            self._s = np.empty(t.size)
 
         def work(first: int, last: int) -> None:
-            kernels.standing(first, last, t.start, t.winner, t.loser, theta, table, self._s)
+            _stand(first, last, t.start, t.winner, t.loser, theta, table, t.offset, self._s)
 
         run_chunks(work, self.chunks)
         return self._s
@@ -224,6 +268,18 @@ class Passes:
     def pair_diagonal(self, point: Height) -> Floats:
         """The diagonal of the pair part of the curvature: a preconditioner."""
         return self.summed(kernels.schur_diagonal, point.curve, shape=self.triples.n_items)[1]
+
+
+def _stand(
+    first: int, last: int, start: Any, winner: Any, loser: Any, theta: Floats, table: Floats,
+    offset: Floats | None, s: Floats,
+) -> None:  # fmt: skip
+    """s = y - 1/2 of the triples of these raters."""
+    if offset is None:
+        kernels.standing(first, last, start, winner, loser, theta, table, s)
+        return
+    at = slice(start[first], start[last])
+    s[at] = 0.5 * np.tanh(0.5 * (theta[winner[at]] - theta[loser[at]] + offset[at]))
 
 
 def _whole(half: Floats) -> Floats:
@@ -304,6 +360,8 @@ class Joint(Profile):
     ) -> None:
         super().__init__(triples, priors.a, priors.b, copies)
         self.alpha, self.beta, self.fixed = priors.alpha, priors.beta, fixed
+        #: The curvature of a point is a matrix, not by triple.
+        self.dense = False
 
     def prior_quality(self) -> Floats:
         """Every rater at the mode of the prior, or at 1 where quality is fixed."""
@@ -313,12 +371,26 @@ class Joint(Profile):
 
     def at(self, theta: Floats, quality: Floats) -> Height:
         """One fused pass: q at its best from ``quality`` on, value, gradient and curvature."""
-        passes, t = self.passes, self.passes.triples
-        q, curve, rows = quality.copy(), np.empty(t.size), np.empty((1, t.size))
-        value, gradient = passes.summed(
-            kernels.profile_pass, t.weight, passes.standing(theta), self.alpha, self.beta,
-            passes.copies, self.fixed, q, curve, rows[0], shape=theta.size,
-        )  # fmt: skip
+        passes, t, q = self.passes, self.passes.triples, quality.copy()
+
+        def one(
+            of: slice, at: slice, where: Where, s: Floats, curve: Floats, rows: Floats, sums: Floats
+        ) -> float:
+            found: float = kernels.profile_pass(
+                *where, t.weight[at], s, self.alpha, self.beta, passes.copies[of], self.fixed,
+                q[of], curve, rows[0], sums[0],
+            )  # fmt: skip
+            return found
+
+        if self.dense and not self.fixed:
+            rows = np.empty((0, 0))
+            value, (gradient,), curve = passes.dense(theta, one, n_rows=1, n_sums=1)
+        else:
+            curve, rows = np.empty(t.size), np.empty((1, t.size))
+            value, gradient = passes.summed(
+                kernels.profile_pass, t.weight, passes.standing(theta), self.alpha, self.beta,
+                passes.copies, self.fixed, q, curve, rows[0], shape=theta.size,
+            )  # fmt: skip
         prior, skill = self.prior(theta)
         gradient = gradient + (self.a - 1) - skill
         return Height(
@@ -480,40 +552,24 @@ class Marginal:
         return point, mixed if by_triple else np.array(by_item), about
 
     def _dense_pass(self, theta: Floats, turn: Floats, bend: Floats) -> Height:
-        """One pass whose curvature is summed as it goes, by few triples at a time."""
-        passes, t, k = self.passes, self.passes.triples, theta.size
-        s, mixed = passes.standing(theta), np.empty((0, 0))
+        """One pass whose curvature is a matrix."""
+        passes, t, mixed = self.passes, self.passes.triples, np.empty((0, 0))
 
-        def work(first: int, last: int) -> tuple[float, Floats, Floats]:
-            value, sums, half = 0.0, np.zeros((3, k)), np.zeros((k, k))
-            spare = np.empty(0)
-            while first < last:
-                low = t.start[first]
-                end = int(np.searchsorted(t.start, low + TRIPLES_AT_ONCE, side="right")) - 1
-                end = min(max(end, first + 1), last)
-                at, of, n = slice(low, t.start[end]), slice(first, end), t.start[end] - low
-                if spare.size < (kernels.ROWS + 1) * n:
-                    spare = np.empty((kernels.ROWS + 1) * n)
-                curve = spare[:n]
-                rows = spare[n : (kernels.ROWS + 1) * n].reshape(kernels.ROWS, n)
-                these = 0, end - first, t.start[first : end + 1] - low, t.winner[at], t.loser[at]
-                value += kernels.marginal_pass(
-                    *these, t.weight[at], s[at], self.parts, passes.copies[of], self.tops[of],
-                    turn, bend, curve, rows, self.pushes[at], mixed, self.summary[of],
-                    np.empty((end - first, 0)), sums,
-                )  # fmt: skip
-                kernels.schur_dense(*these, curve, rows, k, half)
-                first = end
-            return value, sums, half
+        def one(
+            of: slice, at: slice, where: Where, s: Floats, curve: Floats, rows: Floats, sums: Floats
+        ) -> float:
+            about = np.empty((of.stop - of.start, 0))
+            return kernels.marginal_pass(
+                *where, t.weight[at], s, self.parts, passes.copies[of], self.tops[of], turn, bend,
+                curve, rows, self.pushes[at], mixed, self.summary[of], about, sums,
+            )  # fmt: skip
 
-        found = run_chunks(work, passes.chunks)
-        value = sum(one for one, _, _ in found)
-        half = np.sum([one for _, _, one in found], axis=0)
-        gradient, self._wins, self._draw = np.sum([one for _, one, _ in found], axis=0)
+        value, sums, curve = passes.dense(theta, one, n_rows=kernels.ROWS, n_sums=3)
+        gradient, self._wins, self._draw = sums
         prior, skill = self._prior(theta)
         value, gradient = value + self._halves + prior, gradient + self.shape - skill
         of_rater = self.summary[:, 0].copy()
-        return Height(theta, of_rater, value, gradient, skill, _whole(half), np.empty((0, 0)))
+        return Height(theta, of_rater, value, gradient, skill, curve, np.empty((0, 0)))
 
     @property
     def em_sums(self) -> tuple[Floats, Floats]:
@@ -561,7 +617,9 @@ def _of_part(
     if resample is not None and not part.empty:
         copies = resample.copies(part.first, part.triples.n_raters)
     if form == "joint":
-        return Joint(part.triples, flat, copies=copies)
+        joint = Joint(part.triples, flat, copies=copies)
+        joint.dense = True
+        return joint
     return Marginal(part.triples, flat, dense=True, copies=copies)
 
 

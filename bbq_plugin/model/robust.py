@@ -60,6 +60,7 @@ LARGE, MOST_PART = 0.04, 0.9  # of the votes; of the information, that a cluster
 # was compared with d others is off by some 1 / sqrt(d * DIRECTIONS).
 DIRECTIONS, SOLVED = 32, 1e-3
 DENSE, ROWS_AT_ONCE = 0.25, 512
+ROWS_COUNTED = 1 << 20  # by clusters, at once
 EQUAL = 1e-7  # of s: items as close as that are equal
 
 
@@ -108,7 +109,7 @@ def known_quality(
 def integrated_quality(fit: Fit) -> Moments:
     """Of raters whose quality is integrated out, in every camp of the fit."""
     t, membership = fit.wins, fit.membership
-    push = np.empty((len(fit.camp_theta), t.size))
+    pushes: list[Floats] = []
     quality, square = np.empty((2, t.n_raters, len(fit.camp_theta)))
     tops, waiting = fit.top[None] if len(fit.camp_theta) == 1 else fit.camp_theta, []
     for c, theta in enumerate(tops):
@@ -117,10 +118,16 @@ def integrated_quality(fit: Fit) -> Moments:
         mean = summary[:, 0].copy()
         both = mean**2 + summary[:, 1]
         decides = belongs * (1.0 - fit.tie_rate)
-        np.multiply(np.repeat(belongs, np.diff(t.start)), density.pushes, out=push[c])
+        of_camp: Floats = density.pushes
+        if fit.division is not None:
+            of_camp = np.repeat(belongs, np.diff(t.start)) * of_camp
+        elif fit.mode is not None:
+            of_camp = of_camp.copy()  # a live density is asked elsewhere later
+        pushes.append(of_camp)
         waiting.append((density, theta, (decides, mean, both)))
         # A tie is half a win of either: with rate tau, q counts 1 - tau times.
         quality[:, c], square[:, c] = decides * mean, decides * (1.0 - fit.tie_rate) * both
+    push = pushes[0][None] if len(pushes) == 1 else np.array(pushes)
     return Moments(push, lambda: np.array([_lift(*one) for one in waiting]), quality, square)
 
 
@@ -343,13 +350,13 @@ def unclustered(fit: Fit) -> Robust:
 
 def raters_of(fit: Fit) -> Clusters:
     """The raters as clusters."""
-    return Clusters(RATER, fit.data.rater.astype(np.int64))
+    return Clusters(RATER, fit.data.rater)
 
 
 def rater_clusters(fit: Fit) -> tuple[Floats, int, float, float]:
     """The sum of the raters' score products; how many raters, their votes, and votes squared."""
     way = raters_of(fit)
-    votes = np.bincount(way.code, fit.data.weight, fit.data.n_raters)
+    votes = _votes(fit, way, fit.data.n_raters)
     inner = _score_products(fit, way, fit.moments.push)
     return inner, fit.data.n_raters, float(votes.sum()), float(votes @ votes)
 
@@ -421,8 +428,13 @@ def plural(name: str) -> str:
     return "raters" if name == RATER else f"values of {name}"
 
 
-def _votes(fit: Fit, way: Clusters) -> Floats:
-    return np.asarray(np.bincount(way.code, fit.data.weight, way.n), dtype=np.float64)
+def _votes(fit: Fit, way: Clusters, n: int | None = None) -> Floats:
+    """The votes of each cluster, some rows at a time: NumPy copies 32-bit codes."""
+    votes = np.zeros(way.n if n is None else n)
+    for first in range(0, way.code.size, ROWS_COUNTED):
+        rows = slice(first, first + ROWS_COUNTED)
+        votes += np.bincount(way.code[rows], fit.data.weight[rows], votes.size)
+    return votes
 
 
 def kish(votes: Floats) -> float:
@@ -445,7 +457,8 @@ def sum_of_products(fit: Fit, ways: list[Clusters], push: Floats) -> Floats:
 
 
 def _intersections(first: Clusters, second: Clusters) -> Clusters:
-    _, code = np.unique(first.code * second.n + second.code, return_inverse=True)
+    both = first.code.astype(np.int64) * second.n + second.code
+    _, code = np.unique(both, return_inverse=True)
     return Clusters("both", code.astype(np.int64).ravel())
 
 

@@ -59,7 +59,7 @@ def with_level(matrix: Floats, *, flat: bool) -> Floats:
 def newton_step(objective: Objective, point: Height, *, need_uphill: bool = False) -> Step:
     """Solve (minus the Hessian) step = gradient, and say so when it is not positive definite."""
     flat = not point.prior_curve.any()
-    if not dense_is_cheap(objective):
+    if point.curve.ndim == 1 and not dense_is_cheap(objective):
         return conjugate_gradients(objective, point, flat=flat)
     matrix = with_level(objective.passes.curvature(point), flat=flat)
     again = hill_solver(matrix)

@@ -183,6 +183,23 @@ def test_records_and_coded_arrays_are_the_same_data(
     assert coded.n_comparisons == named.n_comparisons
 
 
+@pytest.mark.parametrize("items", [6, 50_000])
+def test_triples_of_many_rows_are_counted_on_several_threads(
+    items: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BBQ_THREADS", "3")
+    rng = np.random.default_rng(0)
+    rater, winner = rng.integers(0, 1_000, 90_000), rng.integers(0, items, 90_000)
+    loser = (winner + 1) % items
+    triples = Comparisons.from_arrays(
+        rater, winner, loser, items=list(map(str, range(items)))
+    ).triples
+    rows, counts = np.unique(np.stack((rater, winner, loser)), axis=1, return_counts=True)
+    assert np.array_equal(np.stack((triples.rater(), triples.winner, triples.loser)), rows)
+    assert np.array_equal(triples.weight, counts)
+    assert np.array_equal(np.diff(triples.start), np.bincount(rows[0], minlength=1_000))
+
+
 @given(records())
 def test_triples_hold_every_distinct_win_once_in_order(
     rows: list[tuple[str, str, str, float]],

@@ -64,6 +64,23 @@ def test_gradient_and_curvature(objective: Any, theta: Any) -> None:
     assert objective.passes.curvature_times(point, theta) == pytest.approx(curvature @ theta)
 
 
+@pytest.mark.parametrize("kind", [Joint, Marginal])
+def test_a_matrix_summed_on_the_way_is_that_of_all_triples(
+    kind: type[Joint | Marginal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bbq_plugin.model.objectives.TRIPLES_AT_ONCE", 40)
+    triples = draw_study(3, items=9, raters=40, votes=30).data.triples
+    theta, quality = np.random.default_rng(2).normal(3.5, 0.7, 9), np.full(40, 0.8)
+    whole, summed = kind(triples, Priors()), kind(triples, Priors())
+    summed.dense = True
+    one, other = whole.at(theta, quality), summed.at(theta, quality)
+    assert other.value == pytest.approx(one.value, rel=1e-12)
+    assert other.gradient == pytest.approx(one.gradient, rel=1e-9)
+    assert other.quality == pytest.approx(one.quality, rel=1e-12)
+    curvature = whole.passes.curvature(one)
+    assert summed.passes.curvature(other) == pytest.approx(curvature, rel=1e-9)
+
+
 def test_crowd_bt_gradient_and_curvature() -> None:
     crowd = CrowdBT(STUDY.data.triples, np.array([1.0, 2.0, 0.0, 1.0, 3.0, 1.0]))
     rng = np.random.default_rng(2)

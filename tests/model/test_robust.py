@@ -161,6 +161,32 @@ def _unrated() -> bbq.Comparisons:
     return bbq.Comparisons.from_arrays(None, data.winner, data.loser)
 
 
+def of_many_raters(items: int, raters: int, votes: int) -> bbq.Comparisons:
+    rng = np.random.default_rng(4)
+    theta, quality = rng.normal(0, 1, items), rng.beta(10, 2, raters)
+    rater, a = rng.integers(0, raters, votes), rng.integers(0, items, votes)
+    b = (a + rng.integers(1, items, votes)) % items
+    left = rng.random(votes) < 0.5 + quality[rater] * (1 / (1 + np.exp(theta[b] - theta[a])) - 0.5)
+    return bbq.Comparisons.from_arrays(rater, np.where(left, a, b), np.where(left, b, a))
+
+
+def test_many_raters_of_many_items_have_intervals() -> None:
+    """Each has seen hardly any item: steps are found by iteration, the covariance is a matrix."""
+    fit = bbq.fit(of_many_raters(70, 6_000, 7_000), priors="paper", camps=1)
+    assert np.all(np.diag(fit.covariance()) > 0)
+
+
+def test_a_start_by_some_raters_ends_at_the_same_top(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, found = of_many_raters(8, 400, 8_000), []
+    for many in (10**9, 100):
+        monkeypatch.setattr("bbq_plugin.model.models.MANY_RATERS", many)
+        found.append(bbq.fit(data, priors="paper", camps=1).laplace)
+    plain, sooner = found
+    assert not np.array_equal(plain.mean, sooner.mean)
+    assert sooner.mean == pytest.approx(plain.mean, abs=2e-5)
+    assert sooner.covariance == pytest.approx(plain.covariance, rel=1e-4)
+
+
 def test_few_clusters_are_told_and_make_intervals_wider() -> None:
     few = bbq.leaderboard(bbq.fit(panel(raters=4)))
     assert any("only 4 clusters (raters)" in text for text in few.warnings)

@@ -279,13 +279,32 @@ def schur_dense(first, last, start, winner, loser, curve, rows, n_items, out):
 
 @inner_fast_kernel
 def _subtract_products(gathered, out):
-    """Take the products of all rows of ``gathered`` from the lower triangle, and empty it."""
-    for i in range(gathered.shape[0]):
-        for j in range(i):
+    """Take the products of all rows of ``gathered`` from the lower triangle, and empty it.
+
+    By two rows and two columns at once: each number that is loaded is used twice.
+    """
+    n = gathered.shape[0]
+    for i in range(0, n, 2):
+        below = min(i + 1, n - 1)
+        for j in range(0, i, 2):
+            a, b, c, d = 0.0, 0.0, 0.0, 0.0
+            for k in range(gathered.shape[1]):
+                one, two = gathered[i, k], gathered[below, k]
+                left, right = gathered[j, k], gathered[j + 1, k]
+                a += one * left
+                b += one * right
+                c += two * left
+                d += two * right
+            out[i, j] -= a
+            out[i, j + 1] -= b
+            if below > i:
+                out[below, j] -= c
+                out[below, j + 1] -= d
+        if below > i:
             dot = 0.0
             for k in range(gathered.shape[1]):
-                dot += gathered[i, k] * gathered[j, k]
-            out[i, j] -= dot
+                dot += gathered[below, k] * gathered[i, k]
+            out[below, i] -= dot
     for i in range(gathered.shape[0]):
         for k in range(gathered.shape[1]):
             gathered[i, k] = 0.0
