@@ -12,7 +12,7 @@ from bbq_plugin.analysis import Analysis
 from bbq_plugin.analysis.agreement import panel_division
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.live.engine import Engine
-from bbq_plugin.live.server import pages
+from bbq_plugin.live.server import page_charts
 from bbq_plugin.live.server.pages import answers_of
 from tests.live.server.serving import Serving, serving
 from tests.model.test_camps import panel
@@ -86,7 +86,7 @@ def test_the_log_tells_when_the_panel_was_divided(server: Serving) -> None:
 
 def test_bars_and_blocks_lie_inside_their_charts() -> None:
     found = Analysis(bbq.fit(panel(3, minority=0.4)[0], priors="auto"))
-    cells = pages.camp_cells(found.leaderboard, found.camp_boards)
+    cells = page_charts.camp_cells(found.leaderboard, found.camp_boards)
     assert len(cells) == 8
     for row, line in zip(found.leaderboard, cells, strict=True):
         for cell, board in zip(line, found.camp_boards, strict=True):
@@ -94,7 +94,7 @@ def test_bars_and_blocks_lie_inside_their_charts() -> None:
             assert (cell.rank, cell.win_share) == (own.rank, own.win_share)
             assert 0 <= cell.bar.lower <= cell.bar.at <= cell.bar.upper <= 100
     for narrow in (False, True):
-        chart = pages.axis_chart(found.division, narrow=narrow)
+        chart = page_charts.axis_chart(found.division, narrow=narrow)
         assert chart is not None
         assert sum(block.n for block in chart.blocks) == 40
         assert {block.camp for block in chart.blocks} == {1, 2}
@@ -107,4 +107,4 @@ def test_bars_and_blocks_lie_inside_their_charts() -> None:
 
 
 def test_of_one_taste_there_is_no_axis_to_draw() -> None:
-    assert pages.axis_chart(panel_division(bbq.fit(panel(3)[0], priors="auto"))) is None
+    assert page_charts.axis_chart(panel_division(bbq.fit(panel(3)[0], priors="auto"))) is None
