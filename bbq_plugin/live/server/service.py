@@ -37,10 +37,10 @@ from bbq_plugin.live.event_ingest import Worker, cancelled_by_push, event_reader
 from bbq_plugin.live.health import Alerts, Health, HealthSentence, Problems, health_of, told_by
 from bbq_plugin.live.jobs import Job, Next, silent
 from bbq_plugin.live.pull import pull
-from bbq_plugin.live.push import OpenProject, Rounds, report_use
+from bbq_plugin.live.push import Feedback, OpenProject, Rounds, report_use
 from bbq_plugin.live.server.access_control import BODY_S, AccessRules, Guard, headers_of
 from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
-from bbq_plugin.live.server.pages import Feedback, Pages
+from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import plan_of, standing
 from bbq_plugin.store.sources import HEALTH
