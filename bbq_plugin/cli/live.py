@@ -199,7 +199,8 @@ def serve(
     from bbq_plugin.live.health import sender
     from bbq_plugin.live.jobs import Log
     from bbq_plugin.live.server.access_control import AccessRules
-    from bbq_plugin.live.server.service import ServedProject, Service, listening, run
+    from bbq_plugin.live.server.served_project import ServedProject
+    from bbq_plugin.live.server.service import Service, listening, run
     from bbq_plugin.live.tool_connection import read_secret
 
     warn_of_readers(webhook_secret_file, page_token_file, chosen.alerts.alert_url_file)

@@ -11,7 +11,6 @@ import gc
 import signal
 import socket
 import sys
-import threading
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -31,23 +30,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.config import ALERTS
 from bbq_plugin.data.records import Comparison, Outcome
-from bbq_plugin.errors import BBQError, DataError, RemoteError, UsageError
+from bbq_plugin.errors import BBQError, DataError, UsageError
 from bbq_plugin.live.engine import Engine, StudyEngines
 from bbq_plugin.live.event_ingest import Worker, cancelled_by_push, event_reader
 from bbq_plugin.live.health import Alerts, Health, HealthSentence, Problems, health_of, told_by
-from bbq_plugin.live.jobs import Job, Next, silent
-from bbq_plugin.live.pull import pull
-from bbq_plugin.live.push import Feedback, OpenProject, Rounds, report_use
+from bbq_plugin.live.jobs import silent
 from bbq_plugin.live.server.access_control import BODY_S, AccessRules, Guard, headers_of
 from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
 from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.store.event_inbox import Inbox
-from bbq_plugin.store.project_sync import plan_of, standing
+from bbq_plugin.store.project_sync import plan_of
 from bbq_plugin.store.sources import HEALTH
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import (
         AsyncIterator,
         Awaitable,
@@ -61,13 +57,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from bbq_plugin.config import AlertKind
-    from bbq_plugin.data.records import Person, Policy, Relabel
+    from bbq_plugin.data.records import Person
     from bbq_plugin.live.health import Send
-    from bbq_plugin.live.push import Opened
-    from bbq_plugin.live.server.access_control import AccessRules
-    from bbq_plugin.protocols import Endpoint, EventReader, Project, ServerKnowledge, TaskContent
-    from bbq_plugin.store.event_inbox import Inbox
-    from bbq_plugin.store.project_sync import Memory
+    from bbq_plugin.live.server.served_project import ServedProject
+    from bbq_plugin.protocols import Endpoint, EventReader, ServerKnowledge, TaskContent
     from bbq_plugin.store.sources import Named
 
 
@@ -185,12 +178,8 @@ def _said(status: int, text: str, headers: dict[str, str] | None = None) -> Resp
 
 
 # A computation or a request that takes longer is not waited for at the end.
-_STOP_S = 5.0
+STOP_S = 5.0
 _PAGES_AT_ONCE = 2
-# So long a reader waits for another one who asks what tasks show.
-_VIEW_S = 10.0
-# After an event that tells of more than it brings, and before what it tells of is all there.
-_SOON_S = 1.0
 
 _STATIC = {
     "report.css": ("bbq_plugin.report", "templates", "text/css"),
@@ -363,13 +352,13 @@ class Service:
         for project in self.projects:
             project.stop()
         if self.names is not None:
-            self.names.job.stop(_STOP_S)
+            self.names.job.stop(STOP_S)
         self.inbox.close()
         self.worker.job.stop()
         for view in self.views.values():
-            view.stop(_STOP_S)
+            view.stop(STOP_S)
         if self._alerts is not None:
-            self._alerts.job.stop(_STOP_S)
+            self._alerts.job.stop(STOP_S)
         self.engines.close()
 
     def _fitted(self, engine: Engine) -> None:
@@ -424,149 +413,6 @@ class Service:
     def reading_plan(self, project: str) -> Mapping[str, Any] | None:
         """How the answers of a project were read before."""
         return plan_of(self.engine.store, project)
-
-
-class ViewedProject(OpenProject):
-    """A connection of its own for readers: none waits for a pull, and nothing is tried again."""
-
-    def _retried(self, reason: str) -> None:
-        raise RemoteError(reason.partition("; trying again")[0])
-
-
-class ServedProject(OpenProject):
-    """The project of a service: pulls what was missed, and gives the page its feedback."""
-
-    def __init__(
-        self,
-        service: Service,
-        project: int,
-        open_: Callable[[Callable[[str], None]], Opened],
-        *,
-        reconcile_s: float | None = None,
-        policy: Policy | None = None,
-        push_s: float = 60.0,
-        relabel: Relabel = "useful",
-    ) -> None:
-        """`reconcile_s`: pull that often. With a policy, plan after each fit and act within it."""
-        super().__init__(open_, service.problems)
-        self._service, self.number = service, project
-        store, tool = service.engine.store, service.worker.tool
-        service.worker.projects |= {str(project)}
-        if reconcile_s is not None:
-            service.worker.pulled |= {str(project)}
-        self.feedback = Feedback(
-            service.view,
-            self,
-            project,
-            lambda: standing(store, tool, project),
-            service.problems,
-            relabel,
-            self._views,
-        )
-        self._viewed = ViewedProject(open_, Problems())
-        self._viewing = threading.Lock()
-        self._reconcile_s = reconcile_s
-        self._pulling = Job("reconcile", self._pull, self._not_pulled)
-        self._rounds: Rounds | None = None
-        if policy is not None:
-            self._rounds = Rounds(
-                lambda stopping: self.feedback.act(policy, stopping), push_s, service.problems
-            )
-            self.feedback.announce(_announced(policy, push_s))
-            self.feedback.on_written = self._rounds.soon
-
-    def start(self) -> None:
-        """Begin, with what was missed before."""
-        self.feedback.job.start()
-        if self._reconcile_s is not None:
-            self._pulling.start(due=True)
-        if self._rounds is not None:
-            self._rounds.start()
-
-    def stop(self) -> None:
-        """End after the page or the action in hand; a pull that is cut off goes on where it was."""
-        self._pulling.stop(_STOP_S)
-        if self._rounds is not None:
-            self._rounds.stop()
-        self.feedback.job.stop(_STOP_S)
-
-    def _views(self) -> dict[str, View]:
-        """What is shown of each study that the project asks a question of; else the first."""
-        service = self._service
-        of_project = (one for one in service.engine.store.studies() if one.asks(self.number))
-        found = {one.name: service.views[one.id] for one in of_project if one.id in service.views}
-        return found or {"": service.view}
-
-    def fitted(self) -> None:
-        """Say that there are new verdicts."""
-        if self._rounds is not None:
-            self._rounds.soon()
-
-    def contents(self, tasks: Sequence[int]) -> Mapping[int, TaskContent]:
-        """What tasks show, asked for now and kept nowhere."""
-        # One reader at a time, and no queue of them behind a server that hangs.
-        if not self._viewing.acquire(timeout=_VIEW_S):
-            raise RemoteError("Label Studio is slow to answer; try again later")
-        try:
-            return self._viewed.use(lambda project, memory: project.contents(tasks, memory))
-        finally:
-            self._viewing.release()
-
-    def close(self) -> None:
-        """Let the project go."""
-        self._viewed.close()
-        super().close()
-
-    def pull_soon(self) -> None:
-        """Say that the project has more than its events have brought."""
-        if self._reconcile_s is not None:
-            self._pulling.wake(_SOON_S)
-
-    def _pull(self) -> Next:
-        engines, problems = self._service.engines, self._service.problems
-
-        def work(project: Project, memory: Memory) -> None:
-            done = pull(
-                project, memory, on_change=engines.apply, alone=engines.writing,
-                named=self._service.named,
-            )  # fmt: skip
-            if done.n_new or done.n_changed or done.n_retracted:
-                problems.log(
-                    "pulled", new=done.n_new, changed=done.n_changed, retracted=done.n_retracted
-                )
-
-        self.use(work, "pulling")
-        self._service.worker.job.wake()
-        problems.over(self._what)
-        self._service.news.touch()
-        return Next(again_s=self._reconcile_s)
-
-    @property
-    def _what(self) -> str:
-        """The name of its problem: each project has its own."""
-        first = self._service.projects[:1] in ([], [self])
-        return "pull" if first else f"pull {self.number}"
-
-    def _not_pulled(self, error: Exception) -> Next:
-        reason: Exception | str = error
-        if isinstance(error, RemoteError) and error.status == 404:
-            reason = (
-                f"project {self.number} does not exist any more, or the user of the token may not "
-                "see it; its answers in the store stay as they are"
-            )
-        report_use(self._service.problems, self._what, reason, self._reconcile_s)
-        return Next(again_s=self._reconcile_s)
-
-
-def _announced(policy: Policy, every_s: float) -> str:
-    """What the page says about it."""
-    kinds = ", ".join(sorted(policy.kinds))
-    automatic = (
-        f"Applied automatically: {kinds}, at most {policy.a_day:,} writes in 24 hours"
-        if kinds
-        else "Nothing is written automatically"
-    )
-    return f"A plan is made after each change, at most every {every_s:g} s. {automatic}."
 
 
 def _static(name: str) -> Callable[[Request], Response]:
