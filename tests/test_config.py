@@ -31,7 +31,7 @@ from bbq_plugin.config import (
 )
 from bbq_plugin.data.records import ASKABLE
 from bbq_plugin.errors import SettingsError, UsageError
-from bbq_plugin.live.jobs import LogFormat
+from bbq_plugin.live.log import LogFormat
 from bbq_plugin.live.watch import NotifierChoice
 from bbq_plugin.model import Priors, SignedPriors
 from bbq_plugin.model.fit import Model, Solver

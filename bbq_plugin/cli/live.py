@@ -65,7 +65,7 @@ def watch(
     for name in ("store", "out") if chosen.database else ("folder", "store", "out"):
         chosen.path(name)
     from bbq_plugin.live.health import sender
-    from bbq_plugin.live.jobs import Log
+    from bbq_plugin.live.log import Log
     from bbq_plugin.live.watch import Daemon
 
     warned: set[str] = set()
@@ -197,7 +197,7 @@ def serve(
     from bbq_plugin.analysis import Limits
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.health import sender
-    from bbq_plugin.live.jobs import Log
+    from bbq_plugin.live.log import Log
     from bbq_plugin.live.server.access_control import AccessRules
     from bbq_plugin.live.server.served_project import ServedProject
     from bbq_plugin.live.server.service import Service, listening, run

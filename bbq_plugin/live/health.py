@@ -30,17 +30,18 @@ import msgspec
 from bbq_plugin.config import ALERTS, AlertKind
 from bbq_plugin.data.mappings import UnclearError, spelled
 from bbq_plugin.errors import BBQError, RemoteError, UsageError
-from bbq_plugin.live.jobs import Job, Next, silent
+from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.log import silent
 from bbq_plugin.live.tool_connection import NoRedirect
 from bbq_plugin.store.sources import ALERTS_NOTE, iso
 from bbq_plugin.text import counted, listed, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
     from bbq_plugin.analysis import Analysis
     from bbq_plugin.config import AlertSettings
-    from bbq_plugin.live.jobs import Field
+    from bbq_plugin.live.log import Field
     from bbq_plugin.live.server.service import Service
     from bbq_plugin.store import Store
     from bbq_plugin.store.sources import ServiceFacts, Status

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from bbq_plugin.config import Settings
     from bbq_plugin.live.file_ingest import Outcome, TableOffer, TablePolls
     from bbq_plugin.live.health import Send
-    from bbq_plugin.live.jobs import Log
+    from bbq_plugin.live.log import Log
     from bbq_plugin.live.push import Pusher, Reach
     from bbq_plugin.model import Fit
 

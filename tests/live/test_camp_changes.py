@@ -14,7 +14,7 @@ from bbq_plugin.config import load
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.engine import Engine, camp_change
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.jobs import Log
+from bbq_plugin.live.log import Log
 from bbq_plugin.live.server.page_state import View
 from bbq_plugin.live.watch import Daemon
 from bbq_plugin.simulation import write_study

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.errors import FormatError, RemoteError
 from bbq_plugin.live.health import Problem, Problems, reason_of
-from bbq_plugin.live.jobs import Log
+from bbq_plugin.live.log import Log
 
 AT = 1_700_000_000.25
 

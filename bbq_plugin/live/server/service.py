@@ -34,7 +34,7 @@ from bbq_plugin.errors import BBQError, DataError, UsageError
 from bbq_plugin.live.engine import Engine, StudyEngines
 from bbq_plugin.live.event_ingest import Worker, cancelled_by_push, event_reader
 from bbq_plugin.live.health import Alerts, Health, HealthSentence, Problems, health_of, told_by
-from bbq_plugin.live.jobs import silent
+from bbq_plugin.live.log import silent
 from bbq_plugin.live.server.access_control import BODY_S, AccessRules, Guard, headers_of
 from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outlook
 from bbq_plugin.live.server.pages import Pages

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bbq_plugin.config import load
-from bbq_plugin.live.jobs import Log
+from bbq_plugin.live.log import Log
 from bbq_plugin.live.watch import Daemon
 from bbq_plugin.store import Store
 from tests.live.watch.running import QUICK, Nursery, Place, Votes, put
