@@ -13,7 +13,7 @@ from bbq_plugin.data.records import Skipped, TaskRef
 from bbq_plugin.errors import BBQError, DataError, UsageError
 from bbq_plugin.live.engine import StudyEngines
 from bbq_plugin.live.health import Problems, reason_of
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import event_inbox, project_sync

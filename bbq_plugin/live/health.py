@@ -30,7 +30,7 @@ import msgspec
 from bbq_plugin.config import ALERTS, AlertKind
 from bbq_plugin.data.mappings import UnclearError, spelled
 from bbq_plugin.errors import BBQError, RemoteError, UsageError
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.live.log import silent
 from bbq_plugin.live.tool_connection import NoRedirect
 from bbq_plugin.store.sources import ALERTS_NOTE, iso

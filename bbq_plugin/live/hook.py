@@ -23,7 +23,7 @@ from bbq_plugin.data.records import Comparison
 from bbq_plugin.errors import DataError, UnsupportedError, UsageError
 from bbq_plugin.live.engine import CampChange, Engine, camp_change, checked_vote, key_text
 from bbq_plugin.live.event_ingest import cancelled_by_push, reader_of, take
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.model.win_share import panel_shares
 from bbq_plugin.plugins import chosen_adapter
 from bbq_plugin.store.coded_columns import merged

@@ -17,7 +17,7 @@ import msgspec
 
 from bbq_plugin.data.records import ACTION_KINDS, ActionResult, FeedbackPlan
 from bbq_plugin.errors import BBQError, RemoteError
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.protocols import FeedbackGoals
 from bbq_plugin.report.terminal_tables import counts_line
 from bbq_plugin.store.project_sync import Standing

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.job_runner import Job, Next
 from tests.waiting import HANG_S
 
 

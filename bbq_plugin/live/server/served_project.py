@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.jobs import Job, Next
+from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.live.pull import pull
 from bbq_plugin.live.push import Feedback, OpenProject, Rounds, report_use
 from bbq_plugin.live.server.service import STOP_S
