@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.clusters import Treatment
     from bbq_plugin.data.triples import Floats
-    from bbq_plugin.live.file_ingest import TableOffer
+    from bbq_plugin.live.table_ingest import TableOffer
     from bbq_plugin.model import Fit
     from bbq_plugin.model.camps import Axis
     from bbq_plugin.model.fit import Model

@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.file_ingest import Outcome, TableOffer, TablePolls
+    from bbq_plugin.live.file_ingest import Outcome
     from bbq_plugin.live.health import Send
     from bbq_plugin.live.log import Log
     from bbq_plugin.live.push import Pusher, Reach
+    from bbq_plugin.live.table_ingest import TableOffer, TablePolls
     from bbq_plugin.model import Fit
 
 
@@ -793,7 +794,7 @@ class Daemon:
         """Watch the folder; once, it is looked at with no need for events."""
         settings = self.settings
         if settings.database is not None:
-            from bbq_plugin.live.file_ingest import TablePolls  # noqa: PLC0415 (only if wanted)
+            from bbq_plugin.live.table_ingest import TablePolls  # noqa: PLC0415 (only if wanted)
 
             return TablePolls(
                 settings, self._engine, once=self._once, problems=self.problems,
