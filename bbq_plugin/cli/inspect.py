@@ -1,7 +1,4 @@
-"""`bbq inspect` and `bbq formats`: what is in a file, and what can be read.
-
-`try_lines` makes commands to paste: what was typed, completed by what was missing.
-"""
+"""`bbq inspect` and `bbq formats`: what is in a file, and what can be read."""
 
 from __future__ import annotations
 
@@ -14,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bbq_plugin.cli.main import ARGUMENTS, Command
+from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import STDIN, Input, expanded, reading_options, table_or_json_option
 from bbq_plugin.cli.output import check_writable, emit, plain_table, show, tell, working
+from bbq_plugin.cli.suggested_commands import TRY, completed, words_of
 from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.text import counted, listed, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import RenderableType
 
@@ -29,86 +27,6 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison
     from bbq_plugin.plugins import Description
     from bbq_plugin.scale.prepared_set import PreparedSet
-
-
-TRY = "Try: "
-
-
-def words_of(reading: Reading, typed: Sequence[str] = ()) -> list[str]:
-    """A reading as words of a command line, without those that are typed already."""
-    from bbq_plugin.data.mappings import spelled
-
-    words: list[str] = []
-    if reading.adapter and not _says(typed, "--adapter"):
-        words += ["--adapter", reading.adapter]
-    for name, value in reading.options.items():
-        if _says(typed, f"--{name}") or _has_option(typed, name):
-            continue
-        text = spelled(value)
-        # Those with an option of their own; the others by -O.
-        words += [f"--{name}", text] if name in ("items", "rows") else ["-O", f"{name}={text}"]
-    return words
-
-
-def _says(typed: Sequence[str], option: str) -> bool:
-    return any(word == option or word.startswith(f"{option}=") for word in typed)
-
-
-def _has_option(typed: Sequence[str], name: str) -> bool:
-    named = (f"{name}=", f"{name.replace('_', '-')}=")
-    for before, word in zip(["", *typed], typed, strict=False):
-        shown = word.removeprefix("--option=") if word.startswith("--option=") else word
-        is_option = before in ("-O", "--option") or shown != word
-        if is_option and shown.startswith(named):
-            return True
-        if word.startswith("-O") and word[2:].startswith(named):
-            return True
-    return False
-
-
-def completed(typed: Sequence[str], more: Sequence[str]) -> str | None:
-    """The command that was typed with more words, or None where it cannot be pasted."""
-    if "--" in typed:
-        at = list(typed).index("--")
-        words = [*typed[:at], *more, *typed[at:]]
-    else:
-        words = [*typed, *more]
-    line = shlex.join(["bbq", *words])
-    return line if plain(line) == line else None
-
-
-def try_lines(error: Exception, context: click.Context) -> Iterator[str]:
-    """The lines that end a refusal which the user can mend."""
-    from bbq_plugin.cli.options import STDIN, hidden_words
-
-    readings: Sequence[Reading] = getattr(error, "readings", ())
-    more: Sequence[Sequence[str]] = getattr(error, "more_words", ())
-    typed: list[str] = context.meta.get(ARGUMENTS, [])
-    if not typed or STDIN in typed or hidden_words(typed) != typed:
-        # A pipe cannot be pasted, and a secret is not repeated.
-        yield from (f"Add: {shlex.join(words_of(one, typed))}" for one in readings[:1])
-        return
-    for i, reading in enumerate(readings):
-        for doubt in reading.doubts if i == 0 else ():
-            yield f"  {plain(doubt)}"
-        if reading.difference and i:
-            yield f"  or, if {plain(reading.difference)}:"
-        line = completed(typed, words_of(reading, typed))
-        if line is not None:
-            yield TRY + line
-    for words in more:
-        line = completed(typed, words)
-        if line is not None:
-            yield TRY + line
-
-
-def option_words(options: dict[str, Any]) -> str:
-    """Options of an adapter as they are typed."""
-    from bbq_plugin.data.mappings import spelled
-
-    return shlex.join(
-        [w for name, value in options.items() for w in ("-O", f"{name}={spelled(value)}")]
-    )
 
 
 SCHEMA = "bbq.inspect/1"

@@ -139,7 +139,7 @@ def _further_lines(error: Exception, ctx: click.Context) -> list[str]:
     """Commands to paste, where the error knows of some."""
     if not (hasattr(error, "readings") or hasattr(error, "more_words")):
         return []
-    from bbq_plugin.cli.inspect import try_lines
+    from bbq_plugin.cli.suggested_commands import try_lines
 
     return list(try_lines(error, ctx))
 
