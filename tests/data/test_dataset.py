@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbq_plugin.data import dataset
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.dataset_builder import SKIPPED_KEPT
 from bbq_plugin.data.records import Comparison, Outcome, Skipped
 from bbq_plugin.errors import DataError
 from tests.strategies import comparisons, records
@@ -302,7 +302,7 @@ def test_a_bad_comparison_is_refused_by_its_key(record: Any, message: str) -> No
 
 
 def test_skipped_rows_are_all_counted_and_the_first_are_kept() -> None:
-    n = dataset.SKIPPED_KEPT + 5
+    n = SKIPPED_KEPT + 5
     data = Comparisons.from_comparisons(
         [
             Comparison("1", None, "a", "b", "left"),
@@ -312,7 +312,7 @@ def test_skipped_rows_are_all_counted_and_the_first_are_kept() -> None:
     )
     assert data.n_skipped == n + 1
     assert data.skip_reasons == {"no winner recorded": 1, "an item against itself": n}
-    assert len(data.skipped) == dataset.SKIPPED_KEPT
+    assert len(data.skipped) == SKIPPED_KEPT
     assert data.skipped[0].reason == "no winner recorded"
 
 
