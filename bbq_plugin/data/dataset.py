@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bbq_plugin.data.clusters import Repeats, merged_weights, repeats_of
 from bbq_plugin.data.records import (
     GOLD,
     LEAST_WEIGHT,
@@ -26,6 +25,7 @@ from bbq_plugin.data.records import (
     Skipped,
     Source,
 )
+from bbq_plugin.data.repeated_answers import Repeats, merged_weights, repeats_of
 from bbq_plugin.errors import DataError
 from bbq_plugin.text import (
     MOST_HTML_ROWS,

@@ -21,7 +21,7 @@ import numpy as np
 from bbq_plugin.analysis import Analysis, Limits
 from bbq_plugin.analysis.agreement import panel_division
 from bbq_plugin.config import ReadSettings
-from bbq_plugin.data.clusters import checked_cluster, checked_repeats
+from bbq_plugin.data.clusters import checked_cluster
 from bbq_plugin.data.dataset import (
     RIGHT,
     TIE,
@@ -32,6 +32,7 @@ from bbq_plugin.data.dataset import (
     coded,
 )
 from bbq_plugin.data.records import Comparison, covariate_tags
+from bbq_plugin.data.repeated_answers import checked_repeats
 from bbq_plugin.data.triples import aggregate
 from bbq_plugin.errors import DataError, fit_failures
 from bbq_plugin.live.file_ingest import Ingest, Offer, Outcome
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bbq_plugin.data.clusters import Treatment
+    from bbq_plugin.data.repeated_answers import Treatment
     from bbq_plugin.data.triples import Floats
     from bbq_plugin.live.table_ingest import TableOffer
     from bbq_plugin.model import Fit

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 
-from bbq_plugin.data.clusters import Treatment, checked_cluster, checked_repeats
+from bbq_plugin.data.clusters import checked_cluster
 from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.repeated_answers import Treatment, checked_repeats
 from bbq_plugin.data.triples import Codes, Floats, Triples, run_chunks
 from bbq_plugin.errors import ConvergenceError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.model.camps import MOST_CAMPS, Axis, Division, divided, followed, no_majority

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from bbq_plugin.data.clusters import RATER, Repeats
+from bbq_plugin.data.clusters import RATER
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import is_subject
+from bbq_plugin.data.repeated_answers import Repeats
 from bbq_plugin.data.triples import Codes, Floats, Triples
 from bbq_plugin.errors import FormatError, UnsupportedError, UsageError
 from bbq_plugin.model.camps import Division, members_of
