@@ -46,7 +46,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.analysis.uncertainty import Intervals, Uncertainty, gaussian, uncertainty
-from bbq_plugin.data.frames import arrow_table, as_frame
 from bbq_plugin.data.triples import Floats
 from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit
@@ -119,12 +118,16 @@ class Rows(Sequence[R], Generic[R]):
         """As a `pyarrow.Table` with a column a field; a number that is not known is null."""
         (base,) = (b for b in type(self).__orig_bases__ if get_origin(b) is Rows)  # type: ignore[attr-defined]
         fields = get_type_hints(get_args(base)[0])
+        from bbq_plugin.data.frames import arrow_table  # noqa: PLC0415 (only if wanted)
+
         return arrow_table(
             {name: fields[name] for name in get_args(base)[0].__dataclass_fields__}, self._rows
         )
 
     def to_frame(self, backend: str = "pandas") -> Any:
         """As a data frame of pandas, or of another library: `polars`, `pyarrow`."""
+        from bbq_plugin.data.frames import as_frame  # noqa: PLC0415 (only if wanted)
+
         return as_frame(self.to_arrow(), backend)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

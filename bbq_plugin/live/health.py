@@ -32,7 +32,6 @@ from bbq_plugin.data.mappings import UnclearError, spelled
 from bbq_plugin.errors import BBQError, RemoteError, UsageError
 from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.live.log import silent
-from bbq_plugin.live.tool_connection import NoRedirect
 from bbq_plugin.store.sources import ALERTS_NOTE, iso
 from bbq_plugin.text import counted, listed, plain
 
@@ -532,6 +531,8 @@ def _url(settings: AlertSettings, environment: Mapping[str, str]) -> str | None:
 
 
 def _post(url: str, body: bytes) -> None:
+    from bbq_plugin.live.tool_connection import NoRedirect  # noqa: PLC0415 (only if wanted)
+
     # The address is not named in messages: it may hold a secret.
     host = urlsplit(url).hostname
     request = urllib.request.Request(  # noqa: S310 (checked)
