@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.pull import Pulled
     from bbq_plugin.protocols import FeedbackGoals, Project
     from bbq_plugin.store import Store
-    from bbq_plugin.store.sources import StudyEntry
+    from bbq_plugin.store.studies import StudyEntry
 
 PULL_SCHEMA = "bbq.pull/1"
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.live.health import Health
-    from bbq_plugin.store.sources import FitNote, Status
+    from bbq_plugin.store.sources import Status
+    from bbq_plugin.store.studies import FitNote
 
 # More on a screen are noise; the JSON document has all of them.
 SHOWN = 20

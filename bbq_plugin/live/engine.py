@@ -56,8 +56,8 @@ from bbq_plugin.report.summary import division_sentences
 from bbq_plugin.store import Store
 from bbq_plugin.store.coded_columns import usable
 from bbq_plugin.store.database_file import faults_explained
-from bbq_plugin.store.sources import MAIN
 from bbq_plugin.store.store import comparisons_of, read_store
+from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import checked_key
 from bbq_plugin.text import brief
 

@@ -18,8 +18,8 @@ from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import ParsedEvent, Settled
 from bbq_plugin.store import event_inbox, project_sync
 from bbq_plugin.store.database_file import blames_store
-from bbq_plugin.store.sources import MAIN, bind, study_ids
 from bbq_plugin.store.store import comparisons_under
+from bbq_plugin.store.studies import MAIN, bind, study_ids
 from bbq_plugin.store.transaction import Tally
 from bbq_plugin.text import plain
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bbq_plugin.protocols import Adapter, EventReader, TaskPage
     from bbq_plugin.store import Store
     from bbq_plugin.store.event_inbox import ReceivedEvent
-    from bbq_plugin.store.sources import Named
+    from bbq_plugin.store.studies import Named
     from bbq_plugin.store.transaction import Transaction
 
 

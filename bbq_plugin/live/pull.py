@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bbq_plugin.protocols import Project, TaskPage
     from bbq_plugin.store import Change
     from bbq_plugin.store.project_sync import Memory
-    from bbq_plugin.store.sources import Named
+    from bbq_plugin.store.studies import Named
     from bbq_plugin.store.transaction import Transaction
 
 

@@ -26,7 +26,7 @@ from bbq_plugin.report.documents import (
     write_atomically,
 )
 from bbq_plugin.report.history import history_rows, most_points
-from bbq_plugin.store.sources import MAIN
+from bbq_plugin.store.studies import MAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

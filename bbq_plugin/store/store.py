@@ -33,7 +33,7 @@ from bbq_plugin.data.records import (
     Source,
 )
 from bbq_plugin.errors import DataError, StoreError
-from bbq_plugin.store import coded_columns, sources
+from bbq_plugin.store import coded_columns, sources, studies
 from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, StoredTags, load, usable
 from bbq_plugin.store.database_file import (
     DAMAGED,
@@ -45,7 +45,8 @@ from bbq_plugin.store.database_file import (
     faults_explained,
     reading,
 )
-from bbq_plugin.store.sources import MAIN, SourceEntry, chosen_study, entries
+from bbq_plugin.store.sources import SourceEntry, entries
+from bbq_plugin.store.studies import MAIN, chosen_study
 from bbq_plugin.store.transaction import Tally, Transaction, among
 from bbq_plugin.text import counted
 
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.records import Comparison, HistoryPoint, Skipped
     from bbq_plugin.store.coded_columns import Change, ColumnArrays
-    from bbq_plugin.store.sources import Counts, SourceEntry, StudyEntry
+    from bbq_plugin.store.sources import Counts, SourceEntry
+    from bbq_plugin.store.studies import StudyEntry
     from bbq_plugin.store.transaction import Transaction
 
 
@@ -123,7 +125,7 @@ def read_store_by(
     name, dropped = os.fspath(path), tuple(drop_raters)
     if by == "study" and study is None:
         with reading(name) as db:
-            names = [one.name for one in sources.studies(db) if one.n_comparisons]
+            names = [one.name for one in studies.studies(db) if one.n_comparisons]
         choice: dict[str, Any] = {"where": where, "rename": rename, "drop_raters": dropped}
         return {one: read_store(path, study=one, **choice) for one in sorted(names)}
     with reading(name) as db:
@@ -443,7 +445,7 @@ class Store:
         with self.transaction() as transaction:
             codes = transaction.names.items
             known = ((codes[item] + 1, *values) for item, *values in rows)
-            sources.add_history(self.db, at, n_comparisons, how, known, study)
+            studies.add_history(self.db, at, n_comparisons, how, known, study)
 
     def save_fit(self, data: bytes, study: int = MAIN) -> None:
         """Keep the last fit: JSON in which `how` and `n_comparisons` are told."""
@@ -459,7 +461,7 @@ class Store:
             if name in known or not self.writable:
                 return known[name] if name in known else self.chosen_study(name)
             with self.transaction():
-                return sources.study_named(self.db, name)
+                return studies.study_named(self.db, name)
 
     def keep_note(self, name: str, value: str) -> None:
         """Keep a text under a name, in place of the one before."""
@@ -485,12 +487,12 @@ class Store:
     def studies(self) -> list[StudyEntry]:
         """All studies, in the order in which they came."""
         with self._mutex, faults_explained(self.path):
-            return sources.studies(self.db)
+            return studies.studies(self.db)
 
     def chosen_study(self, name: str | None) -> int:
         """The number of the study that is to be read; without a name the only one."""
         with self._mutex, faults_explained(self.path):
-            return sources.chosen_study(self.db, name, self.path)
+            return studies.chosen_study(self.db, name, self.path)
 
     def tags(self, named: Collection[str] = ()) -> StoredTags:
         """The tags that answers may be clustered by, and those ``named``."""
@@ -515,7 +517,7 @@ class Store:
     def history(self, most: int | None = None, study: int = MAIN) -> list[HistoryPoint]:
         """The leaderboard at each refresh, oldest first; at most so many of them."""
         with self._mutex, faults_explained(self.path):
-            return sources.history(self.db, study, most)
+            return studies.history(self.db, study, most)
 
     def saved_fit(self, study: int = MAIN) -> tuple[float, bytes] | None:
         """When the last fit was made, and what was kept of it."""

@@ -16,7 +16,7 @@ from bbq_plugin.data.records import Batch, TaskRef
 from bbq_plugin.errors import DataError, StoreBusyError, StoreError
 from bbq_plugin.live.event_ingest import event_reader, take
 from bbq_plugin.protocols import ParsedEvent
-from bbq_plugin.store import Store, coded_columns, holder, read_store, sources
+from bbq_plugin.store import Store, coded_columns, holder, read_store, studies
 from bbq_plugin.store.database_file import blames_store
 from bbq_plugin.store.project_sync import Memory
 from bbq_plugin.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
@@ -238,7 +238,7 @@ def test_history_keeps_the_leaderboard_of_each_moment(store: Store) -> None:
 
 
 def test_history_does_not_grow_without_end(monkeypatch: Any, store: Store) -> None:
-    monkeypatch.setattr(sources, "MOST_HISTORY", 20)
+    monkeypatch.setattr(studies, "MOST_HISTORY", 20)
     store.add([answer("1")])
     for i in range(100):
         store.add_history(float(i), i, "full", [("x", 1000.0 + i, None, None, 1)])

@@ -11,8 +11,8 @@ import bbq_plugin as bbq
 from bbq_plugin.data.records import Comparison, FullExport
 from bbq_plugin.errors import UsageError
 from bbq_plugin.store import Store, coded_columns, read_store, read_store_by
-from bbq_plugin.store.sources import MAIN, bind
 from bbq_plugin.store.store import records_of
+from bbq_plugin.store.studies import MAIN, bind
 from tests.store.answers import answer
 
 if TYPE_CHECKING:

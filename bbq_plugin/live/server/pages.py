@@ -44,8 +44,9 @@ from bbq_plugin.report.summary import (
 from bbq_plugin.report.templating import environment
 from bbq_plugin.store.event_inbox import n_waiting, refused_events
 from bbq_plugin.store.project_sync import task_by_answer
-from bbq_plugin.store.sources import MAIN, iso, status_of
+from bbq_plugin.store.sources import iso, status_of
 from bbq_plugin.store.store import records_of_rater
+from bbq_plugin.store.studies import MAIN
 from bbq_plugin.text import counted, level_text, unit_text
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.server.service import Service, Webhook
     from bbq_plugin.model import Fit
     from bbq_plugin.report.summary import Headline
-    from bbq_plugin.store.sources import StudyEntry
+    from bbq_plugin.store.studies import StudyEntry
 
     Line = Mapping[str, Any]
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.health import Send
     from bbq_plugin.live.server.served_project import ServedProject
     from bbq_plugin.protocols import Endpoint, EventReader, ServerKnowledge, TaskContent
-    from bbq_plugin.store.sources import Named
+    from bbq_plugin.store.studies import Named
 
 
 #: An event has some kilobytes; those of a bulk action hold many answers.
