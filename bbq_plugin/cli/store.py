@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bbq_plugin.live.health import Health
-    from bbq_plugin.store.sources import Status
+    from bbq_plugin.store.sources_and_status import Status
     from bbq_plugin.store.studies import FitNote
 
 # More on a screen are noise; the JSON document has all of them.
@@ -49,7 +49,7 @@ def status(store: Path, output_format: str) -> None:
     process writes the store. It also works while `bbq watch` writes.
     """
     from bbq_plugin.live.health import stored_health
-    from bbq_plugin.store.sources import status_of
+    from bbq_plugin.store.sources_and_status import status_of
 
     found = status_of(store)
     health = stored_health(found, time.time())

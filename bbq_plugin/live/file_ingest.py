@@ -22,7 +22,7 @@ from bbq_plugin.data.records import Batch, Comparison, Skipped
 from bbq_plugin.errors import BBQError, FormatError, UnrecognisedError
 from bbq_plugin.plugins import adapters, chosen_adapter
 from bbq_plugin.store.database_file import blames_store
-from bbq_plugin.store.sources import SourceEntry
+from bbq_plugin.store.sources_and_status import SourceEntry
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.store.transaction import SourceLog, Tally
 

@@ -32,7 +32,7 @@ from bbq_plugin.data.mappings import UnclearError, spelled
 from bbq_plugin.errors import BBQError, RemoteError, UsageError
 from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.live.log import silent
-from bbq_plugin.store.sources import ALERTS_NOTE, iso
+from bbq_plugin.store.sources_and_status import ALERTS_NOTE, iso
 from bbq_plugin.text import counted, listed, plain
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from bbq_plugin.live.log import Field
     from bbq_plugin.live.server.service import Service
     from bbq_plugin.store import Store
-    from bbq_plugin.store.sources import ServiceFacts, Status
+    from bbq_plugin.store.sources_and_status import ServiceFacts, Status
 
 
 Colour = Literal["green", "amber", "red"]

@@ -23,7 +23,7 @@ from bbq_plugin.live.file_ingest import Ingest, Outcome, Status
 from bbq_plugin.live.health import Problems
 from bbq_plugin.plugins import OPENING, chosen_adapter
 from bbq_plugin.store.database_file import blames_store
-from bbq_plugin.store.sources import SourceEntry
+from bbq_plugin.store.sources_and_status import SourceEntry
 from bbq_plugin.store.transaction import SourceLog
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bbq_plugin.store.coded_columns import Change
     from bbq_plugin.store.database_file import holder
-    from bbq_plugin.store.sources import SourceEntry
+    from bbq_plugin.store.sources_and_status import SourceEntry
     from bbq_plugin.store.store import Store, read_store, read_store_by
 
 __all__ = ["Change", "SourceEntry", "Store", "holder", "read_store", "read_store_by"]
 
 _HOME = {
-    "Change": "coded_columns", "SourceEntry": "sources", "Store": "store",
+    "Change": "coded_columns", "SourceEntry": "sources_and_status", "Store": "store",
     "holder": "database_file", "read_store": "store", "read_store_by": "store",
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bbq_plugin.errors import UsageError, did_you_mean
-from bbq_plugin.store.sources import ALERTS_NOTE, ERASED, HEALTH
+from bbq_plugin.store.sources_and_status import ALERTS_NOTE, ERASED, HEALTH
 from bbq_plugin.store.transaction import bury, delete_rows
 from bbq_plugin.text import counted, plain
 

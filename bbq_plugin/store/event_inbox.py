@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from bbq_plugin.store.group_commit import GroupCommit, Request
-from bbq_plugin.store.sources import LAST_EVENT
+from bbq_plugin.store.sources_and_status import LAST_EVENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -33,7 +33,7 @@ from bbq_plugin.data.records import (
     Source,
 )
 from bbq_plugin.errors import DataError, StoreError
-from bbq_plugin.store import coded_columns, sources, studies
+from bbq_plugin.store import coded_columns, sources_and_status, studies
 from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, StoredTags, load, usable
 from bbq_plugin.store.database_file import (
     DAMAGED,
@@ -45,7 +45,7 @@ from bbq_plugin.store.database_file import (
     faults_explained,
     reading,
 )
-from bbq_plugin.store.sources import SourceEntry, entries
+from bbq_plugin.store.sources_and_status import SourceEntry, entries
 from bbq_plugin.store.studies import MAIN, chosen_study
 from bbq_plugin.store.transaction import Tally, Transaction, among
 from bbq_plugin.text import counted
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from bbq_plugin.data.records import Comparison, HistoryPoint, Skipped
     from bbq_plugin.store.coded_columns import Change, ColumnArrays
-    from bbq_plugin.store.sources import Counts, SourceEntry
+    from bbq_plugin.store.sources_and_status import Counts, SourceEntry
     from bbq_plugin.store.studies import StudyEntry
     from bbq_plugin.store.transaction import Transaction
 
@@ -511,8 +511,8 @@ class Store:
         """Every source as it is now, or those of one study."""
         with self._mutex, faults_explained(self.path):
             if study is None:
-                return sources.entries(self.db)
-            return sources.entries(self.db, "WHERE study = ? ORDER BY id", (study,))
+                return sources_and_status.entries(self.db)
+            return sources_and_status.entries(self.db, "WHERE study = ? ORDER BY id", (study,))
 
     def history(self, most: int | None = None, study: int = MAIN) -> list[HistoryPoint]:
         """The leaderboard at each refresh, oldest first; at most so many of them."""
@@ -574,12 +574,12 @@ class Store:
     def counts(self) -> Counts:
         """How much there is."""
         with self._mutex, faults_explained(self.path):
-            return sources.counts(self.db)
+            return sources_and_status.counts(self.db)
 
-    def service_facts(self) -> sources.ServiceFacts:
+    def service_facts(self) -> sources_and_status.ServiceFacts:
         """What it knows of how the service does that writes it."""
         with self._mutex, faults_explained(self.path):
-            return sources.service_facts(self.db)
+            return sources_and_status.service_facts(self.db)
 
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """What a statement of this room finds."""

@@ -35,7 +35,7 @@ from bbq_plugin.errors import DataError
 from bbq_plugin.store import coded_columns
 from bbq_plugin.store.coded_columns import ChangeBuilder
 from bbq_plugin.store.database_file import slate_code
-from bbq_plugin.store.sources import SourceEntry, entries, save_entry
+from bbq_plugin.store.sources_and_status import SourceEntry, entries, save_entry
 from bbq_plugin.store.studies import MAIN, study_ids
 from bbq_plugin.text import brief
 

@@ -18,7 +18,7 @@ from bbq_plugin.errors import StoreBusyError, StoreError
 from bbq_plugin.store import Store
 from bbq_plugin.store.database_file import back_up, restore
 from bbq_plugin.store.schema import APPLICATION_ID, VERSION
-from bbq_plugin.store.sources import status_of
+from bbq_plugin.store.sources_and_status import status_of
 from tests.live.watch.mounting import can_mount, make_read_only, small_disk
 from tests.store.answers import answer
 from tests.store.stores import run

@@ -44,7 +44,7 @@ from bbq_plugin.report.summary import (
 from bbq_plugin.report.templating import environment
 from bbq_plugin.store.event_inbox import n_waiting, refused_events
 from bbq_plugin.store.project_sync import task_by_answer
-from bbq_plugin.store.sources import iso, status_of
+from bbq_plugin.store.sources_and_status import iso, status_of
 from bbq_plugin.store.store import records_of_rater
 from bbq_plugin.store.studies import MAIN
 from bbq_plugin.text import counted, level_text, unit_text

@@ -40,7 +40,7 @@ from bbq_plugin.live.server.page_state import PageNews, RaterNames, View, outloo
 from bbq_plugin.live.server.pages import Pages
 from bbq_plugin.store.event_inbox import Inbox
 from bbq_plugin.store.project_sync import plan_of
-from bbq_plugin.store.sources import HEALTH
+from bbq_plugin.store.sources_and_status import HEALTH
 from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
