@@ -617,9 +617,12 @@ def people_of(
 
 def warn_of_readers(*files: Path | None) -> None:
     """Warn of files with a secret that others on this machine can read."""
+    named = [file for file in files if file is not None]
+    if not named:
+        return
     from bbq_plugin.live.tool_connection import seen_by_others
 
-    found = (seen_by_others(file) for file in files if file is not None)
+    found = map(seen_by_others, named)
     tell(*(text for text in found if text is not None), what="Warning")
 
 
