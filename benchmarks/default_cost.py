@@ -16,14 +16,13 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported
 
-from common import Report, arguments
+from common import Report, arguments, cpu_of
 
 from bbq_plugin import Comparison, Comparisons, Engine, fit, rater_report, simulate
 
@@ -41,17 +40,6 @@ CACHING = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"
 def study(**size: float) -> Study:
     """A study with a fifth of guessers."""
     return simulate(guessers=0.2, quality=(8.0, 2.0), seed=7, **size)  # type: ignore[arg-type]
-
-
-def cpu_of(work: Callable[[], object], times: int) -> float:
-    """The least CPU time of several calls, all threads counted, after one that may compile."""
-    work()
-    best = float("inf")
-    for _ in range(times):
-        begin = time.process_time()
-        work()
-        best = min(best, time.process_time() - begin)
-    return best
 
 
 def child_seconds(command: list[str]) -> float:

@@ -19,7 +19,7 @@ from bbq_plugin.data.dataset import Answers, Comparisons, median_time_s
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
 from bbq_plugin.model.rater_population import NODE, RaterPopulation
 
-LEAN_STEPS = 30
+LEAN_STEPS, LEAN_SETTLED = 30, 1e-9  # of log-odds
 LEANS = np.geomspace(0.02, 4.0, 40)  # nats that raters' leans may differ by
 USUAL_LEAN = 0.5  # the scale of its prior, tau exp(-tau / 0.5): never quite 0
 LEAST_PAIR_TIMES = 5  # answers to a pair before its own median says what it takes
@@ -207,24 +207,25 @@ def sides_of(
     rows, place = rows.where(place != 0), place[place != 0]
     left = (place > 0).astype(np.float64)
     p = 0.5 + own[rows.rater] * rows.s * place
+    logit = np.log(p) - np.log1p(-p)
     n, went = rows.count(), rows.count(left)
-    shift = _lean_of_each(rows, p, went)
+    shift = _lean_of_each(rows, logit, went)
     others, error = _lean_of_others(shift, n >= least)
-    usual = _shifted(rows, p, others)
+    usual = _shifted(rows, logit, others)
     lean = _beyond_chance(went, rows.count(usual), rows.count(usual * (1 - usual)), n)
-    bias = _pooled_leans(rows, p, went, shift, others, error, level)
-    return lean, bias, _switches(rows, left, _shifted(rows, p, shift))
+    bias = _pooled_leans(rows, logit, went, shift, others, error, level)
+    return lean, bias, _switches(rows, left, _shifted(rows, logit, shift))
 
 
 def _pooled_leans(
-    rows: DecidedAnswers, p: Floats, went: Floats, shift: Floats, others: Floats, error: float,
+    rows: DecidedAnswers, logit: Floats, went: Floats, shift: Floats, others: Floats, error: float,
     level: float,
 ) -> SideBias:  # fmt: skip
     """The lean of each rater, drawn to that of the others by how much leans differ at all.
 
     tau is averaged over, by how likely the shifts are, each with the curvature of its own answers.
     """
-    n, chance = rows.count(), _shifted(rows, p, shift)
+    n, chance = rows.count(), _shifted(rows, logit, shift)
     told = rows.count(chance * (1 - chance))
     known = (n > 0) & (told > 0)
     apart, own = (shift - others)[known], np.maximum(told[known], 1e-9)
@@ -237,10 +238,13 @@ def _pooled_leans(
     # Newton's steps, for all raters at once: the posterior has one top.
     at = others.copy()
     for _ in range(LEAN_STEPS):
-        chance = _shifted(rows, p, at)
+        chance = _shifted(rows, logit, at)
         told = rows.count(chance * (1 - chance))
         pull = went - rows.count(chance) - prior * (at - others)
-        at += np.clip(pull / (told + prior), -1.0, 1.0)
+        step = np.clip(pull / (told + prior), -1.0, 1.0)
+        at += step
+        if float(np.max(np.abs(step), initial=0.0)) < LEAN_SETTLED:
+            break
     # What is not known of tau moves the leans too.
     drawn = apart * LEANS[:, None] ** 2 / wide
     moved = np.zeros(n.size)
@@ -280,22 +284,23 @@ def sides_fixed(rows: DecidedAnswers, side: NDArray[np.int8], n_items: int) -> M
     return np.asarray((seen >= LEAST_SEEN_AGAIN) & (changed == 0))
 
 
-def _lean_of_each(rows: DecidedAnswers, p: Floats, went: Floats) -> Floats:
+def _lean_of_each(rows: DecidedAnswers, logit: Floats, went: Floats) -> Floats:
     """The shift of the log-odds with which as many lefts are expected as there were."""
     n = rows.count()
-    goal = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5))
-    logit, shift = np.log(p) - np.log1p(-p), np.zeros(n.size)
+    goal, shift = np.clip(went, 0.5, np.maximum(n - 0.5, 0.5)), np.zeros(n.size)
     for _ in range(LEAN_STEPS):
-        moved = 1.0 / (1.0 + np.exp(-(logit + shift[rows.rater])))
+        moved = _shifted(rows, logit, shift)
         gap, slope = goal - rows.count(moved), rows.count(moved * (1 - moved))
-        shift += np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0)
+        step = np.where(n > 0, np.clip(gap / np.maximum(slope, 1e-9), -1.0, 1.0), 0.0)
+        shift += step
+        if float(np.max(np.abs(step), initial=0.0)) < LEAN_SETTLED:
+            break
     return shift
 
 
-def _shifted(rows: DecidedAnswers, p: Floats, shift: Floats) -> Floats:
-    """The same chances, shifted on the log-odds."""
-    logit = np.log(p) - np.log1p(-p) + shift[rows.rater]
-    return np.asarray(1.0 / (1.0 + np.exp(-logit)))
+def _shifted(rows: DecidedAnswers, logit: Floats, shift: Floats) -> Floats:
+    """The chances of these log-odds, shifted."""
+    return np.asarray(1.0 / (1.0 + np.exp(-(logit + shift[rows.rater]))))
 
 
 def _lean_of_others(shift: Floats, judged: Mask) -> tuple[Floats, float]:
