@@ -132,8 +132,8 @@ def aggregate(
         _part_pairs(first, last, begin, start, pair, n_items, out_loser)
 
     run_chunks(part, even_chunks(begin))
+    _close_up(begin, start, pair, summed)
     for array in (pair, summed):
-        _close_up(begin, start, array)
         array.resize(start[-1], refcheck=False)
     codes = pair.astype(np.int32, copy=False), out_loser
     return Triples(start, *codes, summed, n_items, names=names)
@@ -305,10 +305,11 @@ def _part_pairs(first, last, begin, start, pair, n_items, loser):
 
 
 @kernel
-def _close_up(begin, start, value):
-    """Move the first values of each stretch of ``begin`` to that of ``start``, no later."""
+def _close_up(begin, start, code, value):
+    """Move the first rows of each stretch of ``begin`` to that of ``start``, no later."""
     for r in range(start.size - 1):
         shift = begin[r] - start[r]
         if shift > 0:
             for k in range(start[r], start[r + 1]):
+                code[k] = code[k + shift]
                 value[k] = value[k + shift]
