@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from common import Report, Table, arguments, per_cent
 
-from bbq_plugin.analysis.raters.leave_one_out import LEVEL, panel_p
+from bbq_plugin.analysis.agreement import LEVEL, panel_p
 from bbq_plugin.data.dataset import Comparisons
 
 DESIGNS = ((6, 3, 60), (6, 10, 50), (2, 10, 50), (20, 100, 8), (6, 20, 400))

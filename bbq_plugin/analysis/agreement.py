@@ -19,25 +19,47 @@ A divided panel: who belongs to which camp, what each prefers, and along which i
 A camp of the opposite taste and a group whose keys were swapped answer alike. A group that follows
 the reverse of a larger camp's ranking and is less than a quarter of the raters is called inverted;
 a larger one is a camp.
+
+At the end tests: whether the raters of a panel agree more than coins would, and whether those who
+are to be excluded agree with each other, or follow a ranking of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bbq_plugin.analysis.leaderboard import Row, Rows
 from bbq_plugin.data.clusters import found_tag
 from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.triples import Codes, Floats
+from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, count_by
 from bbq_plugin.model import Fit
+from bbq_plugin.model.kernels import likelihood as kernels
+from bbq_plugin.model.rater_population import BY, NODE
+
+if TYPE_CHECKING:
+    from bbq_plugin.analysis.raters.leave_one_out import Evidence
 
 #: Units that are listed, those with the least agreement first.
 LISTED = 100
+# Of a panel that does not agree: the level of the test, and how many random signs are drawn.
+LEVEL = 0.05
+TURNS = 399
+# Of the raters to be excluded: the level at which they agree with each other beyond the rankings.
+ALIKE_LEVEL = 0.01
+ALIKE_LEAST, ALIKE_MOST = 3, 600
+ALIKE_TURNS = 999
+OWN = 3.0  # nats by which a ranking of one's own explains the answers better
+COIN = np.log(3.0)  # nats by which, in a divided panel, a coin explains them better than a camp
+OWN_STEPS = 30
+MOST_OWN = 300  # items of such a ranking
+FEW_RATERS = 10  # below, 2^(raters - 1) ways to reverse them are too few
+RATERS_AT_ONCE = 4096  # whose signs are held
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,3 +421,255 @@ def _axis(fit: Fit) -> AxisOfTaste | None:
         tuple((fit.items[i], float(nats[i])) for i in order),
         tuple((fit.raters[r], float(axis.raters[r])) for r in raters),
     )
+
+
+def alike_p(fit: Fit, evidence: Evidence, raters: Codes) -> float:
+    """How often raters who share nothing agree as much as these, beyond the camps' rankings.
+
+    What is left of a rater's answers when the ranking is taken out, as far as the rater follows it,
+    is summed by item; raters reversed at random say what chance brings. NaN below ALIKE_LEAST.
+    """
+    if raters.size < ALIKE_LEAST:
+        return float("nan")
+    t, k = fit.triples, len(fit.items)
+    # What is drawn at random is drawn for the same raters and items in whatever order they come.
+    rank, item_rank = _ranks(t)
+    raters = raters[np.argsort(rank[raters])]
+    if raters.size > ALIKE_MOST:
+        raters = raters[np.linspace(0, raters.size, ALIKE_MOST, endpoint=False).astype(np.int64)]
+    n = np.diff(t.start)[raters]
+    at = np.repeat(t.start[raters] - np.cumsum(n) + n, n) + np.arange(int(n.sum()))
+    who = np.repeat(np.arange(raters.size), n)
+    at = at[np.lexsort((item_rank[t.loser[at]], item_rank[t.winner[at]], who))]
+    s, weight = evidence.left_out.s[at], evidence.given.weight[at]
+    told, by = (count_by(who, raters.size, weight * x) for x in (0.5 * s, s * s))
+    quality = np.clip(told / np.maximum(by, 1e-300), -1.0, 1.0)
+    met = np.bincount(t.winner[at], weight, k) + np.bincount(t.loser[at], weight, k)
+    by_item = 1.0 / np.sqrt(np.maximum(met, 1e-300))
+
+    def together(rest: Floats) -> Floats:
+        """What each two of them have in common."""
+        whose, item, x = _scores(who, t.winner[at], t.loser[at], rest, k)
+        table = np.zeros((raters.size, k))
+        table[whose, item] = x * by_item[item]
+        common = table @ table.T
+        np.fill_diagonal(common, 0.0)
+        return np.asarray(common)
+
+    seen, rng = together(weight * (0.5 - quality[who] * s)), np.random.default_rng(0)
+    if raters.size < FEW_RATERS:
+        # Too few ways to reverse them: every answer is drawn again, by the rater's quality.
+        p = 0.5 + quality[who] * s
+        spread = np.sqrt(weight * p * (1.0 - p))
+        drawn = [together(z * spread).sum() for z in rng.standard_normal((TURNS, spread.size))]
+        return _share(np.array(drawn), float(seen.sum()))
+    signs = rng.choice([-1.0, 1.0], (ALIKE_TURNS, raters.size))
+    drawn = np.einsum("ij,ij->i", signs @ seen, signs)
+    return _share(drawn, float(seen.sum()))
+
+
+def own_ranking(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
+    """Which of these raters follow a ranking of their own, and are therefore no guessers.
+
+    The evidence of a Bradley-Terry ranking of the rater's answers alone (theta ~ Normal(0, 1) by
+    Laplace) exceeds that of any quality under the rater's camp, and so a coin's, by OWN nats.
+    """
+    t, found = fit.triples, np.zeros(raters.size, dtype=np.bool_)
+    grid = np.linspace(-1.0, 1.0, 41)
+    for place, r in enumerate(raters.tolist()):
+        rows = slice(t.start[r], t.start[r + 1])
+        weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
+        items, at = np.unique(np.concatenate((t.winner[rows], t.loser[rows])), return_inverse=True)
+        if not 2 < items.size <= MOST_OWN:
+            continue
+        others = float(np.max(np.log1p(2.0 * np.outer(grid, s) * (1 - 1e-9)) @ weight))
+        won, lost = at[: weight.size], at[weight.size :]
+        own = _ranking_evidence(won, lost, weight, items.size)
+        found[place] = own - others > OWN
+    return found
+
+
+def _ranking_evidence(won: Codes, lost: Codes, weight: Floats, n: int) -> float:
+    """log of the integral over theta ~ Normal(0, 1) of a ranking of n items, less that of a coin.
+
+    By Laplace, from the answers ``won`` over ``lost``.
+    """
+    theta, value, curve = np.zeros(n), 0.0, np.eye(n)
+    for _ in range(OWN_STEPS):
+        y = 1.0 / (1.0 + np.exp(theta[lost] - theta[won]))
+        push = weight * (1.0 - y)
+        value = float(weight @ np.log(2.0 * y)) - 0.5 * float(theta @ theta)
+        half = np.bincount(won * n + lost, push * y, n * n).reshape(n, n)
+        curve = np.asarray(-(half + half.T), dtype=np.float64)
+        curve[np.diag_indices(n)] = 1.0 - curve.sum(axis=1)
+        slope = np.bincount(won, push, n) - np.bincount(lost, push, n) - theta
+        step = np.linalg.solve(curve, slope)
+        longest = float(np.max(np.abs(step)))
+        if longest < 1e-4:
+            break
+        theta += step * min(1.0, 2.0 / longest)
+    return value - 0.5 * float(np.linalg.slogdet(curve)[1])
+
+
+def coins_among(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
+    """Whose answers a coin explains better than the rater's camp does, by COIN nats.
+
+    The quality under the camp may be any, q ~ Uniform(0, 1). In a divided panel a rater of low
+    quality may stand between the camps; only a coin is explained by none.
+    """
+    t, found = fit.triples, np.zeros(raters.size, dtype=np.bool_)
+    for place, r in enumerate(raters.tolist()):
+        rows = slice(t.start[r], t.start[r + 1])
+        weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
+        told = np.log1p(2.0 * np.outer(NODE, s) * (1 - 1e-9)) @ weight
+        top = float(told.max())
+        found[place] = -(top + np.log(BY @ np.exp(told - top))) > COIN
+    return found
+
+
+def panel_warning(p: float) -> str:
+    """What to say of a panel; nothing if it agrees."""
+    if np.isnan(p):
+        return "no two raters answered about the same items. No rater can be judged: all are kept"
+    if p <= LEVEL:
+        return ""
+    if p > 1.0 - LEVEL:
+        return (
+            "the raters contradict each other, more than coins would. No rater can be judged: "
+            "nothing tells who is right"
+        )
+    return (
+        f"the raters do not agree with each other more than coins would (p = {p:.2g}). "
+        "No rater can be judged: they guess, or there are too few answers for items so close"
+    )
+
+
+def rest_tells(fit: Fit, evidence: Evidence, out: Mask, p_coins: float) -> bool:
+    """Whether those who stay tell that these raters are the wrong ones.
+
+    They are two or more, agree with each other, and are more than those whom they reverse.
+    """
+    inverted = out & (evidence.kinds.p_inverted > evidence.kinds.p_guesser)
+    if np.sum(~out) < max(2, int(inverted.sum()) + 1):
+        return False
+    return p_coins <= LEVEL or panel_p(fit.data, ~out) <= LEVEL
+
+
+def _ranks(t: Triples) -> tuple[Codes, Codes]:
+    """The places of raters and of items in an order that does not hang on that of the rows."""
+    won, lost = (np.bincount(items, t.weight, t.n_items) for items in (t.winner, t.loser))
+    # By votes, then by how often the items win that a rater prefers, and those that lost. Rounded:
+    # sums of the same numbers in another order differ in their last digits.
+    by = t.weight * won[t.loser], t.weight * won[t.winner], t.weight
+    raters = np.lexsort(np.round([np.bincount(t.rater(), x, t.n_raters) for x in by], 3))
+    items = np.lexsort(np.round((lost, won), 3))
+    return np.argsort(raters), np.argsort(items)
+
+
+def panel_p(data: Comparisons, among: Mask | None = None) -> float:
+    """How often coins agree as much as these raters, or a bound below LEVEL; NaN: no two met.
+
+    ``among``: of these raters alone.
+    """
+    t, (rank, item_rank) = data.triples, _ranks(data.triples)
+    among = np.ones(data.n_raters, dtype=np.bool_) if among is None else among
+    rows = among[t.rater()]
+    rater, k, weight = rank[t.rater()[rows]], data.n_items, t.weight[rows]
+    winner, loser = item_rank[t.winner[rows]], item_rank[t.loser[rows]]
+    d = np.bincount(winner, weight, k) + np.bincount(loser, weight, k)
+    who, item, x = _scores(rater, winner, loser, weight, k)
+    shared = np.bincount(item, minlength=k) > 1
+    if not shared.any():
+        return float("nan")
+    by = 1.0 / np.maximum(d, 1e-300)
+    own = float(np.sum(x**2 * by[item]))
+    together = float(np.sum(np.bincount(item, x, k) ** 2 * by))
+    rng = np.random.default_rng(0)
+    if among.sum() < FEW_RATERS:
+        return _by_answers(data, among, rank, item_rank, by, together - own, rng)
+    if own <= LEVEL * together:
+        # Markov's inequality: turned at random, |sum|^2 is `own` on average.
+        return own / together
+    signs = rng.choice([-1.0, 1.0], (TURNS, data.n_raters))
+    turned = np.zeros((k, TURNS))
+    kernels.turned_sums(who, item, x, np.ascontiguousarray(signs.T), turned)
+    return _share(np.asarray(by @ turned**2), together)
+
+
+def panel_sums(data: Comparisons) -> tuple[Floats, Floats, Floats, Floats]:
+    """What `panel_p` needs of some of the raters, by item; parts of the raters add up.
+
+    Answers, wins less losses, the squares of these by rater, and the number of raters.
+    """
+    t, k = data.triples, data.n_items
+    d = np.bincount(t.winner, t.weight, k) + np.bincount(t.loser, t.weight, k)
+    _, item, x = _scores(t.rater(), t.winner, t.loser, t.weight, k)
+    sums = d, np.bincount(item, x, k), np.bincount(item, x**2, k), np.bincount(item, minlength=k)
+    one, two, three, four = (np.asarray(each, dtype=np.float64) for each in sums)
+    return one, two, three, four
+
+
+def turned_panel(data: Comparisons, seed: int) -> Floats:
+    """The wins less losses by item, each rater turned at random, TURNS times."""
+    t, k, rng = data.triples, data.n_items, np.random.default_rng([0, seed])
+    who, item, x = _scores(t.rater(), t.winner, t.loser, t.weight, k)
+    turned = np.zeros((k, TURNS))
+    for first in range(0, data.n_raters, RATERS_AT_ONCE):
+        low, high = np.searchsorted(who, (first, first + RATERS_AT_ONCE))
+        signs = rng.choice([-1.0, 1.0], (min(RATERS_AT_ONCE, data.n_raters - first), TURNS))
+        kernels.turned_sums(who[low:high] - first, item[low:high], x[low:high], signs, turned)
+    return turned
+
+
+def panel_p_over(
+    sums: tuple[Floats, Floats, Floats, Floats], turned: Callable[[], Floats]
+) -> float:
+    """`panel_p` of raters in parts: of the sums over all of them, and what turning gave."""
+    d, total, squares, raters = sums
+    if not (raters > 1).any():
+        return float("nan")
+    by = 1.0 / np.maximum(d, 1e-300)
+    own, together = float(squares @ by), float(total**2 @ by)
+    if own <= LEVEL * together:
+        return own / together
+    return _share(np.asarray(by @ turned() ** 2), together)
+
+
+def _scores(
+    rater: Codes, winner: NDArray[Any], loser: NDArray[Any], margin: Floats, k: int
+) -> tuple[Codes, Codes, Floats]:
+    """Rater, item, and its wins less losses by this rater, where the two met."""
+    base = rater.astype(np.int64) * k
+    cell, at = np.unique(np.concatenate((base + winner, base + loser)), return_inverse=True)
+    x = np.bincount(at, np.concatenate((margin, -margin)), cell.size)
+    return cell // k, cell % k, np.asarray(x, np.float64)
+
+
+def _by_answers(
+    data: Comparisons, among: Mask, rank: Codes, item_rank: Codes, by: Floats, seen: float,
+    rng: np.random.Generator,
+) -> float:  # fmt: skip
+    """Every answer a coin: for each rater and pair of items, N(0, sum of squared weights)."""
+    k, half = data.n_items, None if data.answers is None else data.answers.half
+    rows = among[data.rater]
+    row = np.flatnonzero(rows if half is None else rows & (half == 0))
+    if not row.size:
+        return 1.0
+    winner, loser = item_rank[data.winner[row]], item_rank[data.loser[row]]
+    low, high = np.minimum(winner, loser), np.maximum(winner, loser)
+    cell, at = np.unique((rank[data.rater[row]] * k + low) * k + high, return_inverse=True)
+    spread = np.sqrt(np.bincount(at, data.weight[row] ** 2, cell.size))
+    place, high = cell // k, cell % k
+    rater, low = place // k, place % k
+    drawn = []
+    for z in rng.standard_normal((TURNS, cell.size)):
+        _, item, x = _scores(rater, low, high, z * spread, k)
+        total = np.bincount(item, x, k)
+        drawn.append(np.sum(total**2 * by) - np.sum(x**2 * by[item]))
+    return _share(np.array(drawn), seen)
+
+
+def _share(drawn: Floats, seen: float) -> float:
+    """The p-value of a Monte Carlo test; rounding must not part what is equal."""
+    near = 1e-9 * max(abs(seen), 1.0)
+    return float((1 + np.sum(drawn >= seen - near)) / (1 + drawn.size))

@@ -174,6 +174,11 @@ def triple_of(
     return np.asarray(np.searchsorted(keys, rows), dtype=np.int64)
 
 
+def count_by(group: NDArray[Any], n: int, weights: Floats | None = None) -> Floats:
+    """How many of each of ``n`` groups, such as raters, or the sum of these weights."""
+    return np.asarray(np.bincount(group, weights, n), dtype=np.float64)
+
+
 def worker_count() -> int:
     """How many threads may run: BBQ_THREADS, else the cores this process may use."""
     wanted = os.environ.get("BBQ_THREADS", "")

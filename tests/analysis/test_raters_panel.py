@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bbq_plugin.analysis import leaderboard, rater_report
-from bbq_plugin.analysis.raters.leave_one_out import LEVEL, panel_p
+from bbq_plugin.analysis.agreement import LEVEL, panel_p
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import Comparison
 from bbq_plugin.model import fit

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbq_plugin.analysis.raters.leave_one_out import (
-    count_by,
     phi,
     shown_as_pairs,
     slate_of_row,
     triple_of_row,
 )
 from bbq_plugin.data.dataset import Answers, Comparisons, median_time_s
-from bbq_plugin.data.triples import Codes, Floats, Mask, Triples
+from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, count_by
 from bbq_plugin.model.rater_population import NODE, RaterPopulation
 
 LEAN_STEPS, LEAN_SETTLED = 30, 1e-9  # of log-odds

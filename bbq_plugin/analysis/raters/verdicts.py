@@ -22,19 +22,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from bbq_plugin.analysis.agreement import differ_in_taste, inverted_camps
-from bbq_plugin.analysis.leaderboard import Row, Rows, to_rating
-from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs, signs_of
-from bbq_plugin.analysis.raters.leave_one_out import (
+from bbq_plugin.analysis.agreement import (
     ALIKE_LEVEL,
     LEVEL,
-    TOLERANCE,
-    Consensus,
-    Evidence,
-    WholePanel,
     alike_p,
     coins_among,
-    evidence_of,
+    differ_in_taste,
+    inverted_camps,
     own_ranking,
     panel_p,
     panel_p_over,
@@ -42,6 +36,15 @@ from bbq_plugin.analysis.raters.leave_one_out import (
     panel_warning,
     rest_tells,
     turned_panel,
+)
+from bbq_plugin.analysis.leaderboard import Row, Rows, to_rating
+from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs, signs_of
+from bbq_plugin.analysis.raters.leave_one_out import (
+    TOLERANCE,
+    Consensus,
+    Evidence,
+    WholePanel,
+    evidence_of,
     views_of,
 )
 from bbq_plugin.analysis.uncertainty import relative_sd
