@@ -510,6 +510,7 @@ class _Study:
 
     def __init__(self, fit: Fit) -> None:
         self.fit, t = fit, fit.wins
+        self._beyond: Floats | float = 0.0
         self.first = int(np.argmax(fit.theta))
         half = None if fit.data.answers is None else fit.data.answers.half
         # Half a win each way holds no item up.
@@ -526,6 +527,9 @@ class _Study:
         self._part = fit.data.weight[self.rows] / t.weight[self._at]
         self._push = fit.moments.push[0]
         self._own = fit.robust.own
+        # With covariates theta is a mean, and fits again are tops: by how much they differ.
+        if fit.held is not None:
+            self._beyond = fit.theta - self._theta(t.weight)
 
     def _by_triple(self, other: int) -> Floats:
         """By how much each triple holds the first item above this one."""
@@ -562,7 +566,7 @@ class _Study:
             theta_density(t, priors, fixed=fixed) if priors.estimated
             else Joint(t, priors, fixed=fixed)
         )  # fmt: skip
-        return solve_newton(objective, fit.theta, quality, 1e-4).theta
+        return solve_newton(objective, fit.theta, quality, 1e-4).theta + self._beyond
 
     def fewest(self, gaps: Any, weights: Any) -> tuple[int, str, Codes] | None:
         """The smallest set found: how many, which item is first without it, and what is in it."""

@@ -12,9 +12,21 @@ equally often. Each b_r is integrated out, as q_r is: with b_r at its best every
 better than they are. tau is set where the answers are most likely, and priors that are estimated
 are estimated again with the effects in place.
 
-Newton climbs in (theta, beta) at once. The curvature at the top, with what estimated priors leave
-open, gives the covariance of both together; it is made robust to clusters as that of theta alone is
-(`robust`).
+Better items may be longer ones. A prior that holds all items together would then have the length
+explain some of what the items are, so it holds them around a line in what a covariate says of each
+on average, m_ci (Mundlak 1978):
+
+    theta_i = phi_i + sum_c gamma_c m_ci      phi_i as theta of other fits      gamma_c as beta_c
+
+so beta_c is told by answers to the same items with other lengths. Where an item has one length in
+all answers there are none, and gamma_c is left out; so is that of the side, which is no property of
+an item.
+
+Newton climbs in (phi, beta, gamma) at once. The curvature at the top, with what estimated priors
+leave open, gives the covariance; it is made robust to clusters as that of theta alone is
+(`robust`). Under estimated priors theta and beta are means, not the top: quality and the distances
+of all items explain each other, so the density is skewed towards larger distances
+(`posterior_mean`).
 """
 
 from __future__ import annotations
@@ -61,9 +73,13 @@ WIDE = 2.0  # nats for one standard deviation: no effect of that size is expecte
 MOST_ITEMS = 1024
 # The share of answers up to which side and item are the same thing.
 ONE_SIDE = 0.01
+# The share of a covariate's mean square up to which it is a property of the items.
+ONE_VALUE = 0.01
 LEANS = np.geomspace(0.01, 3.0, 60)  # nats, of tau
 USUAL_LEAN = 0.5  # the scale of its prior, tau exp(-tau / 0.5): never quite 0
 NODES = 5
+GRID, FINE = np.linspace(-4.0, 4.0, 21), np.linspace(-4.0, 4.0, 321)  # nats, of a rater's lean
+FEW_RATERS = 4096  # at a time
 STEPS, HALVINGS, ROUNDS = 100, 12, 6
 NEAR = 0.5  # of a step between nodes, within which they stand around what is integrated
 SETTLED = 0.02  # of a unit of the priors' parameters, and of log tau
@@ -77,7 +93,10 @@ class CovariateDesign:
     #: What one unit of each is in the values of the file: a root mean square; 1 of the side.
     unit: Floats
     triples: Triples
-    x: Floats  # covariates x triples
+    #: (covariates, then what those of items say on average) x triples.
+    x: Floats
+    #: What they say of each item on average: (those that vary within items) x items.
+    means: Floats
     #: Which covariate has an effect of each rater; None: the side is none, or no rater is known.
     leaning: int | None
     #: The triple of each row of the data; -1: a row that does not count.
@@ -100,7 +119,7 @@ def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> CovariateD
         unit.append(scale)
         columns.append(values / scale)
         warnings += [note] if note else []
-    x = np.array(columns).reshape(len(columns), -1)
+    x: Floats = np.array(columns).reshape(len(columns), -1)
     kept = np.flatnonzero(rows)
     keys = (*x[::-1, kept], data.loser[kept], data.winner[kept], data.rater[kept])
     order = kept[np.lexsort(keys)]
@@ -117,10 +136,36 @@ def design_of(data: Comparisons, names: Sequence[str], rows: Mask) -> CovariateD
         np.zeros(first.size),
     )  # fmt: skip
     leans = any(_is_side(data, name) for name in names) and data.n_raters > 1
+    x = x[:, first]
+    means, within = _item_means(triples, x)
+    own = np.array([not _is_side(data, name) for name in names])
+    for name in np.array(names)[own & (within <= ONE_VALUE)]:
+        warnings.append(
+            f"{name} of an item is the same in all its answers: its effect is told by which items "
+            "are rated higher alone"
+        )
+    means = means[own & (within > ONE_VALUE)]
+    x = np.vstack((x, means[:, triples.winner] - means[:, triples.loser]))
     return CovariateDesign(
-        tuple(names), np.array(unit), triples, np.ascontiguousarray(x[:, first]),
+        tuple(names), np.array(unit), triples, np.ascontiguousarray(x), means,
         names.index(SIDE) if leans else None, at, tuple(warnings),
     )  # fmt: skip
+
+
+def _item_means(triples: Triples, x: Floats) -> tuple[Floats, Floats]:
+    """What each covariate says of each item, x_t = m_winner - m_loser by least squares.
+
+    And the share of its mean square that the items leave.
+    """
+    t, k = triples, triples.n_items
+    pair = np.bincount(t.winner.astype(np.int64) * k + t.loser, t.weight, k * k).reshape(k, k)
+    both = pair + pair.T
+    # The level, of each group of items that were compared, is free: it is nearly 0.
+    matrix = np.diag(both.sum(axis=1) + 1e-9 * t.weight.sum()) - both
+    told = [np.bincount(t.winner, one, k) - np.bincount(t.loser, one, k) for one in t.weight * x]
+    means = np.linalg.solve(matrix, np.array(told).T).T
+    left = x - means[:, t.winner] + means[:, t.loser]
+    return means, (left**2 @ t.weight) / np.maximum(x**2 @ t.weight, 1e-300)
 
 
 def _is_side(data: Comparisons, name: str) -> bool:
@@ -225,6 +270,8 @@ class Leans:
     node: Floats
     log_weight: Floats
     tau: float
+    #: Of each rater's lean, the variance that comes from what is not known of tau; None: not asked.
+    by_tau: Floats | None = None
 
     @classmethod
     def around(cls, middle: Floats, width: Floats, tau: float) -> Leans:
@@ -335,7 +382,7 @@ class Hill:
     def curvature(self, place: HillPoint) -> Floats:
         """Minus the Hessian by (theta, beta)."""
         design, t, point = self.design, self.design.triples, place.point
-        k, c, n = t.n_items, len(design.names), t.n_raters
+        k, c, n = t.n_items, len(design.x), t.n_raters
         full = np.zeros((k + c, k + c))
         flat = not point.prior_curve.any()
         full[:k, :k] = with_level(self.density.passes.curvature(point), flat=flat)
@@ -390,27 +437,65 @@ class Hill:
         return mean, np.sqrt(square)
 
     def likeliest(self, place: HillPoint) -> Leans:
-        """Leans with the tau under which the answers are most likely; each rater's are Gaussian.
+        """Leans with the tau under which the answers are most likely, around each rater's own.
 
-        The posterior of a lean has precision D = h + 1/tau^2 and mean m h / D, of its own m and h.
-        These are of the parabola through a rater's best node and the two beside it: the moments
-        over the nodes would be those of one node where the answers know more than nodes lie apart.
+        The likelihood of each rater's lean is read off a grid. That of a rater whose lean is far
+        from the others' is flat between the two: no parabola.
         """
-        raters, best = np.arange(len(place.likely)), place.likely.argmax(axis=1)
-        first = np.clip(best - 1, 0, NODES - 3)
-        x = [self.leans.node[raters, first + n] for n in range(3)]
-        y = [place.likely[raters, first + n] for n in range(3)]
-        rise = [(y[n + 1] - y[n]) / (x[n + 1] - x[n]) for n in range(2)]
-        told = -2.0 * (rise[1] - rise[0]) / (x[2] - x[0])
-        told = np.maximum(told, 1e-3 * self.leans.tau**-2)
-        pull = rise[0] + 0.5 * told * (x[0] + x[1])
-        square = pull**2 / told
-        less = 1.0 + LEANS[:, None] ** 2 * told
-        height = -0.5 * np.sum(np.log(less) + square / less, axis=1)
-        height += np.log(LEANS) - LEANS / USUAL_LEAN
-        tau = float(LEANS[height.argmax()])
-        precise = told + tau**-2
-        return Leans.around(pull / precise, precise**-0.5, tau)
+        from scipy.interpolate import CubicSpline  # noqa: PLC0415 (loads slowly)
+        from scipy.special import ndtr  # noqa: PLC0415
+
+        n = self.design.triples.n_raters
+        grid = Leans(np.tile(GRID, (n, 1)), np.zeros((n, GRID.size)), self.leans.tau)
+        wide = Hill(self.design, self.density, grid)
+        likely = np.array([one for _, one, _ in wide.nodes(place.theta, place.beta)]).T
+        half = 0.5 * (FINE[1] - FINE[0])
+        edges = np.append(FINE - half, FINE[-1] + half)
+        masses = np.diff(ndtr(edges / LEANS[:, None]), axis=1)
+
+        def chances() -> Iterator[Floats]:
+            for first in range(0, n, FEW_RATERS):
+                told = CubicSpline(GRID, likely[first : first + FEW_RATERS], axis=1)(FINE)
+                yield np.exp(told - told.max(axis=1, keepdims=True))
+
+        # LEANS lie apart in proportion: even in tau itself is a factor of tau.
+        height = 2.0 * np.log(LEANS) - LEANS / USUAL_LEAN
+        for chance in chances():
+            height = height + np.log(np.maximum(chance @ masses.T, 1e-300)).sum(axis=0)
+        best = int((height - np.log(LEANS)).argmax())
+        share = np.exp(height - height.max())
+        share /= share.sum()
+        middle, width, by_tau = [], [], []
+        for chance in chances():
+            mean, spread = _moments(chance * masses[best])
+            among = (share / np.maximum(chance @ masses.T, 1e-300)) @ masses
+            middle.append(mean)
+            width.append(np.sqrt(np.maximum(spread, half**2)))
+            by_tau.append(np.maximum(_moments(chance * among)[1] - spread, 0.0))
+        found = Leans.around(np.concatenate(middle), np.concatenate(width), float(LEANS[best]))
+        return replace(found, by_tau=np.concatenate(by_tau))
+
+    def followed(self, place: HillPoint) -> Floats:
+        """How the mean of each rater's lean, less the common one, follows (phi, beta, gamma)."""
+        design, t = self.design, self.design.triples
+        k, rater = t.n_items, t.rater()
+        away = (place.share * (self.leans.node - self.known_leans(place)[0][:, None])).T
+        # The covariance of the lean with the score, over the nodes.
+        moves = np.einsum("mt,mt->t", away[:, rater], np.array(place.pushes))
+        found = np.zeros((t.n_raters, k + len(design.x)))
+        np.add.at(found, (rater, t.winner), moves)
+        np.add.at(found, (rater, t.loser), -moves)
+        for p, x in enumerate(design.x, start=k):
+            found[:, p] = np.bincount(rater, moves * x, t.n_raters)
+        return found
+
+
+def _moments(mass: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of each rater's lean, of its mass on `FINE`."""
+    known = mass + 1e-300
+    known = known / known.sum(axis=1, keepdims=True)
+    mean = known @ FINE
+    return mean, np.asarray(known @ FINE**2 - mean**2)
 
 
 def _offset_of(triples: Triples) -> Floats:
@@ -426,9 +511,13 @@ def _solved(matrix: Floats, vector: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """What a fit holds equal: the effects of the covariates, and the fit without them."""
+    """What a fit holds equal: the effects of the covariates, and the fit without them.
+
+    ``phi`` and ``beta`` (with gamma after it) are where the density is highest.
+    """
 
     design: CovariateDesign
+    phi: Floats
     beta: Floats
     leans: Leans
     plain: Fit
@@ -445,15 +534,15 @@ def held_equal(plain: Fit, names: Sequence[str], tol: float) -> tuple[Optimum, H
     design = design_of(once, names, _counted(once, plain))
     n, leaning = design.triples.n_raters, design.leaning is not None
     priors, population = plain.given_priors(), plain.population
-    beta: Floats = np.zeros(len(names))
-    theta, leans = plain.theta, Leans.none(n)
+    beta: Floats = np.zeros(len(design.x))
+    phi, leans = plain.theta, Leans.none(n)
     if leaning:
         leans = Leans.around(np.zeros(n), np.full(n, USUAL_LEAN), USUAL_LEAN)
     for _ in range(ROUNDS):
         for _ in range(ROUNDS):
             hill = Hill(design, _density(design, priors, plain), leans)
-            place, _, _ = hill.climb(hill.at(theta, beta), 1e-3)
-            theta, beta = place.theta, place.beta
+            place, _, _ = hill.climb(hill.at(phi, beta), 1e-3)
+            phi, beta = place.theta, place.beta
             if not leaning:
                 break
             last, leans = leans, hill.likeliest(place)
@@ -466,22 +555,74 @@ def held_equal(plain: Fit, names: Sequence[str], tol: float) -> tuple[Optimum, H
         if float(np.max(np.abs(population.eta - before))) <= SETTLED:
             break
     if once is not plain.data:
+        phi = phi + beta[len(names) :] @ design.means
         design = design_of(plain.data, names, _counted(plain.data, plain))
+        beta = np.append(beta[: len(names)], np.zeros(len(design.means)))
     hill = Hill(design, _density(design, priors, plain), leans)
-    place, trace, error = hill.climb(hill.at(theta, beta), tol)
-    _set_offset(hill, place)
+    place, trace, error = hill.climb(hill.at(phi, beta), tol)
+    theta, quality = place.theta + place.beta[len(names) :] @ design.means, place.point.quality
+    if priors.estimated:
+        mean = posterior_mean(hill, place, inverse(hill.curvature(place)))
+        theta = (_without_phi(design) @ mean)[: theta.size]
+        quality = hill.at(mean[: theta.size], mean[theta.size :]).point.quality
+    _set_offset(hill, place, len(names))
     found = Optimum(
-        place.theta, place.point.quality if plain.rated else plain.quality, priors, trace, error,
-        population, axis=plain.axis,
+        theta, quality if plain.rated else plain.quality, priors, trace, error, population,
+        axis=plain.axis,
     )  # fmt: skip
-    return found, Held(design, place.beta, leans, plain)
+    return found, Held(design, place.theta, place.beta, leans, plain)
 
 
-def _set_offset(hill: Hill, place: HillPoint) -> None:
-    """The offsets of the triples as they are on average: for all that takes them as they stand."""
+def posterior_mean(hill: Hill, place: HillPoint, own: Floats) -> Floats:
+    """The mean of (phi, beta, gamma), to first order: x + V g / 2 from the top x.
+
+    g has the third derivatives of the log-density times the covariance V. Each rater's quality is
+    taken as it is on average: that it is not known moves the mean by a tenth of the rest. No number
+    moves by more than its standard deviation.
+    """
+    design, t, k = hill.design, hill.design.triples, hill.design.triples.n_items
+    _set_offset(hill, place, len(design.x))
+    s = hill.density.passes.standing(place.theta)
+    q = np.repeat(place.point.quality, np.diff(t.start))
+    rise = q * (0.25 - s * s) / (0.5 + q * s)
+    third = 2.0 * rise * ((rise + s) * (rise + 2.0 * s) - (0.25 - s * s))
+    items, x, rater = own[:k, :k], design.x, t.rater()
+    # Of each win: the variance of all that decides it.
+    spread = items[t.winner, t.winner] + items[t.loser, t.loser] - 2.0 * items[t.winner, t.loser]
+    spread = spread + np.einsum("ct,cd,dt->t", x, own[k:, k:], x)
+    for row, one in zip(own[k:, :k], x, strict=True):
+        spread = spread + 2.0 * one * (row[t.winner] - row[t.loser])
+    if design.leaning is not None:
+        # A lean follows the rest; how much of it is not known is in the density already.
+        side, follows = x[design.leaning], hill.followed(place)
+        both = follows @ own
+        along = both[rater, t.winner] - both[rater, t.loser]
+        along = along + sum(row * both[rater, k + p] for p, row in enumerate(x))
+        alone = np.einsum("ri,ri->r", both, follows)
+        spread = spread + 2.0 * side * along + side**2 * alone[rater]
+    turn = t.weight * third * spread
+    by_item = hill.by_item(turn) - place.point.prior_curve * np.diag(items)
+    turned = np.concatenate((by_item, x @ turn))
+    if design.leaning is not None:
+        turned = turned + np.bincount(rater, side * turn, t.n_raters) @ follows
+    move, most = 0.5 * own @ turned, np.sqrt(np.diag(own))
+    mean = np.concatenate((place.theta, place.beta)) + np.clip(move, -most, most)
+    return np.asarray(mean)
+
+
+def _without_phi(design: CovariateDesign) -> Floats:
+    """The matrix that makes (theta, beta) of (phi, beta, gamma)."""
+    k, c = design.triples.n_items, len(design.names)
+    to = np.eye(k + c, k + len(design.x))
+    to[:k, k + c :] = design.means.T
+    return to
+
+
+def _set_offset(hill: Hill, place: HillPoint, n: int) -> None:
+    """The offsets of the triples as they are on average, of the first ``n`` rows of the design."""
     design, t = hill.design, hill.design.triples
     offset = _offset_of(t)
-    offset[:] = place.beta @ design.x
+    offset[:] = place.beta[:n] @ design.x[:n]
     if design.leaning is not None:
         offset += design.x[design.leaning] * hill.known_leans(place)[0][t.rater()]
 
@@ -492,7 +633,7 @@ def _population_with(hill: Hill, place: HillPoint, last: Population) -> Populati
     A lean that is not known is one standard deviation below or above its mean, half a rater each.
     """
     design, t = hill.design, hill.design.triples
-    _set_offset(hill, place)
+    _set_offset(hill, place, len(design.x))
     if not isinstance(hill.density, Marginal):
         return estimate_priors(t.without_raters(), place.theta, fixed=True)
     copies = np.ones(t.n_raters)
@@ -502,7 +643,7 @@ def _population_with(hill: Hill, place: HillPoint, last: Population) -> Populati
         middle = _offset_of(t)
         halves = [replace(t, offset=middle + sign * apart) for sign in (-1.0, 1.0)]
         t, copies = joined(halves), np.full(2 * t.n_raters, 0.5)
-    return estimate_again(t, copies, place.theta, last.eta)[0]
+    return estimate_again(t, copies, place.theta, last.eta, explained=len(design.means))[0]
 
 
 def _counted(data: Comparisons, plain: Fit) -> Mask:
@@ -545,17 +686,18 @@ def known_with(fit: Fit, held: Held) -> Known:
     priors = fit.given_priors()
     density = theta_density(design.triples, priors, fixed=not fit.rated)
     hill = Hill(design, density, held.leans)
-    place, _, _ = hill.climb(hill.at(fit.theta, held.beta), 1e-5)
-    full = hill.curvature(place)
-    own = inverse(full)
+    place, _, _ = hill.climb(hill.at(held.phi, held.beta), 1e-5)
+    full, to = inverse(hill.curvature(place)), _without_phi(design)
+    top = mean = to @ np.concatenate((place.theta, place.beta))
+    if priors.estimated:
+        mean = to @ posterior_mean(hill, place, full)
     if priors.flat_items:
-        middle = np.eye(len(own))
-        middle[:k, :k] -= 1.0 / k
-        own = middle @ own @ middle
+        to[:k] -= to[:k].mean(axis=0)
+    own = to @ full @ to.T
     slope: Floats | None = None
     beyond: Floats = np.zeros(own.shape)
     if fit.population is not None:
-        slope = own @ _by_priors(hill, place, fit.population.eta)
+        slope = to @ full @ _by_priors(hill, place, fit.population.eta)
         beyond = slope @ fit.population.covariance @ slope.T
     stacked, freedom, told = _clustered(fit, design, place, own)
     covariance = stacked + beyond
@@ -565,10 +707,10 @@ def known_with(fit: Fit, held: Held) -> Known:
     lean: Floats = np.empty(0)
     spread: Floats = np.empty(0)
     if design.leaning is not None:
-        lean, spread = _leans_of(hill, place, covariance, design.leaning)
-    _set_offset(hill, place)
-    laplace = Laplace(place.theta, (own + beyond)[:k, :k])
-    mean = np.concatenate((place.theta, place.beta))
+        moved = mean - top
+        lean, spread = _leans_of(hill, place, covariance, moved, design.leaning)
+    _set_offset(hill, place, len(design.names))
+    laplace = Laplace(mean[:k], (own + beyond)[:k, :k])
     return Known(
         mean, own + beyond, covariance, robust, laplace, lean, spread,
         None if slope is None else slope[:k],
@@ -576,29 +718,25 @@ def known_with(fit: Fit, held: Held) -> Known:
 
 
 def _leans_of(
-    hill: Hill, place: HillPoint, covariance: Floats, leaning: int
+    hill: Hill, place: HillPoint, covariance: Floats, moved: Floats, leaning: int
 ) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each rater's lean; what is not known of beta counts too."""
-    design, t = hill.design, hill.design.triples
+    """Mean and standard deviation of each rater's lean; what is not known of beta counts too.
+
+    ``moved``: by how much the mean of (theta, beta) is away from the top.
+    """
     mean, sd = hill.known_leans(place)
-    k, rater = t.n_items, t.rater()
-    away = (place.share * (hill.leans.node - mean[:, None])).T
-    moves = np.einsum("mt,mt->t", away[:, rater], np.array(place.pushes))
-    # How the mean follows (theta, beta): its covariance with the score, over the nodes.
-    follows = np.zeros((t.n_raters, len(covariance)))
-    np.add.at(follows, (rater, t.winner), moves)
-    np.add.at(follows, (rater, t.loser), -moves)
-    for p, x in enumerate(design.x):
-        follows[:, k + p] = np.bincount(rater, moves * x, t.n_raters)
-    follows[:, k + leaning] += 1.0
+    follows = hill.followed(place)[:, : len(covariance)]
+    follows[:, hill.design.triples.n_items + leaning] += 1.0
     spread = np.einsum("ri,ij,rj->r", follows, covariance, follows)
-    return mean + place.beta[leaning], np.sqrt(spread + sd**2)
+    if hill.leans.by_tau is not None:
+        spread = spread + hill.leans.by_tau
+    return mean + place.beta[leaning] + follows @ moved, np.sqrt(spread + sd**2)
 
 
 def _by_priors(hill: Hill, place: HillPoint, eta: Floats) -> Floats:
     """The mixed derivatives of the density by (theta, beta) and the priors' parameters."""
     design, t = hill.design, hill.design.triples
-    k, c, rater = t.n_items, len(design.names), t.rater()
+    k, c, rater = t.n_items, len(design.x), t.rater()
     mixed = np.zeros((k + c, eta.size))
     mixed[:k, 0] = np.exp(eta[0])
     density = hill.density
@@ -634,8 +772,8 @@ def _clustered(
         scores = np.zeros((way.n, size))
         np.add.at(scores, (code, data.winner[rows]), push)
         np.add.at(scores, (code, data.loser[rows]), -push)
-        for p, x in enumerate(design.x):
-            scores[:, len(fit.items) + p] = np.bincount(code, push * x[at], way.n)
+        for p in range(len(design.names)):
+            scores[:, len(fit.items) + p] = np.bincount(code, push * design.x[p, at], way.n)
         return np.asarray(scores.T @ scores * (way.n / (way.n - 1)))
 
     inner = products(ways[0])

@@ -200,14 +200,15 @@ class PopulationEvidence:
     """F(theta; eta) + log h(eta) on some triples; ``fixed`` leaves only the spread of the items.
 
     L is that of ``study``, of which the triples are a part, from as many raters as it takes;
-    ``times``: of a study so many times as large.
+    ``times``: of a study so many times as large. ``explained``: so many directions of theta are
+    explained by something else, and say nothing of the items' spread.
     """
 
     def __init__(
         self, triples: Triples, *, fixed: bool = False, copies: Floats | None = None,
-        study: Triples | None = None, times: float = 1.0,
+        study: Triples | None = None, times: float = 1.0, explained: int = 0,
     ) -> None:  # fmt: skip
-        self.triples, self.fixed, self._times = triples, fixed, times
+        self.triples, self.fixed, self._times, self._explained = triples, fixed, times, explained
         self._marginal = None if fixed else Marginal(triples, priors_of(CENTRE), copies=copies)
         self._slope: Floats | None = None
         self._sketch = self
@@ -239,8 +240,11 @@ class PopulationEvidence:
         gradient[0] = a * (float(theta.sum()) + k * (np.log(RATE) - float(digamma(a))))
         curve[0, 0] = a**2 * k * float(polygamma(1, a)) - gradient[0]
         mixed[:, 0] = a
+        # Each such direction is a factor of 1 / sqrt(a) less: restricted likelihood.
+        gradient[0] -= 0.5 * self._explained
         prior, slope, bend = log_hyperprior(eta, k)
         value = point.value + k * (a * np.log(RATE) - lgamma(a)) + prior
+        value -= 0.5 * self._explained * float(eta[0])
         return Place(point, eta, value, gradient + slope, curve + np.diag(bend), mixed)
 
     def solver(self, point: Height, eta: Floats) -> Callable[[Floats], Floats]:
@@ -466,14 +470,14 @@ def _with_spread(evidence: PopulationEvidence, top: Top) -> Top:
 
 def estimate_again(
     triples: Triples, copies: Floats, theta: Floats, eta: Floats, *, hold: bool = False,
-    log_det: LogDet | None = None,
+    log_det: LogDet | None = None, explained: int = 0,
 ) -> tuple[Population, bool, LogDet]:  # fmt: skip
     """The population from an estimate nearby, each rater counted ``copies`` times.
 
     Also whether it is still the same, and what is known of L, for the next time. ``hold``: a stays
-    as it is.
+    as it is. ``explained``: as in `PopulationEvidence`.
     """
-    evidence = PopulationEvidence(triples, copies=copies)
+    evidence = PopulationEvidence(triples, copies=copies, explained=explained)
     top = _top(evidence, theta, eta, 1 if log_det is None else 2, hold=hold, log_det=log_det)
     same = bool(np.max(np.abs(top.place.eta - eta)) <= ENOUGH)
     return _population(top), same, top.log_det
