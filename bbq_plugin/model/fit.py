@@ -261,8 +261,8 @@ class Fit:
     ``theta`` (nats) and ``quality`` are aligned with ``items`` and ``raters``. Under given priors
     they are the joint maximum of the paper's log-posterior; under estimated priors theta is the
     maximum with quality integrated out (with covariates its mean) and ``quality`` its posterior
-    mean. Of bbq-signed, ``quality`` is q+ - q- in [-1, 1]. ``log_posterior`` is the last entry of ``trace``, up to the
-    priors' constants.
+    mean. Of bbq-signed, ``quality`` is q+ - q- in [-1, 1]. ``log_posterior`` is the last entry of
+    ``trace``, up to the priors' constants.
     """
 
     data: Comparisons
