@@ -56,6 +56,9 @@ LONG_HEAD = 16
 # Narrower than this, a table leaves out its less important columns.
 _ROOMY, _WIDE = 80, 110
 
+# Of a column of names, so that few of them fold.
+_NAME_ROOM = 20
+
 # Columns of words; all others hold numbers, which are not broken.
 _WORDS = ("covariate", "for", "item", "left", "right", "ahead", "rater", "verdict", "reasons")
 _FOLDING = ("covariate", "item", "left", "right", "ahead", "rater", "reasons")
@@ -91,7 +94,7 @@ def leaderboard_table(
         columns.append(("n", lambda row: _right(f"{row.n:,.0f}")))
         columns.append(("wins", lambda row: _right(f"{row.wins:,.1f}")))
     title = f"{title or 'Leaderboard'} ({board.scale}, {board.level:.0%} {board.intervals})"
-    return _table(title, columns, board, limit)
+    return _table(title, columns, board, limit, width=width, spare=("wins", "n", "tier", "P(best)"))
 
 
 def effects_table(analysis: Analysis) -> Table:
@@ -198,7 +201,9 @@ def raters_table(
         columns.append(("truth", lambda row: Text(kinds[row.rater], "cyan")))
     if reasons and width >= _WIDE and any(row.reasons for row in rows[:limit]):
         columns.append(("reasons", lambda row: Text(plain("; ".join(row.reasons)))))
-    table = _table("Raters, excluded and watched first", columns, rows, limit, where)
+    spare = "seconds", "left", "interval"
+    title = "Raters, excluded and watched first"
+    table = _table(title, columns, rows, limit, where, width=width, spare=spare)
     if raters.n_raters > MOST_LISTED:
         table.caption = _rest(raters.n_raters, limit, "--all shows them, also in JSON")
     return table
@@ -283,14 +288,29 @@ def _table(
     rows: Sequence[_Row],
     limit: int | None,
     where: str = ALL_ROWS,
+    *,
+    width: int = 0,
+    spare: Sequence[str] = (),
 ) -> Table:
-    """Build a table in which names and reasons fold and numbers do not."""
+    """Build a table in which names and reasons fold and numbers do not.
+
+    Where it is wider than ``width``, the columns of ``spare`` are left out, the first one first.
+    """
+    cells = {name: [show(row) for row in rows[:limit]] for name, show in columns}
+    room = {
+        name: min(max(len(name), *(text.cell_len for text in cells[name]), 0),
+                  _NAME_ROOM if name in _FOLDING else width)
+        for name in cells
+    }  # fmt: skip
+    for name in spare:
+        if sum(room.values()) + 3 * len(room) + 1 > width and room.pop(name, None) is not None:
+            del cells[name]
     table = Table(title=title, caption=_rest(len(rows), limit, where))
-    for name, _ in columns:
+    for name in cells:
         side: Literal["left", "right"] = "left" if name in _WORDS else "right"
         table.add_column(name, justify=side, overflow="fold", no_wrap=name not in _FOLDING)
-    for row in rows[:limit]:
-        table.add_row(*(show(row) for _, show in columns))
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*row)
     return table
 
 

@@ -9,6 +9,7 @@ import time
 from io import StringIO
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,8 +60,8 @@ def fit(study: Study) -> bbq.Fit:
     return bbq.fit(study.arrays())
 
 
-def text_of(table: Table) -> str:
-    console = Console(file=StringIO(), width=200, record=True)
+def text_of(table: Table, width: int = 200) -> str:
+    console = Console(file=StringIO(), width=width, record=True)
     console.print(table)
     return console.export_text()
 
@@ -270,6 +271,21 @@ def test_a_narrow_table_keeps_names_ratings_and_verdicts(fit: bbq.Fit) -> None:
     why = [row for row in raters if row.reasons]
     assert len(reason_lines(raters, width=40)) == len(why) >= 1
     assert reason_lines(raters, width=200) == []
+
+
+def test_numbers_of_millions_of_votes_do_not_push_the_names_out() -> None:
+    rng = np.random.default_rng(0)
+    winner = rng.integers(0, 30, 3_000)
+    names, loser = [f"model-{i}" for i in range(30)], (winner + rng.integers(1, 30, 3_000)) % 30
+    data = bbq.Comparisons.from_arrays(
+        rng.integers(0, 50, 3_000), winner, loser, np.full(3_000, 700.0), items=names
+    )
+    board = bbq.leaderboard(bbq.fit(data, priors="paper", camps=1))
+    shown = text_of(leaderboard_table(board, width=80), width=80)
+    assert "wins" not in shown
+    assert all(f" {row.item} " in shown for row in board)
+    assert f" {board[0].rating:,.0f} " in shown
+    assert "wins" in text_of(leaderboard_table(board, width=110), width=110)
 
 
 def test_the_exclusion_report_counts_its_verdicts(fit: bbq.Fit) -> None:
