@@ -162,7 +162,10 @@ class HealthSentence(msgspec.Struct, frozen=True):
     since: float | None = None
 
     def __str__(self) -> str:
-        return self.text if self.since is None else f"{self.text} (since {iso(self.since)})"
+        if self.since is None:
+            return self.text
+        # As the page writes times.
+        return f"{self.text} (since {iso(self.since)[:19].replace('T', ' ')} UTC)"
 
 
 class Health(msgspec.Struct, frozen=True):

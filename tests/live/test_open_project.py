@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from bbq_plugin.data.records import Person
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.health import Problems
 from bbq_plugin.live.push import OpenProject
+from bbq_plugin.live.server.page_state import RaterNames
+from tests.waiting import HANG_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,3 +115,23 @@ def test_a_server_that_says_that_the_project_is_gone_does_answer() -> None:
     server.down = set()
     server.use("pulling")
     assert server.heard() == [AGAIN]
+
+
+def test_names_that_cannot_be_asked_for_in_an_outage_are_no_second_problem() -> None:
+    problems = Problems()
+    failing = [RemoteError("cannot be reached"), RemoteError("refused", 403)]
+    asked = threading.Event()
+
+    def ask() -> dict[str, Person]:
+        asked.set()
+        raise failing[0]
+
+    problems.report("server", "cannot be reached")
+    for expected in (["server"], ["server", "names"]):
+        names = RaterNames(ask, lambda: None, problems)
+        asked.clear()
+        names.job.start(due=True)
+        assert asked.wait(HANG_S)
+        names.job.stop(HANG_S)
+        assert [one.what for one in problems] == expected
+        failing.pop(0)

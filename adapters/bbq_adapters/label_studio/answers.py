@@ -65,7 +65,10 @@ _ODD_TIME = (
     "some lead_time is no duration in seconds (below 0, beyond a year, or no number); these "
     "answers count, without their time"
 )
-_SAY_LABELS = "say what it means, with all the other labels, by the option labels"
+_SAY_LABELS = (
+    "say what it means, with all the other labels: bbq serve or bbq pull with "
+    "--labels 'LABEL=left,LABEL=right,LABEL=tie', other commands with -O labels=…"
+)
 _SAY_BUCKETS = "name them best first by the option buckets"
 #: The tag with the number of a task.
 TASK = "task"

@@ -28,6 +28,7 @@ from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.live.engine import CampChange, camp_change
 from bbq_plugin.live.health import Problems
 from bbq_plugin.live.job_runner import BEHIND, Job, Next
+from bbq_plugin.live.push import report_use
 from bbq_plugin.model import fit
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows
@@ -76,7 +77,7 @@ class RaterNames:
         return Next(_REST_S)
 
     def _failed(self, error: Exception) -> Next:
-        self._problems.report("names", error)
+        report_use(self._problems, "names", error, _REST_S)
         return Next(_REST_S, _REST_S)
 
 
