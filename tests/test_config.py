@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from msgspec.structs import fields, replace
 
 from bbq_plugin.analysis.leaderboard import Scale
-from bbq_plugin.analysis.raters.verdicts import JUDGED
 from bbq_plugin.analysis.uncertainty import Intervals
 from bbq_plugin.cli.options import Configured, configured_by
 from bbq_plugin.config import (
@@ -34,7 +33,7 @@ from bbq_plugin.errors import SettingsError, UsageError
 from bbq_plugin.live.log import LogFormat
 from bbq_plugin.live.watch import NotifierChoice
 from bbq_plugin.model import Priors, SignedPriors
-from bbq_plugin.model.fit import Model, Solver
+from bbq_plugin.model.fit import MODELS, Model, Solver
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "live.md"
 _TABLE = re.compile(r"(<!-- keys -->\n).*?(<!-- /keys -->)", re.DOTALL)
@@ -315,7 +314,8 @@ def test_the_choices_of_the_settings_are_those_of_what_they_are_for() -> None:
     }.items():  # fmt: skip
         assert words[name] == get_args(kind)
     assert words["auto_apply"] == ASKABLE
-    assert JUDGED_MODELS == JUDGED
+    judged = tuple(name for name, model in MODELS.items() if model.gives_verdicts)
+    assert judged == JUDGED_MODELS
 
 
 def test_the_section_of_a_server_is_read_from_the_same_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_adapters.json_csv_rows import document, document_rows, is_import_id, look, rows
+from bbq_adapters.json_csv_rows import document_rows, is_import_id, look, rows
 from bbq_adapters.labels_and_item_names import SKIPS, label_meaning, tokens, word_set
 from bbq_adapters.row_values import RaggedRow, Row, RowPlace, is_blank, is_name, number
 from bbq_plugin.data.mappings import Column
@@ -201,12 +201,6 @@ def _json_rows(
             placed = ((RowPlace(name, 1, i), row) for i, row in enumerate(inside[1], 1))
             return placed, {"records": inside[0]}
     return chain(first, found), {}
-
-
-def document_path(stream: io.BufferedReader, name: str) -> str | None:
-    """Where the rows of a document of many lines stand."""
-    inside = document_rows(document(stream, name), None)
-    return None if inside is None else inside[0]
 
 
 def _format(head: bytes, options: Mapping[str, Any], *, is_json: bool) -> str:

@@ -27,13 +27,7 @@ from bbq_plugin.data.records import (
 )
 from bbq_plugin.data.repeated_answers import Repeats, merged_weights, repeats_of
 from bbq_plugin.errors import DataError
-from bbq_plugin.text import (
-    MOST_HTML_ROWS,
-    brief,
-    html_notes,
-    html_table,
-    name_text,
-)
+from bbq_plugin.text import MOST_HTML_ROWS, brief, html_notes, html_table, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

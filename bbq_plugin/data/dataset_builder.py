@@ -39,10 +39,7 @@ from bbq_plugin.data.records import (
 )
 from bbq_plugin.errors import DataError, FormatError, UsageError, did_you_mean
 from bbq_plugin.plugins import key_tags
-from bbq_plugin.text import (
-    counted,
-    listed,
-)
+from bbq_plugin.text import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -102,7 +102,6 @@ def thin(db: sqlite3.Connection, study: int) -> None:
 
 #: The study of what belongs to no other; stores of before have no other.
 MAIN = 1
-MAIN_NAME = "main"
 # Codes are stored in two bytes; no store of people has a thousand questions.
 _MOST = 1000
 _LONGEST_NAME = 200

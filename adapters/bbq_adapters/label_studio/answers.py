@@ -22,6 +22,7 @@ from bbq_adapters.label_studio.comparison_control import (
     Within,
     checked,
     chosen_labels,
+    find_question,
     meaning,
     ranked_ids,
     typed,
@@ -1078,9 +1079,6 @@ def _records(
     covered: dict[str, float] | None,
 ) -> Iterator[Record]:
     """The records, and at the end which projects the file holds all of, as of when."""
-    # Files of other tools are only looked at: what reads tasks is loaded for those of this one.
-    from bbq_adapters.label_studio.answers import TaskReading  # noqa: PLC0415
-    from bbq_adapters.label_studio.comparison_control import find_question  # noqa: PLC0415
 
     def cover(task: ExportedTask) -> None:
         if covered is not None and task.project:

@@ -20,13 +20,7 @@ from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.models import Signed, signed_density
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
 from bbq_plugin.model.priors import Priors, SignedPriors
-from bbq_plugin.model.rater_population import (
-    CampView,
-    Kinds,
-    LikelyPopulations,
-    Slates,
-    kinds_of,
-)
+from bbq_plugin.model.rater_population import CampView, Kinds, LikelyPopulations, Slates, kinds_of
 from bbq_plugin.model.solvers import ThetaMode, inverse, solve_newton
 from bbq_plugin.model.ties import tie_counts
 

@@ -549,8 +549,6 @@ VISIBLE = 0.01  # nats: a smaller move is none to a reader
 MATTERS = 1.0  # posterior standard deviations that an item has to move by
 MOST = 500  # raters whose effect is computed
 REFITS = 100_000  # triples to fit again, over all raters who are left out alone
-#: The models that raters can be judged by.
-JUDGED = tuple(name for name, model in MODELS.items() if model.gives_verdicts)
 
 
 @dataclass(frozen=True, slots=True)

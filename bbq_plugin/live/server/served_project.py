@@ -14,11 +14,7 @@ from bbq_plugin.live.server.service import STOP_S
 from bbq_plugin.store.project_sync import standing
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Mapping, Sequence
 
     from bbq_plugin.data.records import Policy, Relabel
     from bbq_plugin.live.push import Opened
