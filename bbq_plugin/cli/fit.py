@@ -424,6 +424,7 @@ def _tables(
         effect_lines,
         fragility_sentence,
         stopping_lines,
+        taste_sentences,
     )
     from bbq_plugin.report.terminal_tables import (
         MOST_ROWS,
@@ -441,6 +442,8 @@ def _tables(
     if result.division.divided:
         told = answer(board, result.n_groups, result.better, result.division)
         tables.append(Text(told.text(), style="bold"))
+    else:
+        tables += [Text("".join(one)) for one in taste_sentences(result.division)]
     # Each camp first: the panel as a whole may hold an opinion that no rater has.
     tables += [
         leaderboard_table(

@@ -90,7 +90,7 @@ def answer(
     if division is None:
         return told
     if not division.divided:
-        return Headline(told.headline, (*told.details, *_no_camps(division)), told.settled)
+        return Headline(told.headline, (*told.details, *taste_sentences(division)), told.settled)
     head, *more = division_sentences(division)
     panel = ("Whole panel: ", *told.headline)
     return Headline(head, (*more, panel, *told.details), told.settled)
@@ -147,8 +147,8 @@ def _correlations(division: PanelDivision) -> Sentence:
     return (f"The correlations between their rankings are {ends}.",)
 
 
-def _no_camps(division: PanelDivision) -> tuple[Sentence, ...]:
-    """Where raters differ in taste all the same."""
+def taste_sentences(division: PanelDivision) -> tuple[Sentence, ...]:
+    """That raters differ in taste, where they form no camps all the same."""
     axis = division.axis
     if axis is None:
         return ()

@@ -7,6 +7,7 @@ import json
 from io import StringIO
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -39,6 +40,21 @@ def test_fit_says_first_that_the_panel_is_divided(votes: Path) -> None:
     truth = json.loads(votes.with_suffix(".truth.json").read_text())
     minority = sum(row["camp"] == 2 for row in truth["raters"])
     assert f"Camp 2, {minority} raters" in out
+
+
+def test_fit_says_that_tastes_differ_where_there_are_no_camps(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    theta = np.linspace(-1.5, 1.5, 8) + 0.7 * rng.standard_normal((40, 8))
+    rater, left = np.repeat(np.arange(40), 100), rng.integers(0, 8, 4000)
+    right = (left + rng.integers(1, 8, 4000)) % 8
+    won = rng.random(4000) < 1 / (1 + np.exp(theta[rater, right] - theta[rater, left]))
+    says = np.where(won, "left", "right")
+    path = tmp_path / "votes.csv"
+    lines = (f"r{r},i{a},i{b},{w}\n" for r, a, b, w in zip(rater, left, right, says, strict=True))
+    path.write_text("judge,left,right,winner\n" + "".join(lines))
+    out = " ".join(bbq("fit", path).stdout.split())
+    assert "The raters differ in taste, but form no camps. They disagree most on i" in out
+    assert "Camp 1" not in out
 
 
 def test_camps_1_is_one_ranking(votes: Path) -> None:

@@ -208,6 +208,12 @@ def test_the_data_are_counted_as_they_are(demo: Result) -> None:
     assert quality.tie_share == demo.data.n_ties / 3000
 
 
+def test_the_page_says_what_a_tie_is(demo: Result, demo_html: str) -> None:
+    assert "of the comparisons; an outcome of its own, with a rate of each rater" in demo_html
+    halves = result_of(demo.data, ties="half").html()
+    assert "of the comparisons; a tie counts half for either side" in halves
+
+
 def test_items_that_are_called_bad_are_listed_worst_first(demo_html: str) -> None:
     bad = Comparisons.from_comparisons(
         [
