@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from bbq_adapters.json_csv_rows import look, rows
+from bbq_adapters.json_csv_rows import columns_of, look, rows
+from bbq_adapters.labels_and_item_names import beside
 from bbq_adapters.row_values import (
     RATER_FIELDS,
     BrokenRow,
@@ -199,6 +200,7 @@ _PEOPLE = (
     *RATER_FIELDS, "subject_id", "participant_id", "PROLIFIC_PID", "prolific_id", "worker_id",
 )  # fmt: skip
 
+_ANSWERS = ("is_A_selected", "selected", "response", "answer", "choice")
 _TASKS = "best-of-n, triplet-ref, rank-of-n (or 2afc-tie with two items)"
 
 _ODDITY = (
@@ -228,6 +230,8 @@ class AfcAdapter:
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
         """By `condition_A`, `condition_1` …, or the fields of jsPsych or PsychoPy."""
         fields = look(head).fields
+        if _usual_items(fields) and _usual_answer(fields) and _asks_more(head):
+            return None
         if {"condition_A", "condition_B"} <= fields:
             return "a log with condition_A and condition_B (pwcmp)"
         if {"condition_1", "condition_2"} <= fields:
@@ -275,6 +279,15 @@ class AfcAdapter:
         return _records(rows(stream, name), layout, what, people, clock)
 
 
+def _asks_more(head: bytes) -> bool:
+    """Whether a column beside the answers may change what they mean."""
+    return any(
+        beside(field, cells) is not None
+        for field, cells in columns_of(head).items()
+        if field not in _ANSWERS
+    )
+
+
 def _completed(given: LogLayout, fields: frozenset[str], name: str) -> LogLayout:
     """What was not said is taken from columns that are called so."""
     items = given.items or _usual_items(fields)
@@ -313,8 +326,7 @@ def _usual_items(fields: frozenset[str]) -> tuple[str, ...]:
 
 def _usual_answer(fields: frozenset[str]) -> str | None:
     keys = [f for f in fields if f.endswith(".keys")]
-    usual = ("is_A_selected", "selected", "response", "answer", "choice")
-    return next((c for c in usual if c in fields), keys[0] if len(keys) == 1 else None)
+    return next((c for c in _ANSWERS if c in fields), keys[0] if len(keys) == 1 else None)
 
 
 def _task(layout: LogLayout, name: str) -> Task:

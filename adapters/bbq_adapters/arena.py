@@ -6,7 +6,6 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -17,6 +16,7 @@ import msgspec
 from bbq_adapters.json_csv_rows import (
     BOM,
     LONGEST_ROW,
+    columns_of,
     first_whole,
     line_row,
     look,
@@ -27,9 +27,9 @@ from bbq_adapters.json_csv_rows import (
     too_long,
 )
 from bbq_adapters.labels_and_item_names import (
-    CHECKS,
-    SHOWN_ORDER,
-    SWAPPED,
+    beside,
+    label_meaning,
+    may_be_a_topic,
     rater_place,
     rater_word,
     tokens,
@@ -65,11 +65,10 @@ from bbq_plugin.data.records import (
     Outcome,
     Skipped,
 )
-from bbq_plugin.errors import FormatError
 from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     Slow = Callable[[Iterator[tuple[RowPlace, Row]]], Iterator[Comparison | Skipped | Note]]
 
@@ -143,8 +142,6 @@ _GAMES: dict[str, tuple[Outcome, bool]] = {
 }  # fmt: skip
 
 _PAIR: dict[str, Outcome] = {"model_1": "left", "model_2": "right", "tie": "tie"}
-# The order in which two were shown.
-_ORDERS = re.compile(rb"\b(?:AB|BA|ab|ba)\b")
 _HTML = re.compile(r"<[^>]*>|^#+\s*(Model [AB]:)?|[*_`\s]+$")
 
 
@@ -687,10 +684,6 @@ _HEAD_ROWS = 1000
 _COLUMNS = re.compile(rb'"(?:model_a|left)"\s*:\s*[{\[]')
 
 
-#: Fields that say how many votes a row stands for, or something else: that is asked.
-_COUNTED = word_set("count counts freq frequency multiplier n_votes num_votes")
-
-
 class ArenaAdapter:
     """Votes on two items: Chatbot Arena, MT-Bench, Arena-Hard, AlpacaEval, evalica, crowd-kit."""
 
@@ -709,16 +702,13 @@ class ArenaAdapter:
         """By its fields: `model_a` and `model_b`, or those of one of the other shapes."""
         found = look(head)
         kind = "JSON" if found.kind == "json" else "a table"
-        if _COLUMNS.search(head) or not _COUNTED.isdisjoint(found.fields):
-            # A document of columns, each with all its values; or rows that may be several votes.
+        if _COLUMNS.search(head):
+            # A document of columns, each with all its values.
             return None
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):
-                if shape.title in _PLAIN_SHAPES and (
-                    _has_flags(found.fields, head) or _asks_more(shape, head)
-                ):
-                    # The winner may be the side as shown, or one answer of several: all rows are
-                    # looked at.
+                if shape.title in _PLAIN_SHAPES and _asks_more(shape, head):
+                    # All rows are looked at before it is said what they mean.
                     return None
                 return f"{kind} with {', '.join(shape.fields)} ({shape.title})"
         return None
@@ -752,22 +742,29 @@ class ArenaAdapter:
 
 
 def _asks_more(shape: Shape, head: bytes) -> bool:
-    """Whether another column has the words of the outcome too, as a second question does."""
-    said: dict[str, set[str]] = {}
-    whole: Any = io.BufferedReader(io.BytesIO(head[: head.rfind(b"\n") + 1]))
-    with suppress(FormatError):
-        for _, row in rows(whole, "", unique=False):
-            for field, value in row.items():
-                if isinstance(value, str) and field not in shape.fields:
-                    said.setdefault(field, set()).add(value.strip())
-    words = _WORDS | {*OUTCOMES, "A", "B", ""}
-    return any(len(values - {""}) > 1 and values <= words for values in said.values())
+    """Whether another column may change what the votes mean, or be a second answer."""
+    cells = columns_of(head)
+    items = {cell for field in shape.fields[:2] for cell in cells.get(field, ())}
+    return any(
+        beside(field, own) is not None
+        or (field not in RATER_FIELDS and _may_answer(field, {*own} - {""}, items))
+        or may_be_a_topic(field, own)
+        or (field == "weight" and "1" not in own and not any("." in cell for cell in own))
+        for field, own in cells.items()
+        if field not in (*shape.fields, *shape.used)
+    )
 
 
-def _has_flags(fields: Iterable[str], head: bytes) -> bool:
-    """Whether a column seems to say that sides were swapped, or that a row is a check."""
-    words = {word for field in fields for word in tokens(field)}
-    return bool(words & (SWAPPED | CHECKS) or (words & SHOWN_ORDER and _ORDERS.search(head)))
+def _may_answer(field: str, values: set[str], items: set[str]) -> bool:
+    """Whether a column has the words of an outcome, or names items, as a second answer does."""
+    numbered = all(map(str.isdigit, values)) and not {"winner", "choice"} & {*tokens(field)}
+    return (
+        len(values) > 1
+        and not numbered
+        and all(
+            value in items or value in WORDS or label_meaning(value) is not None for value in values
+        )
+    )
 
 
 def _told_rater(stream: io.BufferedReader, said: str | None) -> tuple[Sequence[Note], str | None]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_adapters.json_csv_rows import document_rows, is_import_id, look, rows
-from bbq_adapters.labels_and_item_names import SKIPS, label_meaning, tokens, word_set
+from bbq_adapters.labels_and_item_names import SKIPS, beside, label_meaning, tokens, word_set
 from bbq_adapters.row_values import RaggedRow, Row, RowPlace, is_blank, is_name, number
 from bbq_plugin.data.mappings import Column
 from bbq_plugin.errors import FormatError
@@ -79,6 +80,11 @@ class ColumnProfile:
     def words(self) -> list[str]:
         """The words of its name."""
         return tokens(self.name)
+
+    @cached_property
+    def beside(self) -> str | None:
+        """What it may change in the meaning of votes beside it."""
+        return beside(self.name, self.values)
 
     @property
     def n_distinct(self) -> int:
@@ -231,7 +237,10 @@ def _has_header(head: bytes, given: Mapping[str, Any]) -> bool:
     cells = [row for _, row in found if not isinstance(row, RaggedRow)]
     if len(cells) < 2 or any(is_import_id(row.values()) for row in cells[1:3]):
         return True
-    first, rest = cells[0], cells[1:]
+    first = cells[0]
+    # Where files were joined, the header comes again as a whole.
+    rest = [row for row in cells[1:] if row != first]
+    rest = rest if len(rest) > 0.9 * (len(cells) - 1) else cells[1:]
     again = 0
     for column, value in first.items():
         below = [row.get(column) for row in rest]

@@ -26,10 +26,14 @@ from bbq_adapters.column_profile import (
 )
 from bbq_adapters.labels_and_item_names import (
     NO_NAMES,
+    PLACES,
     SKIPS,
-    SWAPPED,
+    YES,
     families,
+    is_topic,
+    kept_rows,
     label_meaning,
+    may_be_a_topic,
     rater_place,
     rater_word,
     tokens,
@@ -46,6 +50,12 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+
+# Orders in which things were shown, and plans; no rankings.
+_PLANNED = word_set(
+    "shown display displayed presentation presented session sessions visit day block trial period "
+    "lane seat slot heat presentation counterbalance random randomized stimulus stimuli"
+)
 
 # Words of column names; of all of them only those of raters and of ranks decide anything alone.
 _WON = word_set(
@@ -78,10 +88,16 @@ _TRAP = word_set(
 _EXPECTED = word_set(
     "pred predicted prediction predictions prob odds forecast expected gold golden gt truth correct"
 )
+_ANSWER = _WON | word_set("choice preference vote verdict decision judgment judgement outcome pick")
+# Of a part of what was to be won.
+_PARTLY = word_set("half period set quarter inning round map leg toss pole")
+# Who is expected to win, where odds are given.
+_FAVOURED = word_set("favorite favourite favored favoured")
 # Columns that say something of two things together.
 _ALIKE = word_set(
-    "same duplicate similar similarity match matching agree agreement related equal identical alike"
+    "same duplicate similar similarity matching agree agreement related equal identical alike"
 )
+_AGREED = word_set("final gold golden majority consensus adjudicated adjudication agreed mean avg")
 # Short for people, where the columns are counted.
 _PEOPLE = word_set("ann anno annot human vote votes r j")
 _ITEM = word_set(
@@ -117,16 +133,7 @@ _ORDERED = _RANK | word_set(
 _MAIN = word_set(
     "main real comparison test trial experiment experimental true pairwise compare choice"
 )
-_CHECK = word_set(
-    "vigilance attention practice training catch check warmup tutorial example golden gold dummy "
-    "sanity instructions instruction demo consent survey break control quality ubung"
-)
-_KIND = word_set(
-    "kind type phase stage block task part event trial condition screen category section name "
-    "practice training catch attention check golden"
-)
-_VALID = word_set("valid is_valid passed include included approved keep gultig")
-_WEIGHT = word_set("weight weights count n freq frequency votes gewicht poids peso anzahl")
+_WEIGHT = word_set("weight weights gewicht poids peso")
 _ASKED_WEIGHT = word_set("multiplier score factor strength confidence")
 _WHEN = word_set("timestamp date datetime created time tstamp submitted datum when at fecha")
 _TOOK = word_set("rt duration took taken elapsed seconds latency lead")
@@ -636,8 +643,20 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             f"each comparison stands twice, once from each side, with the same {twice}: "
             f"keep one row of each {twice}"
         )
+    if found and (counts := _counted_beside(found[0], table, items)):
+        found[0].weak = (
+            f"{listed(counts, 2)} count the answers of a row, and {found[0].options['winner']} "
+            f"says only which are more; count them with -O {shlex.quote('wins=' + spelled(counts))}"
+        )
     near = [one.options["winner"] for one in found[1:] if one.score > found[0].score - 1.5]
-    if near:
+    rival = _rival(found, table, items)
+    if rival is not None:
+        both = found[0].options["winner"], rival
+        found[0].weak = found[0].weak or (
+            f"{both[0]} and {both[1]} both may say who won, and often not the same: say which with "
+            f"-O {shlex.quote('winner=' + both[0])} or -O {shlex.quote('winner=' + both[1])}"
+        )
+    elif near:
         found[0].doubts.append(f"{listed(near, 6)} could be the column of choices as well")
         found[0].explicit = False
     elif found and (same := _same_codes(found[0], table, items)):
@@ -647,6 +666,36 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         )
         found[0].explicit = False
     yield from found[:3]
+
+
+def _rival(found: Sequence[_Found], table: ProfiledTable, items: _Items) -> str | None:
+    """Another column that is called a choice as well, names who won in most rows and differs."""
+    for one in found[1:]:
+        words = set(tokens(one.options["winner"]))
+        if not words & _ANSWER or words & (_TRAP | _PARTLY | _NOT | _LESS):
+            continue
+        if set(tokens(found[0].options["winner"])) < words and "human" not in words:
+            # winner before winner_style
+            continue
+        both = zip(_outcomes(found[0], table, items), _outcomes(one, table, items), strict=True)
+        rows = list(both)
+        said = [pair for pair in rows if all(pair)]
+        if len(said) > 0.5 * len(rows) and share(said, lambda pair: pair[0] == pair[1]) < 0.98:
+            return str(one.options["winner"])
+    return None
+
+
+def _counted_beside(one: _Found, table: ProfiledTable, items: _Items) -> tuple[str, ...] | None:
+    """Two columns of counts of which the larger one won in each row."""
+    said = _outcomes(one, table, items)
+    for pair in families([column.name for column in table if column.whole]):
+        if len(pair) != 2 or any(table[n].beside != "count" for n in pair):
+            continue
+        rows = zip(_cells(table, _in_file_order(table, items, pair)), said, strict=True)
+        uneven = [(int(a) > int(b), who) for (a, b), who in rows if a and b and a != b]
+        if share(uneven, lambda row: row[1] == ("left" if row[0] else "right")) > 0.95:
+            return pair
+    return None
 
 
 def _of_loser(found: _Found, one: ColumnProfile) -> _Found:
@@ -699,6 +748,7 @@ def _same_codes(one: _Found, table: ProfiledTable, items: _Items) -> list[str]:
 def _choice_columns(table: ProfiledTable, items: _Items) -> Iterator[ColumnProfile]:
     """Columns that may say who won."""
     numbers = {name for pair in _number_pairs(table) for name in pair}
+    odds = any(set(one.words) & _EXPECTED and one.numeric for one in table)
     for one in table:
         if one.name in items.columns or one.is_list or not one.counts:
             continue
@@ -706,40 +756,51 @@ def _choice_columns(table: ProfiledTable, items: _Items) -> Iterator[ColumnProfi
             continue
         # Beside winner_ab, winner_ba holds what was said with the sides swapped.
         swapped = one.words[-1:] == ["ba"]
-        expected = set(one.words) & (_EXPECTED | _ALIKE)
+        expected = set(one.words) & (_EXPECTED | _ALIKE) or (odds and set(one.words) & _FAVOURED)
         # A flag for ties says nothing of who won.
         tie = set(one.words) & _TIE and (_is_yes_or_no(one) or set(one.counts) <= {"0", "1"})
         if not (swapped or expected or tie or (one.is_constant and one.n > 3)):
             yield one
 
 
-_NO = word_set("false no 0 f n ab original normal")
-_YES = word_set("true yes 1 t y ba swapped flipped reversed")
 _RIGHT = word_set("correct accuracy acc corr hit accurate right")
 
 
 def _ask_of_swap(found: _Found, table: ProfiledTable) -> None:
-    """Where the sides were shown the other way round in some rows, a side may be that shown."""
+    """Where the two were shown now here and now there, a side may be that shown."""
     for one in table:
-        said = {value.casefold(): value for value in one.counts}
-        swaps = said.keys() & _YES
-        if not swaps or not said.keys() <= _YES | _NO or one.name in found.used:
-            continue
-        if not (set(one.words) & SWAPPED or said.keys() & {"ba", "swapped", "flipped", "reversed"}):
+        if one.name in found.used or not _tells_places(one, found, table):
             continue
         choice = found.options.get("winner") or found.options.get("wins", ("the choice",))[0]
         found.explicit = False
-        found.doubts.append(
-            f"{one.name} says which rows were shown the other way round: {choice} is taken for "
-            "the item of that column, and not for the side that was shown"
-        )
-        straight = [said[value] for value in said if value in _NO]
-        if straight:
-            rows = {"rows": {one.name: "|".join(straight)}}
-            found.others.append(
-                (rows, f"{choice} is the side that was shown (only rows shown straight are read)")
+        codes = {*found.options.get("values", OUTCOMES)} - PLACES
+        if "wins" in found.options or codes & table.columns.keys():
+            # winner_model_a, model_a: the items of these columns are meant, wherever they stood
+            found.doubts.append(
+                f"{one.name} says where the two were shown: {choice} is taken for the item of that "
+                "column, and not for the side that was shown"
             )
+            return
+        found.weak = (
+            f"{one.name} says where the two of a row were shown: {choice} may be the side that was "
+            f"shown, or the item of that column; if it is the side, write the item that was chosen "
+            f"into {choice}, and if it is the item, drop {one.name}"
+        )
+        found.answers = ()
         return
+
+
+def _tells_places(one: ColumnProfile, found: _Found, table: ProfiledTable) -> bool:
+    """Whether a column says where the two of a row were shown, in words or by naming one."""
+    if one.beside == "shown":
+        # left_model and right_model say it too.
+        told = {word for column in found.items for word in tokens(column)} >= {"left", "right"}
+        cells = _cells(table, (*found.items, one.name))
+        return not told or len({*cells}) > len({row[:-1] for row in cells})
+    if not set(one.words) & PLACES or set(one.words) & _CHOICE or one.is_constant:
+        return False
+    rows = [row for row in _cells(table, (one.name, *found.items)) if all(row)]
+    return share(rows, lambda row: row[0] in row[1:]) > 0.95
 
 
 def _number_pairs(table: ProfiledTable) -> list[tuple[str, ...]]:
@@ -935,7 +996,7 @@ def _is_marked(table: ProfiledTable, one: ColumnProfile) -> bool:
             continue
         same = [a == b for a, b in zip(one.values, other.values, strict=True)]
         for flag in table:
-            said = [value.casefold() in _YES for value in flag.values]
+            said = [value.casefold() in YES for value in flag.values]
             if flag.n_distinct == 2 and set(flag.words) & _RIGHT and said == same:
                 return True
     return False
@@ -1090,6 +1151,10 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
     for family in short:
         if tokens(family[0])[0] in _PEOPLE:
             groups.setdefault(family[0], [table[name] for name in family])
+    # What was made of the answers of several is no answer of its own.
+    groups = {
+        who: [one for one in group if not set(one.words) & _AGREED] for who, group in groups.items()
+    }
     if said:
         groups = {"": [table[name] for name in said if name in table.columns]}
     for group in groups.values():
@@ -1116,6 +1181,14 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
         )  # fmt: skip
         _ask_of_codes(reading, names[0], found)
         _ask_of_swap(reading, table)
+        words = [frozenset(word for word in one.words if not word.isdigit()) for one in group]
+        if 1 < len({*words}) < len(words):
+            # annotator1_fluency, annotator2_fluency, annotator1_adequacy
+            reading.weak = reading.weak or (
+                f"{listed(names, 4)} may be the answers of raters to several questions; say which "
+                "columns to read with -O raters=…"
+            )
+            reading.answers = ("raters",)
         yield reading
 
 
@@ -1250,6 +1323,7 @@ def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     yield from _marks(table, items, pairs)
     if not any(readings) and len(pairs) == 1 and _are_points(table, pairs[0]):
         points = _scores_reading(items, pairs[0], is_rank=False)
+        _ask_of_scores(points, table, pairs[0])
         yield replace(points, score=points.score - 1)
     yield from (one for one in readings if one is not None)
     yield from _one_count(table, items)
@@ -1382,7 +1456,9 @@ def _numbers_reading(
     if is_rank and low == 0:
         # Ranks from 0, or scores: nothing tells.
         return None
-    return _scores_reading(items, pair, is_rank=is_rank)
+    found = _scores_reading(items, pair, is_rank=is_rank)
+    _ask_of_scores(found, table, pair)
+    return found
 
 
 def _in_file_order(table: ProfiledTable, items: _Items, pair: tuple[str, ...]) -> tuple[str, ...]:
@@ -1397,6 +1473,35 @@ def _in_file_order(table: ProfiledTable, items: _Items, pair: tuple[str, ...]) -
     first, second = (places.index(name) for name in items.columns[:2])
     ordered = tuple(sorted(pair, key=places.index))
     return ordered if first < second else ordered[::-1]
+
+
+# What is better where there is less of it, or says nothing of who won.
+_LOWER = word_set(
+    "error errors err mistake mistakes foul fouls fault faults penalty penalties wer cer loss cost "
+    "stroke strokes cards time times latency distance rmse mae perplexity ppl fid bugs"
+)
+# Cells that stand for nothing, beside numbers from 0 on or up to ten.
+_MISSING = (-1.0, -9.0, -99.0, -999.0, 99.0, 999.0, 9999.0)
+
+
+def _ask_of_scores(found: _Found, table: ProfiledTable, pair: Sequence[str]) -> None:
+    """Nothing is proposed where less may be better, or a number stands for a missing one."""
+    words = {word for name in pair for word in table[name].words}
+    values = {number(cell) or 0.0 for name in pair for cell in table[name].counts}
+    odd = sorted(values & {*_MISSING})
+    rest = values - {*odd}
+    if words & _LOWER:
+        found.weak = (
+            f"nothing says whether more or less of {pair[0]} is better, or whether it says who won"
+            "; say it with -O higher=better or -O lower=better"
+        )
+        found.answers = ("higher", "lower")
+    elif odd and rest and min(rest) >= 0 and (odd[0] < 0 or odd[-1] > 4 * max(rest)):
+        found.weak = (
+            f"{odd[0] if odd[0] < 0 else odd[-1]:g} in {pair[0]} or {pair[-1]} may stand for no "
+            "answer: leave these cells empty"
+        )
+        found.answers = ()
 
 
 def _scores_reading(items: _Items, pair: tuple[str, ...], *, is_rank: bool) -> _Found:
@@ -1562,14 +1667,23 @@ def _rankings(table: ProfiledTable) -> Iterator[_Found]:
         if common < 0.3 or distinct < 0.9 or places:
             continue
         roles = [Role("rank", name, "the item at this rank, best first") for name in group]
+        rest = [one for one in table if one.name not in group and not one.is_constant]
+        alone = all(rater_word(one.name) or one.n_distinct == one.n for one in rest)
+        named = words & _ORDERED or unnamed or alone or _ORDINAL.search(group[0])
         yield _Found(
             f"a ranking of {len(group)} items by their names",
             {"ranking": group} | ({"values": no_names} if no_names else {}),
             6.0 + 2 * common, roles,
             [f"{group[0]} is taken for the best", *(f"{v!r} is no name" for v in no_names)],
             others=[({"ranking": group[::-1]}, "the last is the best")],
+            weak="" if named else f"{listed(group, 3)} may be ranks, best first, or something else "
+            f"that is numbered; if they are, add -O {shlex.quote('ranking=' + spelled(group))}",
+            answers=("ranking",),
             used=set(group), items=group,
         )  # fmt: skip
+
+
+_ORDINAL = re.compile(r"1(?:st|er|º|°|\.)")
 
 
 def _is_uneven(table: ProfiledTable, group: Sequence[str]) -> bool:
@@ -1608,6 +1722,8 @@ def _candidate_columns(table: ProfiledTable) -> Iterator[_Found]:
     rows = [row for row in rows if row]
 
     called = all(set(one.words) & _RANK for one in columns)
+    if any(set(one.words) & (_PLANNED | {"order"}) for one in columns) and not called:
+        return
 
     def is_order(row: list[str]) -> bool:
         ranks = sorted(ordinal(cell) or 0 for cell in row)
@@ -1656,7 +1772,7 @@ def _lists(table: ProfiledTable) -> Iterator[_Found]:
         again = len(flat) / max(1, len(set(flat)))
         if one in numeric or again < 1.5 or max(map(len, flat)) > 80:
             continue
-        if set(one.words) & (_ORDERED | {"order"}):
+        if set(one.words) & (_ORDERED | {"order"}) and not set(one.words) & _PLANNED:
             yield _Found(
                 "a ranking in one column", {"ranking": (one.name,)}, 6.0,
                 [Role("rank", one.name, "names, best first")], ["the first is taken for the best"],
@@ -1690,9 +1806,16 @@ def _lists(table: ProfiledTable) -> Iterator[_Found]:
         yield from _ordered_text(one)
 
 
+# The order in which conditions were shown, as a rule: A,C,B.
+_LETTERS = re.compile(r"\w(?:\W+\w)*")
+
+
 def _ordered_text(one: ColumnProfile) -> Iterator[_Found]:
     """Cells such as a > b > c."""
-    if one.is_list or one.numeric or not one.counts or not set(one.words) & (_ORDERED | {"order"}):
+    words = set(one.words)
+    if one.is_list or one.numeric or not one.counts or not words & (_ORDERED | {"order"}):
+        return
+    if words & _PLANNED or (words == {"order"} and all(map(_LETTERS.fullmatch, one.counts))):
         return
     for sign in (">", "≻", ";", "|", ","):
         parts = [[part.strip() for part in value.split(sign)] for value in one.counts]
@@ -1832,6 +1955,19 @@ def _grouped_answers(
 _NOTHING_COUNTED = ("", "-", "–", "—", "--", "x", "X", ".", "*", "NA", "N/A")
 
 
+_BEATS = word_set("win wins won winner beat beats over preferred prefers votes pairwise siege")
+_FLOWS = word_set("from to source target origin node distance dist cost time minutes km flow")
+# So often two are hardly ever compared in a table that people make.
+_MOST_WINS = 100
+
+
+def _may_be_wins(counts: Mapping[tuple[str, str], float | None], said: set[str]) -> bool:
+    """Whether numbers may be wins: each pair came up equally often, or they are small."""
+    sums = {(n or 0) + (counts.get(pair[::-1]) or 0) for pair, n in counts.items()}
+    high = max(n or 0 for n in counts.values())
+    return not said & _FLOWS and (len(sums) == 1 or 1 < high <= _MOST_WINS)
+
+
 def _matrix(table: ProfiledTable) -> _Found | None:
     """A square table of wins."""
     columns = list(table)
@@ -1857,9 +1993,15 @@ def _matrix(table: ProfiledTable) -> _Found | None:
         # Distances and likenesses are the same from both sides.
         return None
     roles = [Role("item", one.name, "a row and a column of a square table") for one in cells]
+    said = {word for one in columns if one is labels for word in one.words}
+    weak = "" if said & _BEATS or _may_be_wins(counts, said) else (
+        "a square table of numbers, which may be wins or something else, such as how many went "
+        "from one to the other; if a cell counts wins, add -O matrix=row or -O matrix=column"
+    )  # fmt: skip
     return _Found(
         f"a square table of wins of {n} items", {"matrix": "row"}, 7.0, roles,
-        ["a cell is taken for how often its row beat its column"],
+        weak=weak, answers=("matrix",), doubts=
+["a cell is taken for how often its row beat its column"],
         others=[({"matrix": "column"}, "a cell is how often its column beat its row")],
         used={one.name for one in columns}, items=(),
     )  # fmt: skip
@@ -1880,28 +2022,12 @@ def _row_filters(
     ways: list[tuple[dict[str, str], str]] = [({}, "")]
     sided = {name for pair in families(table.columns) for name in pair}
     for one in table:
-        if (
-            one.name in sided
-            or one.is_constant
-            or one.is_text
-            or one.n_distinct > SMALL
-            or not set(one.words) & (_KIND | _VALID)
-        ):
+        if one.name in sided or one.is_text or not 2 <= one.n_distinct <= SMALL:
             continue
-        if set(one.words) & _VALID and {v.casefold() for v in one.counts} == {"true", "false"}:
-            good = [value for value in one.counts if value.casefold() == "true"]
-            ways.append(({one.name: good[0]}, f"rows that are not {one.name} are left out"))
-            continue
-        if set(one.words) & _CHECK and {v.casefold() for v in one.counts} <= _YES | _NO:
-            kept = [value for value in one.counts if value.casefold() in _NO]
-            if kept:
-                ways.append(({one.name: "|".join(kept)}, f"rows that are {one.name} are left out"))
-            continue
-        checks = [value for value in one.counts if set(tokens(value)) & _CHECK]
-        rest = [value for value in one.counts if value not in checks]
-        if checks and rest:
-            why = f"rows with {one.name} {listed(checks, 3)} are left out"
-            ways.append(({one.name: "|".join(rest)}, why))
+        if (kept := kept_rows(one.name, one.counts)) is not None:
+            others = [value for value in one.counts if value not in kept]
+            why = f"rows with {one.name} {listed(others, 3)} are left out"
+            ways.append(({one.name: "|".join(kept)}, why))
             continue
         ways += _filled_rows(table, one)
     return ways
@@ -1935,7 +2061,17 @@ def _add_details(found: _Found, table: ProfiledTable) -> None:
     ]  # fmt: skip
     if not {"raters", "rater"} & found.options.keys():
         _add_rater(found, free, table, unnamed=_is_unnamed(table))
+    _add_weight(found, free)
+    for one in free:
+        _ask_of_column(found, one)
+    _add_times(found, free)
+    _leave_out_empty(found, table)
+
+
+def _add_weight(found: _Found, free: list[ColumnProfile]) -> None:
+    """The column of how many answers a row stands for, which is asked about."""
     asked = False
+    sided = {name for family in families([one.name for one in free]) for name in family}
     for one in free:
         words = set(one.words)
         if words & _ASKED_WEIGHT or (
@@ -1946,19 +2082,43 @@ def _add_details(found: _Found, table: ProfiledTable) -> None:
                 found.doubts.append(
                     f"{one.name} is not used as a weight; add -O weight={one.name} if it is one"
                 )
-        elif (
-            words <= _WEIGHT | {"of"} and one.numeric and one.whole and one.low >= 1
-            and not {"weight", "wins"} & found.options.keys() and not one.is_constant
-        ):  # fmt: skip
-            found.options["weight"] = one.name
-            found.roles.append(Role("weight", one.name, "whole numbers, by its name", "possible"))
-            found.doubts.append(
-                f"{one.name} is taken for the number of answers that a row stands for"
+        elif {"weight", "wins"} & found.options.keys() or one.is_constant or one.name in sided:
+            continue
+        elif words <= _WEIGHT and one.numeric and one.low > 0:
+            # Nothing weighs 1: of a person, or of a parcel.
+            _ask_of_weight(found, one, is_weight=one.low <= 1)
+        elif one.beside == "count" and one.low >= 1:
+            _ask_of_weight(found, one, is_weight=True)
+
+
+def _ask_of_weight(found: _Found, one: ColumnProfile, *, is_weight: bool) -> None:
+    found.options["weight"] = one.name if is_weight else NONE
+    found.explicit = False
+    taken, other = f"{one.name} is taken for the number of answers that a row stands for", NONE
+    if is_weight:
+        found.roles.append(Role("weight", one.name, "by its name", "possible"))
+    else:
+        taken, other = f"{one.name} is not used as a weight", one.name
+    found.doubts.append(taken)
+    found.others.append(({"weight": other}, f"{one.name} is {'no' if is_weight else 'a'} weight"))
+
+
+def _ask_of_column(found: _Found, one: ColumnProfile) -> None:
+    """Ask about a column that is not read and may change what the answers mean."""
+    kind = one.beside
+    if kind == "tie" and "tie" not in found.options.get("values", {}).values():
+        if {"winner", "best"} & found.options.keys() and "ties" not in found.options:
+            found.weak = found.weak or (
+                f"{one.name} says which rows are ties, and {found.options.get('winner')} names a "
+                f"winner there as well: write a word such as tie into the winner of these rows"
             )
-            found.others.append(({"weight": None}, f"{one.name} is no weight"))
-            found.explicit = False
-    _add_times(found, free)
-    _leave_out_empty(found, table)
+    elif kind == "question" and "rows" not in found.options:
+        some = listed(one.counts, 4)
+        found.weak = found.weak or (
+            f"{one.name} says what was asked ({some}), and answers to different questions make no "
+            f"common ranking; read one of them with --rows {shlex.quote(f'{one.name}=…')}"
+        )
+        found.answers = ("rows",)
 
 
 def _leave_out_empty(found: _Found, table: ProfiledTable) -> None:
@@ -2025,29 +2185,42 @@ def _answering_id(
     return None
 
 
+def _may_rate(found: _Found, one: ColumnProfile, word: str) -> bool:
+    """Whether the values of a column that is called by a word for raters do not deny it."""
+    slate = {"ranks", "ranking", "best", "pairs"} & found.options.keys()
+    if one.is_text or one.is_list or (one.numeric and not one.whole):
+        return False
+    if (
+        "winner" in found.options
+        and "loser" not in found.options
+        and (_is_outcome_like(one) and not set(one.words) & {"id", "number", "no", "nr"})
+    ):
+        # The verdict of a judge, rather than the number of one.
+        return False
+    if one.is_constant and one.n > 1 and word not in ("judge", "annotator", "rater"):
+        return False
+    return one.n >= 1.5 * one.n_distinct or one.n <= 20 or bool(slate)
+
+
 def _add_rater(
     found: _Found, free: list[ColumnProfile], table: ProfiledTable, *, unnamed: bool
 ) -> None:
     """The column of who answered, if its name says so and its values do not deny it."""
     best: tuple[float, ColumnProfile] | None = None
-    slate = {"ranks", "ranking", "best", "pairs"} & found.options.keys()
     for one in free:
         word = rater_word(one.name)
-        if word is None or one.is_text or one.is_list:
+        if word is None or not _may_rate(found, one, word):
             continue
-        if (
-            "winner" in found.options
-            and "loser" not in found.options
-            and (_is_outcome_like(one) and not set(one.words) & {"id", "number", "no", "nr"})
-        ):
-            # The verdict of a judge, rather than the number of one.
-            continue
-        if one.is_constant and one.n > 1 and word not in ("judge", "annotator", "rater"):
-            continue
-        if (one.n < 1.5 * one.n_distinct and one.n > 20 and not slate) or (
-            one.numeric and not one.whole
-        ):
-            continue
+        if may_be_a_topic(one.name, one.counts):
+            found.explicit = False
+            if is_topic(one.counts) or {*one.counts} <= {
+                v for c in found.items for v in table[c].counts
+            }:
+                found.doubts.append(f"{one.name} is not taken for the rater")
+                found.others.append(({"rater": one.name}, f"{one.name} says who answered"))
+                continue
+            found.doubts.append(f"{one.name} is taken for the rater")
+            found.others.append(({"rater": None}, f"{one.name} does not say who answered"))
         rank = (
             rater_place(word)
             + (0.0 if len(one.words) <= 2 else 0.5)

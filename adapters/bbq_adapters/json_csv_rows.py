@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from bbq_adapters.row_values import RaggedRow, Row, RowPlace, check_row, lookup
+from bbq_adapters.row_values import RaggedRow, Row, RowPlace, check_row, is_name, lookup
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
-from bbq_plugin.text import brief
+from bbq_plugin.text import brief, name_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,6 +83,23 @@ def look(head: bytes) -> Head:
     except csv.Error:
         columns = []
     return Head("table", frozenset(column.strip() for column in columns if column.strip()))
+
+
+def columns_of(head: bytes) -> dict[str, list[str]]:
+    """The cells of the whole rows in the head of a file by column, without lists and objects."""
+    found: dict[str, list[str]] = {}
+    whole: Any = io.BufferedReader(io.BytesIO(head[: head.rfind(b"\n") + 1]))
+    with suppress(FormatError):
+        for _, row in rows(whole, "", unique=False):
+            inner = {
+                f"{k}.{i}": v for k, d in row.items() if isinstance(d, dict) for i, v in d.items()
+            }
+            for field, value in {**row, **inner}.items():
+                if isinstance(value, bool):
+                    found.setdefault(field, []).append(str(value).lower())
+                elif is_name(value):
+                    found.setdefault(field, []).append(name_text(value).strip())
+    return found
 
 
 def _json_fields(text: bytes) -> set[str]:
@@ -507,20 +525,25 @@ def table_lines(
         below = ((reader.line_num, row) for row in chain(held, reader))
         for line, row in _without_questions(below, header=header):
             place = RowPlace(name, line + shift)
-            if named and len(row) == width and all(row):
+            # Where files were joined, the names of the columns come again.
+            again = header and row == top
+            if named and len(row) == width and all(row) and not again:
                 yield place, dict(zip(columns, row, strict=True))
                 continue
             # More empty cells than columns: a delimiter at the end of each line.
             cells = row if any(row[len(columns) :]) else row[: len(columns)]
-            if len(cells) == len(columns):
+            if len(cells) == len(columns) and not again:
                 # CSV has no null: an empty cell is one.
                 yield place, {c: v or None for c, v in zip(columns, cells, strict=True) if c}
             elif uneven and not header:
                 yield place, {f"column{i}": v or None for i, v in enumerate(row, 1)}
             elif any(cell.strip() for cell in cells):
-                problem = f"has {len(cells)} columns where the header has {len(columns)}"
-                ragged = RaggedRow(problem, cells[0][:60])
-                if needed:
+                ragged = RaggedRow(
+                    "repeats the names of the columns" if again
+                    else f"has {len(cells)} columns where the header has {len(columns)}",
+                    cells[0][:60],
+                )  # fmt: skip
+                if needed and not again:
                     check_row(ragged, place)
                 yield place, ragged
     except csv.Error as error:

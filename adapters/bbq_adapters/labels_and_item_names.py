@@ -6,7 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bbq_adapters.row_values import lookup
@@ -111,14 +111,61 @@ SKIPS = word_set(
     "weiss nicht|ubersprungen|passer|omitir|no se|saltar",
     "|",
 )
-#: Words of columns that say that the two sides were shown the other way round.
-SWAPPED = word_set(
-    "swap swapped flip flipped reverse reversed switched mirrored inverted vertauscht getauscht"
+# Words of columns that say that the two sides were shown the other way round, or where they stood.
+_SWAPPED = word_set(
+    "swap swapped flip flipped reverse reversed switched mirror mirrored inverted vertauscht "
+    "getauscht shuffled counterbalance counterbalanced"
 )
-#: Words of columns that say which rows are checks or practice, and no answers of the study.
-CHECKS = word_set("attention catch practice training warmup vigilance sanity tutorial dummy")
-#: Words of columns that say in which order the two were shown.
-SHOWN_ORDER = word_set("order presentation presented shown display displayed reihenfolge")
+_SHOWN = word_set(
+    "order presentation presented shown display displayed reihenfolge position pos side location"
+)
+#: Words for where one of two stood.
+PLACES = word_set("left right first second top bottom shown presented")
+# The order in which two were shown, as a value: AB, B-A, 2,1.
+_ORDERS = re.compile(r"(a\W?b|b\W?a|1\W?2|2\W?1|0\W1|1\W0)")
+#: What says no and yes.
+NO, YES = word_set("false no 0 f n"), word_set("true yes 1 t y")
+# Flags of rows that count and of those that do not, and what is said of the latter.
+_COUNTED_IN = word_set("valid passed include included approved keep kept gultig")
+_LEFT_OUT = word_set(
+    "practice training catch attention check sanity vigilance warmup tutorial dummy golden gold "
+    "test demo example excluded exclude deleted removed invalid spam flagged cancelled canceled "
+    "void duplicate outlier discarded withdrawn banned bot screened"
+)
+_NO_ANSWERS = word_set(
+    "practice training catch attention vigilance warmup tutorial dummy sanity deleted removed "
+    "cancelled canceled invalid excluded undo undone retracted withdrawn rejected spam void "
+    "abandoned aborted"
+)
+# Columns that tell kinds of rows apart, and what they call those that are no answers.
+_ROW_KINDS = word_set(
+    "kind type phase stage block task part event trial condition screen category section name "
+    "practice training catch attention check golden"
+)
+_OTHER_ROWS = _NO_ANSWERS | word_set(
+    "check example golden gold instructions instruction demo consent survey break control quality "
+    "ubung"
+)
+# How many answers a row stands for.
+_COUNTED = word_set(
+    "count counts freq frequency votes n num nb times wins games matches battles "
+    "comparisons judgments judgements annotators raters voters respondents anzahl "
+    "stimmen of"
+)
+_TIED = word_set("tie ties tied draw draws drawn equal")
+# What people were asked: names of columns, and what they hold.
+_QUESTIONS = word_set(
+    "criterion criteria aspect aspects dimension facet attribute metric kriterium critere criterio"
+)
+_CRITERIA = word_set(
+    "fluency adequacy relevance relevancy coherence clarity accuracy naturalness helpfulness "
+    "harmlessness overall informativeness consistency factuality aesthetics realism grammar "
+    "faithfulness engagingness humanness correctness usefulness readability intelligibility "
+    "similarity honesty safety quality truthfulness completeness conciseness beauty"
+)
+_MORE = word_set("better best most more prefer preferred like liked higher")
+_LESS = word_set("worse worst least less dislike disliked dispreferred lower")
+_FEW = 14
 # Words of columns that say who answered, the surer ones first; and words that make such a column
 # something else.
 _RATERS = (
@@ -138,6 +185,13 @@ _NOT_RATERS = word_set(
     "time at date duration rt age gender sex comment reason text answer response trial hit "
     "assignment group type language lang country agent elo score count confidence index idx "
     "rating rank notes feedback education prompt query message input output status"
+)
+# What also names a field of knowledge, or one of two models.
+_UNSURE_RATERS = word_set("subject student teacher critic coder expert marker person scorer")
+_TOPICS = word_set(
+    "math maths mathematics algebra geometry calculus physics chemistry biology history law "
+    "medicine economics geography philosophy psychology literature politics astronomy anatomy "
+    "statistics engineering business finance coding programming writing science"
 )
 _VERDICTS = word_set("left right better best prefer preferred wins winner choose chosen")
 # Buckets whose order their names say, best first.
@@ -237,6 +291,18 @@ def rater_word(key: str) -> str | None:
     return min((word for word in words if word in _RATERS), key=_RATERS.index, default=None)
 
 
+def may_be_a_topic(key: str, values: Iterable[str]) -> bool:
+    """Whether a key that may name who answered may as well name what it was about, or a model."""
+    words = tokens(key)
+    unsure = len(words) == 1 and words[0] in _UNSURE_RATERS
+    return unsure and not any(any(map(str.isdigit, value)) or "@" in value for value in values)
+
+
+def is_topic(values: Iterable[str]) -> bool:
+    """Whether values are fields of knowledge."""
+    return any(set(tokens(value)) & _TOPICS for value in values)
+
+
 def rater_place(word: str) -> int:
     """How surely a word of `rater_word` names raters, 0 for the surest."""
     return _RATERS.index(word)
@@ -264,6 +330,78 @@ def label_meaning(label: str) -> str | int | None:
         if said[0] in count:
             return count.index(said[0]) + 1
     return None
+
+
+def beside(name: str, cells: Sequence[str]) -> str | None:
+    """What a column beside the votes may change in their meaning, by its name and its cells.
+
+    `shown`: where the two stood; `rows`: which rows are answers; `count`: how many a row stands
+    for; `tie`: which rows are ties; `question`: what was asked. None: nothing of these.
+    """
+    values = {cell for cell in cells if cell}
+    if _counts(name, cells):
+        return "count"
+    if not 2 <= len(values) <= _FEW:
+        return None
+    words = set(tokens(name))
+    flags = {value.casefold() for value in values} <= YES | NO
+    said = [label_meaning(value) for value in values]
+    if kept_rows(name, values) is not None:
+        return "rows"
+    if _is_shown(words, values):
+        return "shown"
+    if (flags and words & _TIED) or ("tie" in said and not any(isinstance(s, int) for s in said)):
+        return "tie"
+    return "question" if not flags and _asks(words, values) else None
+
+
+def _counts(name: str, cells: Sequence[str]) -> bool:
+    """Whether whole numbers say how many answers a row stands for, and do not number the rows."""
+    words = set(tokens(name)) - _ANY_COUNT
+    if not words or not words <= _COUNTED or not all(map(str.isdigit, filter(None, cells))):
+        return False
+    numbers = [int(cell) for cell in cells if cell.isascii()][:5000]
+    steps = [after - before for before, after in pairwise(numbers)]
+    return max(numbers, default=0) > 1 and 2 * steps.count(1) <= len(steps)
+
+
+def kept_rows(name: str, values: Collection[str]) -> list[str] | None:
+    """The values of a column whose rows are answers, where it marks others that are none."""
+    if not 2 <= len(values) <= _FEW:
+        return None
+    words = set(tokens(name))
+    if {value.casefold() for value in values} <= YES | NO:
+        wanted = YES if words & _COUNTED_IN else NO if words & _LEFT_OUT else frozenset[str]()
+        kept = [value for value in values if value.casefold() in wanted]
+    else:
+        others = _OTHER_ROWS if words & _ROW_KINDS else _NO_ANSWERS
+        kept = [value for value in values if not set(tokens(value)) & others]
+    return kept if 0 < len(kept) < len(values) else None
+
+
+def _is_shown(words: set[str], values: Collection[str]) -> bool:
+    """Whether two values say where the two of a row stood."""
+    low = {value.casefold() for value in values}
+    flags = low <= YES | NO
+    if len(low) != 2 or words & _VERDICTS - PLACES:
+        return False
+    if all(map(_ORDERS.fullmatch, low)) or (words & _SWAPPED and (flags or low <= {"1", "2"})):
+        return True
+    if any(set(tokens(value)) & _SWAPPED for value in values):
+        return True
+    placed = low == {"l", "r"} or all(isinstance(label_meaning(value), int) for value in values)
+    return bool(words & (_SHOWN | PLACES)) and (flags or placed)
+
+
+def _asks(words: set[str], values: Collection[str]) -> bool:
+    """Whether values are what was asked: several criteria, or the better and the worse."""
+    said = [set(tokens(value)) for value in values]
+    sides = [any(one & way for one in said) for way in (_MORE, _LESS)]
+    return (
+        bool(words & _QUESTIONS)
+        or sum(bool(one & _CRITERIA) for one in said) > 1
+        or (all(sides) and not any(isinstance(label_meaning(value), str | int) for value in values))
+    )
 
 
 def is_bare(label: str) -> bool:

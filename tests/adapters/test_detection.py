@@ -820,29 +820,179 @@ def test_marks_of_two_users_are_not_the_choices_of_raters(tmp_path: Path) -> Non
         ("presentation", "ab", "ba"),
     ],
 )
-@pytest.mark.parametrize("words", [("left", "right"), ("model_a", "model_b")])
+@pytest.mark.parametrize("words", [("left", "right"), ("first", "second"), ("model_a", "model_b")])
 @pytest.mark.parametrize("choice", ["shown_choice", "winner"])
 def test_sides_that_were_shown_swapped_are_asked_about(
     tmp_path: Path, column: str, straight: str, turned: str, words: tuple[str, str], choice: str
 ) -> None:
     rows = []
     for i, (rater, a, b, side) in enumerate(chosen(words)):
-        swapped = i % 2 == 1
-        shown = words[1 - words.index(str(side))] if swapped else side
-        rows.append([rater, a, b, turned if swapped else straight, shown])
+        rows.append([rater, a, b, turned if i % 2 else straight, side])
     path = file(tmp_path, table(["rater", "model_a", "model_b", column, choice], rows))
     with pytest.raises(UnclearError) as refused:
         read(path)
-    first, *others = refused.value.readings
-    assert any(f"{column} says which rows were shown" in doubt for doubt in first.doubts)
-    shown_side = next(one for one in others if "that was shown" in one.difference)
-    data = read(path, shown_side.adapter, **shown_side.options)
-    kept = [vote for i, vote in enumerate(VOTES) if i % 2 == 0]
-    wins = {item: sum(vote[2] == item for vote in kept) for item in ITEMS}
-    found = dict.fromkeys(data.items, 0)
-    for winner in data.winner.tolist():
-        found[data.items[winner]] += 1
-    assert found == wins
+    said = [str(refused.value), *(doubt for one in refused.value.readings for doubt in one.doubts)]
+    assert any(f"{column} says where the two" in one for one in said)
+    # A place may be that shown; the name of a column is an item, wherever it stood.
+    proposed = [one.options["winner"] for one in refused.value.readings[:1]]
+    assert proposed == ([choice] if words[0] == "model_a" else [])
+
+
+@pytest.mark.parametrize(
+    ("column", "words", "places"),
+    [
+        ("a_position", ("left", "right"), ("left", "right")),
+        ("system_side", ("L", "R"), ("L", "R")),
+        ("left_is", ("left", "right"), ("A", "B")),
+        ("a_on_left", ("left", "right"), (0, 1)),
+        ("counterbalance", ("first", "second"), (1, 2)),
+        ("presentation_order", ("first", "second"), ("A,B", "B,A")),
+    ],
+)
+def test_where_an_item_stood_is_asked_about(
+    tmp_path: Path, column: str, words: tuple[str, str], places: tuple[object, object]
+) -> None:
+    rows = [[*row, places[i * 7 // 3 % 2]] for i, row in enumerate(chosen(words))]
+    path = file(tmp_path, table(["rater", "item_a", "item_b", "choice", column], rows))
+    with pytest.raises(UnclearError, match=f"{column} says where") as refused:
+        read(path)
+    assert not refused.value.readings
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        ("phase", "main", "practice"),
+        ("status", "active", "deleted"),
+        ("valid", "true", "false"),
+        ("excluded", 0, 1),
+        ("is_test", "False", "True"),
+        ("action", "vote", "undo"),
+    ],
+)
+@pytest.mark.parametrize("names", ["model_a,model_b,winner", "left,right,winner", "condition_A"])
+def test_rows_that_do_not_count_are_asked_about(
+    tmp_path: Path, column: str, good: object, bad: object, names: str
+) -> None:
+    head = ["condition_A", "condition_B", "selected"] if "," not in names else names.split(",")
+    words = (
+        (1, 2)
+        if "," not in names
+        else ("model_a", "model_b")
+        if "model" in names
+        else ("left", "right")
+    )
+    rows = [[*row[1:], row[0], good] for row in chosen(words)]
+    rows += [[*row[1:], row[0], bad] for row in chosen(words[::-1])][:20]
+    data, options = as_proposed(file(tmp_path, table([*head, "observer", column], rows)))
+    assert options["rows"] == {column: str(good)}
+    check(data)
+
+
+@pytest.mark.parametrize("column", ["votes", "n", "times", "num_wins"])
+@pytest.mark.parametrize("head", [["left", "right", "winner"], ["winner", "loser"]])
+def test_how_many_answers_a_row_stands_for_is_asked(
+    tmp_path: Path, column: str, head: list[str]
+) -> None:
+    rows = [
+        [*((v[2], loser(v)) if len(head) == 2 else v[:3]), 1 + i * i % 5]
+        for i, v in enumerate(VOTES)
+    ]
+    data, options = as_proposed(file(tmp_path, table([*head, column], rows)))
+    assert options["weight"] == column
+    assert data.weight.sum() == sum(1 + i * i % 5 for i in range(len(VOTES)))
+
+
+def test_a_winner_beside_the_counts_of_both_is_not_one_vote(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, 3 if w == a else 1, 1 if w == a else 3, w] for a, b, w, _ in VOTES
+    ]
+    path = file(tmp_path, table(["model_a", "model_b", "votes_a", "votes_b", "winner"], rows))
+    with pytest.raises(UnclearError, match="votes_a, votes_b count the answers of a row"):
+        read(path)
+    check_wins = read(path, "table", left="model_a", right="model_b", wins="votes_a,votes_b")
+    assert check_wins.weight.sum() == 4 * len(VOTES)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("draw", (0, 1), "says which rows are ties"),
+        ("is_tie", ("false", "true"), "says which rows are ties"),
+        ("result", ("win", "draw"), "says which rows are ties"),
+        ("criterion", ("speed", "looks"), "says what was asked"),
+        ("question", ("clarity", "accuracy"), "says what was asked"),
+        ("prompt", ("Which is better?", "Which is worse?"), "says what was asked"),
+    ],
+)
+@pytest.mark.parametrize("head", [["left", "right", "winner"], ["winner", "loser", "user"]])
+def test_a_column_that_changes_what_answers_mean_is_asked_about(
+    tmp_path: Path, column: str, values: tuple[object, object], said: str, head: list[str]
+) -> None:
+    rows = [
+        [*((v[2], loser(v), v[3]) if "loser" in head else v[:3]), values[i // 4 % 2]]
+        for i, v in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table([*head, column], rows))
+    with pytest.raises(UnclearError, match=said) as refused:
+        read(path)
+    assert not refused.value.readings
+
+
+def test_two_columns_of_choices_that_differ_are_asked_about(tmp_path: Path) -> None:
+    rows = [[*row, "BA"[i // 5 % 2]] for i, row in enumerate(chosen(("model_a", "model_b")))]
+    path = file(tmp_path, table(["judge", "model_a", "model_b", "winner", "human_choice"], rows))
+    with pytest.raises(UnclearError, match="winner and human_choice both may say who won"):
+        read(path)
+
+
+def test_names_of_columns_that_come_again_are_no_answer(tmp_path: Path) -> None:
+    text = table(["winner", "loser", "user"], [[v[2], loser(v), v[3]] for v in VOTES])
+    path = file(tmp_path, text + text)
+    data, _ = as_proposed(path)
+    assert (len(data.items), data.n_comparisons) == (len(ITEMS), 2 * len(VOTES))
+    assert [one.reason for one in data.skipped] == ["repeats the names of the columns"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "corner"), [(100, 9000, "model"), (1, 9, "from"), (0, 1, "node")]
+)
+def test_a_square_table_of_something_else_is_not_proposed(
+    tmp_path: Path, low: int, high: int, corner: str
+) -> None:
+    spread = high - low + 1
+    cells = [
+        [a, *(0 if a == b else low + 7 * i * j % spread for j, b in enumerate(ITEMS))]
+        for i, a in enumerate(ITEMS, 1)
+    ]
+    path = file(tmp_path, table([corner, *ITEMS], cells))
+    assert "square table of numbers" in look(path).problem
+    assert not look(path).readings
+    assert read(path, "table", matrix="row").n_comparisons
+
+
+@pytest.mark.parametrize("name", ["errors", "fouls", "error_score"])
+def test_less_of_a_fault_is_not_taken_for_a_worse_score(tmp_path: Path, name: str) -> None:
+    rows = [[a, b, 3 + i % 4, i % 5] for i, (a, b, *_) in enumerate(VOTES)]
+    path = file(tmp_path, table(["item_a", "item_b", f"{name}_a", f"{name}_b"], rows))
+    assert not look(path).readings
+
+
+def test_a_number_that_may_stand_for_no_score_is_named(tmp_path: Path) -> None:
+    rows = [
+        [a, b, 1 + i % 4, -1 if i % 7 == 0 else 1 + i % 5] for i, (a, b, *_) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["item_a", "item_b", "score_a", "score_b"], rows))
+    assert "-1 in score_a or score_b may stand for no answer" in look(path).problem
+
+
+def test_a_subject_may_be_what_it_is_about(tmp_path: Path) -> None:
+    topics = ["biology", "law", "history"]
+    rows: list[list[object]] = [[a, b, w, topics[i % 3]] for i, (a, b, w, _) in enumerate(VOTES)]
+    path = file(tmp_path, table(["model_a", "model_b", "winner", "subject"], rows))
+    data, options = as_proposed(path)
+    assert "rater" not in options
+    check(data, raters=0)
 
 
 def test_a_winner_by_name_is_the_same_on_both_sides(tmp_path: Path) -> None:
@@ -1016,7 +1166,7 @@ def test_marks_with_one_for_a_tie_are_counted_once(tmp_path: Path) -> None:
     with pytest.raises(UnclearError) as refused:
         read(swapped)
     first = refused.value.readings[0]
-    assert "swapped says which rows" in first.doubts[-1]
+    assert "swapped says where" in first.doubts[-1]
     check(read(swapped, first.adapter, **first.options), raters=0, ties=N_THIRD, third=True)
 
 
