@@ -8,7 +8,7 @@ million votes), 10% ties, 15% of the raters of low quality. Measured are
 - a default fit with leaderboard and verdicts by `dask scheduler` and two `dask worker` processes:
   seconds, CPU seconds, the peak memory of a worker, and the bytes that all sockets of the cluster
   and the driver received (as the kernel counts them), pass by pass;
-- the same with one worker;
+- the same with one worker, and of a fifth of the votes in as many parts: the bytes are the same;
 - the same at tol = 1e-10 against the fit in memory;
 - a worker killed with -9 in the middle of a pass, and the scheduler killed with a second run after.
 
@@ -93,12 +93,13 @@ def group_by(source: str) -> dict[str, Any]:
     return used
 
 
-def prepare(source: str, target: str) -> dict[str, Any]:
-    """The set."""
+def prepare(source: str, target: str, parts: str = "") -> dict[str, Any]:
+    """The set, in as many parts as it has by itself, or in these."""
     from bbq_plugin.scale.preparation import Preparation, prepare_lake  # noqa: PLC0415
 
     with measured() as used:
-        found = prepare_lake([source], ROLES, Preparation(Path(target), memory=LIMIT))
+        how = Preparation(Path(target), memory=LIMIT, parts=int(parts) if parts else None)
+        found = prepare_lake([source], ROLES, how)
     size = sum(file.stat().st_size for file in Path(target).rglob("*.parquet"))
     return used | {"bytes": size, "parts": found.n_parts, "raters": found.n_raters}
 
@@ -395,6 +396,13 @@ def measure(report: Report, run: Run, small: int, middle: int, large: int) -> No
     report.check(f"bytes of a pass for each part, {large:,} votes against {middle:,}",
                  f"{by_part['most']:,.0f} against {by_part['two']:,.0f}", "≤ 1.2 times",
                  ok=by_part["most"] <= 1.2 * by_part["two"])  # fmt: skip
+    few = run.folder / f"{small}-in-{two['n_parts']}.bbq"
+    run.step("prepare", run.source(small), few, two["n_parts"])
+    fewer = run.step("by_cluster", few, 2)
+    total, other = (sum(p["bytes"] for p in found["passes"]) for found in (two, fewer))
+    report.check(f"bytes of all of it, {middle:,} votes against {small:,}, {two['n_parts']} parts",
+                 f"{total / 1e6:.1f} against {other / 1e6:.1f} MB", "≤ 1.2 times",
+                 ok=total <= 1.2 * other)  # fmt: skip
     gain = last["one"]["seconds"] / last["two"]["seconds"]
     report.check(f"two workers against one, {middle:,} votes, all of it", f"{gain:.2f} times",
                  "≥ 1.5 times", ok=gain >= 1.5)  # fmt: skip
@@ -431,7 +439,7 @@ def measure(report: Report, run: Run, small: int, middle: int, large: int) -> No
     report.tables.append(Table("bbq prepare", ["votes", "s", "CPU, s", "times GROUP BY",
                                "times its CPU", "peak, GB", "set, MB"], rows))  # fmt: skip
     report.values = values | {"same": gaps, "killed": ended, "by_cluster": {
-        "one": one, "two": two, "most": most}}  # fmt: skip
+        "one": one, "two": two, "most": most, "fewer": fewer}}  # fmt: skip
 
 
 if __name__ == "__main__":
