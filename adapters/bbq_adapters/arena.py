@@ -41,6 +41,7 @@ from bbq_adapters.row_values import (
     Row,
     RowPlace,
     is_name,
+    iso_seconds,
     item,
     line_key,
     missing,
@@ -390,6 +391,8 @@ _KEYS = (("key",), ("id",), ("uid",), ("question_id", "turn"))
 # These name a vote; a question is seen by many.
 _OF_VOTES = (("key",), ("id",))
 _MOMENTS = ("tstamp", "timestamp", "created_at")
+# Moments too where they hold dates; numbers may be how long an answer took.
+_DATES = ("datetime", "date", "time", "at", "answered_at", "submitted_at")
 _Name = str | int | float
 # Known words come out of the decoder as the same objects each time, which costs nothing.
 _Said = Literal["model_a", "model_b", "tie", "both_bad", "tie (bothbad)"]
@@ -482,7 +485,7 @@ def _column_batch(lines: Sequence[int], cells: Mapping[str, list[Any]]) -> Batch
     first = {column: values[0] or None for column, values in cells.items()}
     fields = next((f for f in _PLAIN if first.keys() >= set(f)), None)
     raters = [field for field in RATER_FIELDS if field in first]
-    special = any(field in first for field in _SPECIAL)
+    special = any(field in first for field in (*_SPECIAL, *_DATES))
     if fields is None or len(raters) > 1 or special or subjects(first):
         return None
     left, right, winner, *rater = (cells[c] for c in (*fields[:3], *raters))
@@ -560,8 +563,10 @@ class _BatchDecoder:
         if key and isinstance(first[key[0]], str):
             fields = [(f[0], str, "") if f[0] == "own" else f for f in fields]
         fields += [(f"no_{field}", None, None) for field in absent]
+        # Texts in these are for the reader of single rows.
+        fields += [(f"no_{field}", float | None, None) for field in _DATES]
         names = {field: name for field, name in called.items() if name}
-        names |= {f"no_{field}": field for field in absent}
+        names |= {f"no_{field}": field for field in (*absent, *_DATES)}
         # Tags that answers may be clustered by, by what they are called here.
         self.subjects = {field: f"tag_{n}" for n, field in enumerate(subjects(first))}
         for field, here in self.subjects.items():
@@ -873,7 +878,11 @@ def _key(row: Row, shape: Shape, vote: ArenaVote, who: str | None, place: RowPla
 
 
 def _moment(row: Row) -> float | None:
-    return next((seconds_since_1970(row[f]) for f in _MOMENTS if row.get(f) is not None), None)
+    found = next((row[f] for f in _MOMENTS if row.get(f) is not None), None)
+    if found is not None:
+        return seconds_since_1970(found)
+    dates = (date for f in _DATES if isinstance(date := row.get(f), str) and number(date) is None)
+    return next((at for date in dates if (at := iso_seconds(date)) is not None), None)
 
 
 def _unread_moment(row: Row) -> str:

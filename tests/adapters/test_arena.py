@@ -230,7 +230,7 @@ def test_a_log_may_begin_with_rows_of_another_kind(tmp_path: Path) -> None:
     assert (first.left, first.right, first.outcome) == ("gpt", "llama", "left")
 
 
-@pytest.mark.parametrize("name", ["tstamp", "timestamp", "created_at"])
+@pytest.mark.parametrize("name", ["tstamp", "timestamp", "created_at", "time", "date", "at"])
 def test_answers_stored_again_are_recognised_by_their_time(tmp_path: Path, name: str) -> None:
     path = tmp_path / "votes.csv"
     rows = [
@@ -241,3 +241,12 @@ def test_answers_stored_again_are_recognised_by_their_time(tmp_path: Path, name:
     data = read(path)
     assert data.n_comparisons == 6
     assert (data.repeats.n_rows, data.repeats.n_copied) == (6, 2)
+
+
+def test_a_time_that_is_a_number_may_be_how_long_an_answer_took(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("rater,left,right,winner,time\n" + "ann,x,y,x,3.5\n" * 3)
+    data = read(path)
+    assert not data.repeats
+    assert data.answers is not None
+    assert not data.answers.dated

@@ -36,6 +36,7 @@ def votes(draw: st.DrawFn) -> list[dict[str, Any]]:
         "model_b": names,
         "winner": winners,
         "tstamp": st.sampled_from([1, 2.5, None]),
+        "time": st.sampled_from([3, 2.5, "2026-01-01T00:00:00Z", "2.5", "soon", None, [1]]),
         "evaluation_session_id": st.just("s"),
         "language": st.just("de"),
     }
