@@ -211,7 +211,8 @@ def raters_table(
 
 def _name_of(rater: str, names: Mapping[str, Person]) -> str:
     found = names.get(rater)
-    return plain(found.text) if found else "–"
+    # The address below the name: side by side they leave no room for the reasons.
+    return "\n".join(plain(one) for one in (found.name, found.email) if one) if found else "–"
 
 
 def reason_lines(

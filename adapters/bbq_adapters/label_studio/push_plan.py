@@ -153,6 +153,13 @@ def _relabels(
             "pair of items; bbq push --relabel all asks for them too"
         )
     queued = [(task.items, n) for task, _, n in chosen if n]
+    n_unknown = sum(not items for items, _ in queued)
+    if n_unknown and goals.relabel != "all":
+        notes.append(
+            f"for {counted(n_unknown, 'task')} of excluded raters it is not known whether new "
+            "answers can change the result, so all are asked again; bbq pull tells which items "
+            "the tasks show"
+        )
     if queued and not now.enterprise:
         notes.append(
             "Label Studio Community serves these tasks to excluded raters too; their answers do "

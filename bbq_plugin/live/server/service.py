@@ -381,11 +381,11 @@ class Service:
         return sum(known) if known else None
 
     def fit_mark(self) -> str | None:
-        """The moment of the last fit, in UTC."""
-        analysis = self.view.analysis
-        if analysis is None:
+        """The moment of the last fit of any study, in UTC."""
+        fits = [view.analysis.at for view in self.views.values() if view.analysis is not None]
+        if not fits:
             return None
-        return datetime.fromtimestamp(analysis.at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return datetime.fromtimestamp(max(fits), UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
     def contents(
         self, places: Collection[tuple[int, int]]

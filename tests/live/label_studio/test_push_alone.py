@@ -197,6 +197,8 @@ def test_watch_once_writes_what_bbq_push_would_within_the_budget(
     push = ["--push", "--project", str(crowd.project)]
     done = run(*words, *push, **place)
     assert done.returncode == 0, done.stderr
+    # The export is read, and no pull has told which items a task shows.
+    assert "it is not known whether new answers can change the result" in done.stderr
     assert state(label_studio, crowd.project) == before
     wanted = relabelled(Bbq(label_studio, store).push(crowd.project))
     assert len(wanted) > 4

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bbq_plugin.data.records import Comparison
+from bbq_plugin.live.engine import Engine
 from bbq_plugin.store import Store, read_store
 from bbq_plugin.store.store import records_of
 from tests.live.server.payloads import EMAIL, SECRETS, bulk, deleted, event, project, task
@@ -284,6 +286,18 @@ def test_label_studio_can_connect_it_as_an_ml_backend(server: Serving) -> None:
     assert {one["model_version"] for one in answer["results"]} == {version}
     assert server.ask("/versions", headers=headers).json() == {"versions": [version]}
     assert server.ask("/setup", b"{}", headers).json() == {"model_version": version}
+
+
+def test_the_version_of_scores_changes_with_the_fit_of_any_study(tmp_path: Path) -> None:
+    store = tmp_path / "state.db"
+    # The project has two questions, so the study main is empty.
+    with Engine(store, study="fluency") as engine:
+        engine.add([Comparison(f"k{n}", "ann", "a", "b", "left") for n in range(3)])
+    with serving(store) as server:
+        server.wait_until(
+            lambda: server.send({}, path="/setup").json()["model_version"].startswith("bbq 20"),
+            "the version of the fit",
+        )
 
 
 def test_tasks_have_scores_after_a_restart_before_any_event(tmp_path: Path) -> None:
