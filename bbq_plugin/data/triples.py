@@ -34,6 +34,7 @@ LARGEST_TABLE = 1 << 20  # pairs of items that a table for one rater may have
 ROWS_PER_CHUNK = 20_000
 MOST_CHUNKS = 16
 MOST_SORTING = 4  # threads that go through all rows each
+ROWS_SORTED = 4_000_000  # fewer stay in the caches, and one thread is enough
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +117,8 @@ def aggregate(
         _by_rater(first, last, rater, winner, loser, weight, n_items, at, pair, summed)
 
     # Each thread goes through all rows and takes those of its raters.
-    run_chunks(sort, even_chunks(begin, min(worker_count(), MOST_SORTING)))
+    threads = min(worker_count(), MOST_SORTING, 1 + rater.size // ROWS_SORTED)
+    run_chunks(sort, even_chunks(begin, threads))
     kept = np.zeros(n_raters + 1, dtype=np.int64)
     n_pairs = n_items**2 if n_items**2 <= LARGEST_TABLE else 0
 

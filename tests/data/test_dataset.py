@@ -188,6 +188,7 @@ def test_triples_of_many_rows_are_counted_on_several_threads(
     items: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BBQ_THREADS", "3")
+    monkeypatch.setattr("bbq_plugin.data.triples.ROWS_SORTED", 20_000)
     rng = np.random.default_rng(0)
     rater, winner = rng.integers(0, 1_000, 90_000), rng.integers(0, items, 90_000)
     loser = (winner + 1) % items
