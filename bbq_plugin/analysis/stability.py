@@ -232,8 +232,9 @@ class Evaluation:
         if not self.divided:
             return ()
         told = (
-            "raters differ in more than quality, so the panel may be divided: then the forecasts "
-            "with more raters promise too much; bbq fit says whether there are camps"
+            "raters differ in more than quality, so the panel may be divided. Then the forecasts "
+            "with more raters promise too much: do not plan by them before bbq fit says that the "
+            "raters form no camps"
         )
         return (told,)
 

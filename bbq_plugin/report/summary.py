@@ -493,6 +493,8 @@ def slice_lines(study: SlicedStudy) -> list[str]:
         f"{counted(len(study.groups), 'slice')} by {plain(study.tag)}: ratings differ between them "
         f"by {study.spread:,.0f} points (standard deviation)."
     )
+    if any(not cell.n for cell in study.cells):
+        head += " In brackets: no answer of the slice has the item; its rating is from the others."
     if not found:
         return [f"{head} No item differs beyond doubt in any slice.", *quality_lines(study)]
     differ = "differs" if len(found) == 1 else "differ"

@@ -133,10 +133,7 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
     if apart:
         table.add_column("difference", justify="right")
     for at, (row, cells) in enumerate(list(zip(board, study.by_item(), strict=True))[:limit]):
-        ratings = [
-            Text(number(cell.rating, digits) + (_way(cell) if cell.differs else ""))
-            for cell in cells[: len(shown)]
-        ]
+        ratings = [Text(_in_slice(cell, digits)) for cell in cells[: len(shown)]]
         if apart:
             gap = apart[at]
             ends = span(gap.difference_lower, gap.difference_upper, digits)
@@ -153,8 +150,11 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
     return table
 
 
-def _way(cell: SliceCell) -> str:
-    return " ▲" if cell.difference > 0 else " ▼"
+def _in_slice(cell: SliceCell, digits: int) -> str:
+    """A rating, in brackets where no answer of the slice has the item."""
+    rating = number(cell.rating, digits) if cell.n else f"({number(cell.rating, digits)})"
+    way = "▲" if cell.difference > 0 else "▼"
+    return f"{rating} {way}" if cell.differs else rating
 
 
 def raters_table(

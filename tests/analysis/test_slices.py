@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis, Leaderboard
@@ -13,6 +15,7 @@ from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.report.summary import MOST_SLICE_LINES, rescaled_text, slice_lines
+from bbq_plugin.report.terminal_tables import slices_table
 
 K = 6
 
@@ -62,6 +65,20 @@ def test_a_slice_of_few_answers_leans_on_all(alike: SlicedStudy) -> None:
         assert width > of_en.rating_upper - of_en.rating_lower
     assert not any(cell.differs for cell in alike.cells)
     assert alike.pooled.tau < 0.2
+
+
+def test_a_rating_without_an_answer_in_the_slice_stands_in_brackets(alike: SlicedStudy) -> None:
+    assert "In brackets" not in slice_lines(alike)[0]
+    groups = dict(alike.groups)
+    groups["fr"] = Comparisons.from_records([("r0", "i0", "i1"), ("r1", "i0", "i1")])
+    study = SlicedStudy("language", alike.overall, groups)
+    assert "In brackets: no answer of the slice has the item" in slice_lines(study)[0]
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(slices_table(study))
+    found = {cell.item: f"{cell.rating:,.0f}" for cell in study.cells if cell.slice == "fr"}
+    text = console.export_text()
+    assert f"({found['i4']})" in text
+    assert f"({found['i0']})" not in text
 
 
 def test_a_slice_with_another_ranking_keeps_it_and_is_marked(apart: SlicedStudy) -> None:
