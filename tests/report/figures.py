@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,7 +19,14 @@ from bbq_plugin.analysis.slices import SlicedStudy
 from bbq_plugin.analysis.stability import evaluation
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.data.records import GOLD, Comparison
-from bbq_plugin.report.charts import FILE, chart_specs, evaluation_specs, slices_spec, to_svg
+from bbq_plugin.report.charts import (
+    FILE,
+    chart_specs,
+    evaluation_specs,
+    finished,
+    slices_spec,
+    to_svg,
+)
 from tests.browsing import DESK, PHONE, browsing
 from tests.report.studies import result_of
 from tests.report.test_browser import show
@@ -94,6 +102,38 @@ def in_slices() -> SlicedStudy:
     return SlicedStudy("language", Analysis(bbq.fit(everything)), parts)
 
 
+def leads_without() -> dict[str, Any]:
+    """The lead of the first item without each rater of docs/decisions.md's study, in turn."""
+    fit = bbq.fit(bbq.simulate(raters=12, comparisons=480, seed=2).arrays(), camps=1)
+    first, second = np.argsort(-fit.theta)[:2].tolist()
+    points = 400 / np.log(10)
+    rows = []
+    for r, name in enumerate(fit.raters):
+        theta = fit.theta_without([r])
+        lead = points * float(theta[first] - theta[second])
+        rows.append({"rater": name, "lead": lead, "which": "first" if lead > 0 else "not first"})
+    title = f"lead of {fit.items[first]} over {fit.items[second]} without this rater (points)"
+    sort = [row["rater"] for row in sorted(rows, key=lambda row: row["lead"])]
+    down = {"field": "rater", "type": "ordinal", "sort": sort, "title": None}
+    colour = {
+        "field": "which", "type": "nominal", "title": None, "legend": None,
+        "scale": {"domain": ["first", "not first"], "range": [FILE["accent"], FILE["exclude"]]},
+    }  # fmt: skip
+    now = {"datum": points * float(fit.theta[first] - fit.theta[second])}
+    along = {"field": "lead", "type": "quantitative", "title": title}
+    rule = {"type": "rule", "strokeWidth": 1, "color": FILE["plain"]}
+    spec = {
+        "width": 560, "height": {"step": 22},
+        "layer": [
+            {"mark": rule, "encoding": {"x": {"datum": 0}}},
+            {"mark": {**rule, "strokeDash": [4, 4]}, "encoding": {"x": now}},
+            {"mark": {"type": "point", "filled": True, "opacity": 1, "size": 80},
+             "encoding": {"y": down, "x": along, "color": colour}},
+        ],
+    }  # fmt: skip
+    return finished(spec, rows, FILE)
+
+
 def charts_alone() -> None:
     """Draw what needs no browser."""
     data = Comparisons.from_comparisons(with_lengths())
@@ -111,6 +151,7 @@ def charts_alone() -> None:
         "covariates": chart_specs(held)["covariates"],
         "evaluation": grown(narrow=False),
         "slices": slices_spec(in_slices(), FILE, narrow=False),
+        "fragility": leads_without(),
     }
     for name, spec in wanted.items():
         text = to_svg({**spec, "background": FILE["surface"]})
