@@ -280,7 +280,8 @@ def names_are_printed_when_asked_for(store: Path, odd: User, **place: str) -> No
     """What `bbq raters` prints with and without --show-names."""
     run_in = {**place, "COLUMNS": "200"}
     shown = run("raters", "--store", str(store), "--show-names", **run_in)
-    assert f"Bo Ek <{odd.email}>" in shown.stdout, shown.stderr
+    assert "Bo Ek" in shown.stdout, shown.stderr
+    assert odd.email in shown.stdout
     rows = json.loads(run("raters", "--store", str(store), "--format", "json", **run_in).stdout)
     assert "email" not in rows["raters"][0]
     wanted = ("raters", "--store", str(store), "--show-names", "--format", "json")
