@@ -154,7 +154,11 @@ class ProfiledTable:
         for column, value in wanted.items():
             cells = self.columns[column].values if column in self.columns else []
             among = {value, *value.split("|")}
-            keep = [i for i in keep if i < len(cells) and cells[i] in among]  # type: ignore[assignment]
+            keep = [
+                i
+                for i in keep
+                if i < len(cells) and (cells[i] in among or (value == "*" and cells[i]))
+            ]  # type: ignore[assignment]
         columns = {
             name: ColumnProfile.of(name, [one.values[i] for i in keep], {}, is_list=one.is_list)
             for name, one in self.columns.items()

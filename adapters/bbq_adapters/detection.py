@@ -30,6 +30,7 @@ from bbq_adapters.labels_and_item_names import (
     SKIPS,
     YES,
     families,
+    is_check,
     is_topic,
     kept_rows,
     label_meaning,
@@ -566,6 +567,9 @@ def _combined(table: ProfiledTable) -> Iterator[_Items]:
             cells = [value.split(sign) for value in values]
             if any(len(cell) != 2 or not all(map(str.strip, cell)) for cell in cells):
                 continue
+            if all(part.strip().isdigit() for cell in cells for part in cell):
+                # 2-1, 3/9: scores and pages
+                break
             if _is_pair(cells):
                 rows = [_both(value.split(sign)) for value in one.values]
                 options = {"items": (one.name,), "between": sign}
@@ -622,7 +626,10 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
                 other.score = min(other.score, reading.score - 2)
     # Of equals the one that is called the winner, before a favourite.
     found.sort(
-        key=lambda reading: (-reading.score, "winner" not in tokens(reading.options["winner"]))
+        key=lambda reading: (
+            -reading.score - 2 * ("overall" in tokens(reading.options["winner"])),
+            "winner" not in tokens(reading.options["winner"]),
+        )
     )
     # A column that says the same as a better one adds nothing.
     kept = {tuple(_outcomes(one, table, items)): one for one in reversed(found)}
@@ -670,11 +677,12 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
 
 def _rival(found: Sequence[_Found], table: ProfiledTable, items: _Items) -> str | None:
     """Another column that is called a choice as well, names who won in most rows and differs."""
-    for one in found[1:]:
+    first = tokens(found[0].options["winner"]) if found else []
+    for one in found[1:] if "overall" not in first else ():
         words = set(tokens(one.options["winner"]))
         if not words & _ANSWER or words & (_TRAP | _PARTLY | _NOT | _LESS):
             continue
-        if set(tokens(found[0].options["winner"])) < words and "human" not in words:
+        if set(first) < words and "human" not in words:
             # winner before winner_style
             continue
         both = zip(_outcomes(found[0], table, items), _outcomes(one, table, items), strict=True)
@@ -1149,7 +1157,8 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
             groups.setdefault(who, []).append(one)
     short = [family for family in families([one.name for one in free]) if len(family) > 2]
     for family in short:
-        if tokens(family[0])[0] in _PEOPLE:
+        stem = {word for word in tokens(family[0]) if not word.isdigit()}
+        if tokens(family[0])[0] in _PEOPLE or (len(stem) == 1 and stem <= _ANSWER):
             groups.setdefault(family[0], [table[name] for name in family])
     # What was made of the answers of several is no answer of its own.
     groups = {
@@ -1175,7 +1184,7 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
         options = {**items.options, "raters": names, "values": found.values}
         reading = _Found(
             "two items and a column of choices for each rater",
-            options, 7 + items.score / 2, roles, [*items.doubts, *found.doubts],
+            options, 8 + items.score / 2, roles, [*items.doubts, *found.doubts],
             others=[({"values": other}, difference) for other, difference in found.others],
             used={*items.columns, *names}, items=items.columns,
         )  # fmt: skip
@@ -1354,6 +1363,10 @@ def _marks(
 _BOTH_SCORES = re.compile(r"\d{1,3}\s*([:–-])\s*\d{1,3}")
 
 
+# 9:05, 17:45: the minutes have two digits, also below ten.
+_CLOCK = re.compile(r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
+
+
 def _both_scores(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     """Two items, and their scores in one column."""
     for one in table:
@@ -1362,6 +1375,10 @@ def _both_scores(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         matches = [_BOTH_SCORES.fullmatch(value) for value in one.counts]
         signs = {match[1] for match in matches if match}
         if len(signs) != 1 or share(matches, bool) < 0.95 or one.n_distinct < 3:
+            continue
+        if all(map(_CLOCK.fullmatch, one.counts)) or set(one.words) & (
+            _WHEN | {"kickoff", "start"}
+        ):
             continue
         half = set(one.words) & word_set("ht half halftime set sets i")
         yield _Found(
@@ -1670,12 +1687,22 @@ def _rankings(table: ProfiledTable) -> Iterator[_Found]:
         rest = [one for one in table if one.name not in group and not one.is_constant]
         alone = all(rater_word(one.name) or one.n_distinct == one.n for one in rest)
         named = words & _ORDERED or unnamed or alone or _ORDINAL.search(group[0])
+        every = {cell for row in rows for cell in row}
+        short = any(0 < len(row) < len(every) for row in rows) and len(every) <= len(group) + 2
+        doubts = [f"{group[0]} is taken for the best", *(f"{v!r} is no name" for v in no_names)]
+        others: list[tuple[dict[str, Any], str]] = [
+            ({"ranking": group[::-1]}, "the last is the best")
+        ]
+        below: dict[str, Any] = {}
+        if short:
+            below = {"unranked": "below"}
+            doubts.append("an item that a row does not name stands below those that it names")
+            others.insert(0, ({"unranked": None}, "it is not compared in that row"))
         yield _Found(
             f"a ranking of {len(group)} items by their names",
-            {"ranking": group} | ({"values": no_names} if no_names else {}),
+            {"ranking": group, **below} | ({"values": no_names} if no_names else {}),
             6.0 + 2 * common, roles,
-            [f"{group[0]} is taken for the best", *(f"{v!r} is no name" for v in no_names)],
-            others=[({"ranking": group[::-1]}, "the last is the best")],
+            doubts, others=others,
             weak="" if named else f"{listed(group, 3)} may be ranks, best first, or something else "
             f"that is numbered; if they are, add -O {shlex.quote('ranking=' + spelled(group))}",
             answers=("ranking",),
@@ -2019,7 +2046,7 @@ def _row_filters(
         if isinstance(said, str):
             said = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
         return [({str(c): str(v) for c, v in dict(said).items()}, "as said")]
-    ways: list[tuple[dict[str, str], str]] = [({}, "")]
+    ways: list[tuple[dict[str, str], str]] = [({}, ""), *_other_trials(table)]
     sided = {name for pair in families(table.columns) for name in pair}
     for one in table:
         if one.name in sided or one.is_text or not 2 <= one.n_distinct <= SMALL:
@@ -2031,6 +2058,18 @@ def _row_filters(
             continue
         ways += _filled_rows(table, one)
     return ways
+
+
+def _other_trials(table: ProfiledTable) -> Iterator[tuple[dict[str, str], str]]:
+    """Rows of the trials, where another column numbers those of the practice: PsychoPy's loops."""
+    partly = [one for one in table if one.n_empty and one.n and one.name.count(".this") == 1]
+    for one in partly:
+        for other in partly if is_check(one.name) else ():
+            if not is_check(other.name) and not any(
+                a and b for a, b in zip(one.values, other.values, strict=True)
+            ):
+                yield {other.name: "*"}, f"rows with {one.name} are left out"
+                return
 
 
 def _filled_rows(table: ProfiledTable, one: ColumnProfile) -> Iterator[tuple[dict[str, str], str]]:

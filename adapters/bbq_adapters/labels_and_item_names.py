@@ -379,6 +379,11 @@ def kept_rows(name: str, values: Collection[str]) -> list[str] | None:
     return kept if 0 < len(kept) < len(values) else None
 
 
+def is_check(name: str) -> bool:
+    """Whether a name speaks of practice and the like."""
+    return not _NO_ANSWERS.isdisjoint(tokens(name))
+
+
 def _is_shown(words: set[str], values: Collection[str]) -> bool:
     """Whether two values say where the two of a row stood."""
     low = {value.casefold() for value in values}

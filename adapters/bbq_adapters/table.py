@@ -81,6 +81,8 @@ _SKIP = "skip"
 #: Said of a column in rows: that it is not empty.
 ANY = "*"
 _ABSENT = object()
+# All names of the rankings of a file, in each of its rows.
+_ALL_NAMES = "\x00all names"
 #: In the path of a column: of each entry of a list.
 EACH = ".*."
 #: Said instead of a column: there is none.
@@ -175,7 +177,7 @@ class TableAdapter:
         "raters", "pairs",
     )  # fmt: skip
     #: With these a file is read as a whole.
-    whole_options = ("matrix", "records", "header", "group")
+    whole_options = ("matrix", "records", "header", "group", "unranked")
     option_help = {  # noqa: RUF012 - read by plugins, never written
         "left": "column of the item on the left",
         "right": "column of the item on the right",
@@ -309,7 +311,7 @@ def _records(
         stream, name, records=columns.records, header=columns.header, unique=False,
         uneven=bool(columns.ranking),
     )  # fmt: skip
-    found = _grouped(_entries(found, columns), columns)
+    found = _with_all_names(_grouped(_entries(found, columns), columns), columns)
     ragged, first = first_whole(found)
     yield from ragged
     if first is None:
@@ -366,6 +368,23 @@ def _grouped(
     for place, rows_of in answers.values():
         lists = {c: [lookup(row, c) for row in rows_of] for c in listed_columns}
         yield place, {**rows_of[0], **lists}
+
+
+def _with_all_names(
+    found: Iterator[tuple[RowPlace, Row]], columns: TableColumns
+) -> Iterator[tuple[RowPlace, Row]]:
+    """The rows; where names that a ranking leaves out stand below it, each with all names."""
+    if not columns.ranking or columns.unranked != "below":
+        return found
+    held = list(found)
+    wanted = [
+        row for _, row in held if not isinstance(row, RaggedRow) and _is_wanted(row, columns.rows)
+    ]
+    every = [*dict.fromkeys(name for row in wanted for name in _names_by_rank(row, columns))]
+    return (
+        (place, row if isinstance(row, RaggedRow) else {**row, _ALL_NAMES: every})
+        for place, row in held
+    )
 
 
 def _has(row: Row, columns: TableColumns) -> bool:
@@ -818,24 +837,30 @@ def _ranking(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - o
     """Names, best first, in several columns or in one."""
 
     def answers(row: Row, place: RowPlace) -> Iterator[RowAnswer | Skipped]:
-        values = [lookup(row, column) for column in columns.ranking]
-        if len(values) == 1:
-            (value,) = values
-            sign = columns.between
-            values = (
-                value
-                if isinstance(value, list)
-                else (str(value or "").split(sign) if sign else _BETWEEN.split(str(value or "")))
-            )
-        names = [name_text(one).strip() for one in values if is_name(one) and not is_nothing(one)]
-        names = [name for name in names if columns.values.get(name) != _SKIP]
-        if len(names) == 1:
+        names = _names_by_rank(row, columns)
+        others = [name for name in row.get(_ALL_NAMES, ()) if name not in names]
+        if len(names) == 1 and not others:
             # A ballot that names one item says nothing about two.
             yield Skipped(str(place), "only one item is ranked", expected=True)
             return
-        yield _ranked([(name, i) for i, name in enumerate(names, 1)], [], columns, place)
+        yield _ranked([(name, i) for i, name in enumerate(names, 1)], others, columns, place)
 
     return answers
+
+
+def _names_by_rank(row: Row, columns: TableColumns) -> list[str]:
+    """The names of a ranking, best first."""
+    values = [lookup(row, column) for column in columns.ranking]
+    if len(values) == 1:
+        (value,) = values
+        sign = columns.between
+        values = (
+            value
+            if isinstance(value, list)
+            else (str(value or "").split(sign) if sign else _BETWEEN.split(str(value or "")))
+        )
+    names = [name_text(one).strip() for one in values if is_name(one) and not is_nothing(one)]
+    return [name for name in names if columns.values.get(name) != _SKIP]
 
 
 def _best(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - one signature

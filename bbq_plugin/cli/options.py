@@ -850,7 +850,7 @@ _OPTIONS = [
         "--force",
         is_flag=True,
         help="Make a leaderboard even where it can hardly be one, as of texts that never come "
-        "again.",
+        "again, or of two equal files.",
     ),
     click.option(
         "--where",

@@ -677,7 +677,7 @@ def read(
     builder.tagged |= bool(keep_tags)
     if not isinstance(keep_tags, bool):
         builder.tag_columns.kept = frozenset(keep_tags)
-    (fields,) = _parts(builder, paths, adapter, options, max_skipped).values()
+    (fields,) = _parts(builder, paths, adapter, options, max_skipped, force=force).values()
     data = Comparisons(**fields)
     if not force:
         check_board(data)
@@ -709,7 +709,7 @@ def read_by(
         strict=strict, where=where, by=by, rename=rename, drop_raters=drop_raters
     )
     builder.tag_columns.kept = frozenset(keep_tags)
-    parts = _parts(builder, paths, adapter, options, max_skipped)
+    parts = _parts(builder, paths, adapter, options, max_skipped, force=force)
     found = [Comparisons(**fields) for fields in parts.values()]
     if not force and len(found) == 1:
         check_board(found[0])
@@ -798,12 +798,20 @@ def _parts(
     adapter: str | Adapter | None,
     options: Mapping[str, Any],
     max_skipped: float,
+    *,
+    force: bool,
 ) -> dict[str, dict[str, Any]]:
     files, again = _distinct(paths)
     for name in again:
         builder.add(Note(f"{name} is named more than once, and read once"))
-    for note in _twins(files):
-        builder.add(Note(note))
+    for copy, twin in _twins(files):
+        if not force and copy.stat().st_size > _EQUAL_BY_CHANCE:
+            remedy = "leave one of them out; --force (in Python force=True) counts both"
+            raise FormatError(f"has the same content as {twin}", str(copy), remedy=remedy)
+        builder.add(
+            Note(f"{copy} has the same content as {twin}: rows without ids count twice; leave it "
+                 "out if it is a copy")
+        )  # fmt: skip
     for path in files:
         name = str(path)
         try:
@@ -1036,17 +1044,18 @@ def _distinct(
     return list(found.values()), again
 
 
-def _twins(files: Sequence[FileName]) -> Iterator[str]:
-    """What is to be said of files that are copies of others: rows without ids count again."""
+# So many bytes of two files may be equal by chance.
+_EQUAL_BY_CHANCE = 200
+
+
+def _twins(files: Sequence[FileName]) -> Iterator[tuple[Path, Path]]:
+    """Files that are copies of others, each with the first of them."""
     sizes: dict[int, list[Path]] = {}
     for path in map(Path, files):
         if not path.is_file() or not (size := path.stat().st_size):
             continue
         known = sizes.setdefault(size, [])
         if twin := next((one for one in known if cmp(one, path, shallow=False)), None):
-            yield (
-                f"{path} has the same content as {twin}: rows without ids count twice; leave it "
-                "out if it is a copy"
-            )
+            yield path, twin
         else:
             known.append(path)

@@ -365,7 +365,7 @@ def test_ranks_may_be_written_as_places(tmp_path: Path) -> None:
     assert data.n_comparisons == 10 * len(ORDERS)
 
 
-def test_ballots_with_gaps_are_rankings_of_the_named(tmp_path: Path) -> None:
+def test_ballots_with_gaps_rank_the_named_above_the_others(tmp_path: Path) -> None:
     rows: list[list[object]] = []
     for i, order in enumerate(ORDERS):
         named = order[: 1 + i % 3]
@@ -373,7 +373,8 @@ def test_ballots_with_gaps_are_rankings_of_the_named(tmp_path: Path) -> None:
     head = ["Precinct", "1ST CHOICE MAYOR", "2ND CHOICE MAYOR", "3RD CHOICE MAYOR"]
     data, options = as_proposed(file(tmp_path, table(head, rows)))
     assert options["values"] == {"undervote": "skip"}
-    pairs = (0, 1, 3)
+    assert options["unranked"] == "below"
+    pairs = (4, 3 + 4, 2 + 3 + 4)
     assert data.n_comparisons == sum(pairs[i % 3] for i in range(len(ORDERS)))
     assert set(data.items) == set(ITEMS)
 
@@ -676,9 +677,17 @@ def test_ballots_without_a_header_may_end_early(tmp_path: Path) -> None:
     path = file(tmp_path, "\n".join(", ".join(ballot) for ballot in ballots))
     data, options = as_proposed(path)
     assert options["header"] is False
-    pairs = [(a, b) for ballot in ballots for i, a in enumerate(ballot) for b in ballot[i + 1 :]]
+    full = [(*ballot, *(item for item in ITEMS if item not in ballot)) for ballot in ballots]
+    pairs = [
+        (a, b)
+        for ballot, order in zip(ballots, full, strict=True)
+        for i, a in enumerate(ballot)
+        for b in order[i + 1 :]
+    ]
     assert data.n_comparisons == len(pairs)
-    assert data.skip_reasons == {"only one item is ranked": sum(len(b) == 1 for b in ballots)}
+    # Said otherwise, a ballot of one name says nothing.
+    named = read(path, "table", **{key: v for key, v in options.items() if key != "unranked"})
+    assert named.skip_reasons == {"only one item is ranked": sum(len(b) == 1 for b in ballots)}
     for w, lost in zip(data.winner.tolist(), data.loser.tolist(), strict=True):
         assert (data.items[w], data.items[lost]) in pairs
 
@@ -984,6 +993,56 @@ def test_a_number_that_may_stand_for_no_score_is_named(tmp_path: Path) -> None:
     ]
     path = file(tmp_path, table(["item_a", "item_b", "score_a", "score_b"], rows))
     assert "-1 in score_a or score_b may stand for no answer" in look(path).problem
+
+
+def test_names_that_a_ballot_leaves_out_are_asked_about(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[*order[:2], ""] for order in ORDERS]
+    rows.append(["oak", "elm", "ash"])
+    path = file(tmp_path, table(["rank1", "rank2", "rank3"], rows))
+    below, listed = (one.options for one in look(path).readings[:2])
+    assert below == {**listed, "unranked": "below"}
+    every = {name for row in rows for name in row if name}
+    assert read(path, "table", **listed).n_comparisons == len(ORDERS) + 3
+    pairs = len(ORDERS) * (1 + 2 * (len(every) - 2)) + 3 + 3 * (len(every) - 3)
+    assert read(path, "table", **below).n_comparisons == pairs
+
+
+@pytest.mark.parametrize("name", ["time", "kickoff", "slot"])
+def test_the_time_of_day_is_no_score(tmp_path: Path, name: str) -> None:
+    rows: list[list[object]] = [
+        [a, b, f"{10 + i % 9}:{5 * i % 60:02}"] for i, (a, b, *_) in enumerate(VOTES)
+    ]
+    assert not look(file(tmp_path, table(["home", "away", name], rows))).readings
+
+
+def test_numbered_winners_are_those_of_several_raters(tmp_path: Path) -> None:
+    names = ("model_1", "model_2")
+    rows = [
+        [a, b, *(names[(w == b) != (i % 7 == rater)] for rater in range(3))]
+        for i, (a, b, w, _) in enumerate(VOTES)
+    ]
+    head: list[str] = [*names, "winner1", "winner2", "winner3"]
+    data, options = as_proposed(file(tmp_path, table(head, [[*row] for row in rows])))
+    assert options["raters"] == ("winner1", "winner2", "winner3")
+    assert data.n_comparisons == 3 * len(VOTES)
+
+
+def test_the_practice_loop_of_psychopy_is_left_out(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [a, b, "", i, side, who] for i, (who, a, b, side) in enumerate(chosen(("left", "right")))
+    ]
+    rows += [[*row[:2], i, "", "left", row[-1]] for i, row in enumerate(rows[:6])]
+    head = [
+        "img_left",
+        "img_right",
+        "practice.thisN",
+        "trials.thisN",
+        "key_resp.keys",
+        "participant",
+    ]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["rows"] == {"trials.thisN": "*"}
+    check(data)
 
 
 def test_a_subject_may_be_what_it_is_about(tmp_path: Path) -> None:

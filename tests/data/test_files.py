@@ -467,6 +467,17 @@ def test_a_file_that_is_a_copy_of_another_is_noted(tmp_path: Path) -> None:
     assert said.startswith(f"{second} has the same content as {first}: rows without ids count")
 
 
+def test_two_equal_files_are_one_unless_it_is_said(tmp_path: Path) -> None:
+    first, second = tmp_path / "votes.csv", tmp_path / "votes (1).csv"
+    rows = "gpt,llama\nllama,gpt\ngpt,claude\n" * 10
+    for path in (first, second):
+        path.write_text(f"winner,loser\n{rows}", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"has the same content as .*votes\.csv.*--force"):
+        read([first, second])
+    assert read(first).n_comparisons == 30
+    assert read([first, second], force=True).n_comparisons == 60
+
+
 def test_what_programs_write_for_an_empty_cell_is_no_name(tmp_path: Path) -> None:
     rows = "gpt,llama,model_a,ann\nllama,gpt,model_b,bob\n" * 40
     path = tmp_path / "votes.csv"
