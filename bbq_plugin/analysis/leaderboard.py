@@ -440,18 +440,22 @@ def _signed_root(fit: Fit, i: int, j: int, wald: float) -> float:
     density = fit.theta_density()
     if density is None or abs(wald) < NEARLY_EQUAL:
         return wald
-    top = density.at(fit.laplace.mean, np.ones(density.passes.triples.n_raters))
+    quality = np.ones(density.passes.triples.n_raters)
+    top = density.at(fit.laplace.mean, quality)
     # Coordinates: half the difference, and every other direction with i and j moving as one.
     apart = np.zeros(top.theta.size)
     apart[i], apart[j] = 0.5, -0.5
     rest = np.delete(np.eye(top.theta.size), j, axis=1)
     rest[j, i - (i > j)] = 1.0
+    both = np.column_stack((apart, rest))
+    # What a fit leaves of the way to the top counts where the items are nearly equal.
+    left = np.linalg.solve(_matrix(density, top, both), both.T @ top.gradient)
+    top = density.at(top.theta + both @ left, quality)
     equal = _best_equal(density, top.theta, rest, i, j)
     fall = top.value - equal.value
     if fall <= 0:
         return wald
-    r = float(np.sign(wald) * np.sqrt(2 * fall))
-    both = np.column_stack((apart, rest))
+    r = float(np.sign(top.theta[i] - top.theta[j]) * np.sqrt(2 * fall))
     log_ratio = _log_det(density, equal, rest) - _log_det(density, top, both)
     v = float(equal.gradient @ apart) * float(np.exp(0.5 * log_ratio))
     return r + float(np.log(v / r)) / r if v * r > 0 else r

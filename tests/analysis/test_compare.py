@@ -110,3 +110,21 @@ def test_a_divided_panel_is_compared_by_the_win_share_that_ranks_it() -> None:
         assert (told.win_share_lower > 0 or told.win_share_upper < 0) == (told.p_value < 0.05)
     one = bbq.fit(drawn.arrays(), camps=1)
     assert bbq.compare(one, board[0].item, board[1].item).tested == "theta"
+
+
+def test_of_many_raters_nearly_equal_items_have_the_z_of_a_normal_posterior() -> None:
+    raters = np.arange(1024)
+    wins = np.random.default_rng(1).binomial(50, 0.5, raters.size)
+    # Two answers of 51,200 more for the first item than for the second.
+    short = 25 * raters.size + 1 - int(wins.sum())
+    wins[: abs(short)] += np.sign(short)
+    data = Comparisons.from_arrays(
+        np.concatenate((raters, raters)), np.repeat([0, 1], raters.size),
+        np.repeat([1, 0], raters.size), np.concatenate((wins, 50 - wins)).astype(float),
+        items=["one", "two"],
+    )  # fmt: skip
+    found = fit(data, priors="paper", cluster="none")
+    told = compare(found, "one", "two")
+    covariance = found.covariance()
+    sd = np.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    assert 0 < ndtri(told.p_better) == pytest.approx(told.theta / sd, abs=1e-3)
