@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bbq_plugin.cli.main import Command
 from bbq_plugin.cli.options import (
@@ -211,6 +212,13 @@ def serve(
         page_token=read_secret(page_token_file, "BBQ_PAGE_TOKEN", os.environ),
     )
     of_file = chosen.read.options if chosen.read.adapter == "label-studio" else {}
+    typed = click.get_current_context().get_parameter_source("mapping")
+    if typed == ParameterSource.COMMANDLINE and chosen.read.adapter != "label-studio":
+        # The mapping of bbq.toml may be that of the files of a watched folder.
+        raise click.UsageError(
+            f"the mapping {chosen.read.mapping} is one of {chosen.read.adapter} files, and events "
+            "come from Label Studio; write one with 'bbq inspect EXPORT --save-mapping FILE'"
+        )
     options = {**of_file, **naming}
     door = listening(host, port)
     with ExitStack() as stack:

@@ -22,7 +22,9 @@ NAMES = (
     "trial_type", "rt", "weight", "count", "timestamp", "kind", "valid", "annotator1", "annotator2",
     "a+b", "x,y", "=cmd", "", "wins_left", "wins_right", "column1", "ranking", "generations",
     "oak vs elm", "oak vs ash", "worse", "rank", "task", "item", "slider", "white_result",
-    "black_result", "a.b",
+    "black_result", "a.b", "practice.thisN", "trials.thisN", "votes", "votes_a", "votes_b",
+    "status", "criterion", "order", "subject", "draw", "winner1", "winner2", "winner3", "errors_a",
+    "errors_b",
 )  # fmt: skip
 VALUES = st.one_of(
     st.sampled_from(

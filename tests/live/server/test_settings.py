@@ -116,3 +116,30 @@ def test_a_push_beside_a_running_server_is_told_where_to_go(tmp_path: Path) -> N
             assert done.exit_code == 1
             assert "stop that one first" in done.stderr
             assert "use the tab Feedback of its page" in done.stderr
+
+
+def test_the_mapping_of_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    mapping = tmp_path / "study.toml"
+    mapping.write_text("[mapping]\nleft = 'a'\nright = 'b'\nwinner = 'choice'\n")
+    given = ("--store", str(tmp_path / "state.db"), "--mapping", str(mapping))
+    done = run("serve", "--port", "0", "--insecure-webhook", *given)
+    assert done.returncode == 2, done.stderr
+    assert "is one of table files" in done.stderr
+
+
+def test_events_are_read_as_the_mapping_says(tmp_path: Path) -> None:
+    mapping = tmp_path / "study.toml"
+    mapping.write_text("[mapping]\nadapter = 'label-studio'\nitems = 'src_one,src_two'\n")
+    data = {"t1": "a text", "t2": "another", "src_one": "oak", "src_two": "elm"}
+    choice = {"from_name": "pref", "to_name": "t1", "type": "choices", "id": "x"}
+    result = [{**choice, "value": {"choices": ["left"]}}]
+    annotation = {"id": 7, "completed_by": 3, "result": result, "task": 1}
+    event = {
+        "action": "ANNOTATION_CREATED",
+        "annotation": annotation,
+        "task": {"id": 1, "data": data},
+        "project": {"id": 5},
+    }
+    with serving(tmp_path / "state.db", "--mapping", str(mapping)) as here:
+        assert here.send(event).status == 200
+        here.wait_for(1)
