@@ -700,7 +700,10 @@ def _counted_beside(one: _Found, table: ProfiledTable, items: _Items) -> tuple[s
         if len(pair) != 2 or any(table[n].beside != "count" for n in pair):
             continue
         rows = zip(_cells(table, _in_file_order(table, items, pair)), said, strict=True)
-        uneven = [(int(a) > int(b), who) for (a, b), who in rows if a and b and a != b]
+        counts = [(number(a), number(b), who) for (a, b), who in rows]
+        uneven = [
+            (a > b, who) for a, b, who in counts if a is not None and b is not None and a != b
+        ]
         if share(uneven, lambda row: row[1] == ("left" if row[0] else "right")) > 0.95:
             return pair
     return None

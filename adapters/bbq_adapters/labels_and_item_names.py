@@ -360,7 +360,7 @@ def _counts(name: str, cells: Sequence[str]) -> bool:
     words = set(tokens(name)) - _ANY_COUNT
     if not words or not words <= _COUNTED or not all(map(str.isdigit, filter(None, cells))):
         return False
-    numbers = [int(cell) for cell in cells if cell.isascii()][:5000]
+    numbers = [int(cell) for cell in cells[:5000] if 0 < len(cell) < 16 and cell.isascii()]
     steps = [after - before for before, after in pairwise(numbers)]
     return max(numbers, default=0) > 1 and 2 * steps.count(1) <= len(steps)
 

@@ -84,6 +84,7 @@ JSON = st.recursive(
 
 @given(JSON, st.booleans(), st.integers(1, 6))
 @example([{"winner": False}, {"loser": False}], False, 1)
+@example([{}, {"winner": False, "count": 0, "loser": True}], False, 1)
 @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_any_document_is_read_or_refused(value: Any, lines: bool, times: int) -> None:
     text = (
