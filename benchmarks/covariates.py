@@ -20,7 +20,8 @@ of the length's effect, the panel's lean, each rater's lean, and of the differen
 Ties: 20% of the answers, drawn at random. Seeds: 600,000 and up; 300,000 to 549,999 were those of
 earlier runs, smaller ones were looked at while this was made. The model was changed by studies of
 another generator. A first run had 160 studies of the first design, whose intervals of the length's
-effect held 92.5%; as many tell a share to 2% only, so there are 400 now.
+effect held 92.5%, 40 with ties (slope 0.960) and 40 of 20 items (0.947). So few tell a share to 2%
+and these slopes to 0.01, so there are 400, 80 and 80 now, the first ones among them.
 """
 
 from __future__ import annotations
