@@ -62,11 +62,12 @@ _PLANNED = word_set(
 _WON = word_set(
     "winner winners won win chosen preferred prefer selected better best gewinner sieger gagnant "
     "vainqueur ganador vencedor vincitore победитель 胜者 勝者 accepted favored favoured winning "
-    "victor"
+    "victor 胜方 승자"
 )
 _LOST = word_set(
     "loser losers lost rejected unchosen worse worst other dispreferred verlierer perdant perdedor "
-    "perdente проигравший 败者 敗者 opponent unpreferred discarded losing defeated beaten"
+    "perdente проигравший 败者 敗者 负者 opponent unpreferred discarded losing defeated "
+    "beaten 负方 패자"
 )
 _LESS = _LOST | word_set("least disliked dislike eliminated removed odd schlechter peor pire")
 _NOT = word_set("not non un nicht pas no")
@@ -251,9 +252,26 @@ def _found_in(table: ProfiledTable, given: Mapping[str, Any]) -> list[_Found]:
                 one.options["rows"] = given["rows"]
             one.options = {**part.options, **one.options}
             _add_details(one, part)
+            _say_unused_winner(one, part)
             out.append(one)
     out = [one for one in out if one.score >= _ENOUGH]
     return sorted(out, key=lambda one: -one.score)
+
+
+def _say_unused_winner(found: _Found, table: ProfiledTable) -> None:
+    """Where scores are read, a column that is called the winner is named."""
+    if not {"ranks", "wins"} & found.options.keys() or len(found.items) != 2:
+        return
+    names = {value for name in found.items for value in table[name].counts}
+    for one in table:
+        if {"winner", "won"} & set(one.words) and one.name not in found.used and one.counts:
+            rows = [row for row in _cells(table, (one.name, *found.items)) if all(row)]
+            if share(rows, lambda row: row[0] in names) > 0.5:
+                inside = percent(share(rows, lambda row: row[0] in row[1:]))
+                found.doubts.append(
+                    f"{one.name} is not used: it names one of the two items in {inside} of the rows"
+                )
+                found.explicit = False
 
 
 def _shapes(table: ProfiledTable, given: Mapping[str, Any]) -> Iterator[_Found]:
@@ -406,7 +424,29 @@ def _item_pairs(table: ProfiledTable) -> list[_Items]:
     found += _combined(table)
     found += _pointed_at(table)
     found = [one for one in found if one.score >= 2.5]
+    _take_names(found)
     return sorted(found, key=lambda one: -one.score)
+
+
+# What an item had or where it stood, where another column names it.
+_MARKS = word_set("symbol symbols color colour colors mark piece stone sign side seat token")
+
+
+def _take_names(found: list[_Items]) -> None:
+    """Take names of items, and not the signs they played with; and ask."""
+    words = {one.columns: {word for name in one.columns for word in tokens(name)} for one in found}
+    marks = [one for one in found if words[one.columns] & _MARKS]
+    names = [
+        one for one in found if one not in marks and words[one.columns] & (_ITEM | {"agent", "bot"})
+    ]
+    if not names or not marks:
+        return
+    best = max(names, key=lambda one: one.score)
+    found[:] = [one for one in found if one not in marks]
+    unused = [name for one in marks for name in one.columns]
+    best.doubts.append(
+        f"{listed(best.columns, 2)} are taken for the items, not {listed(unused, 2)}"
+    )
 
 
 def _is_sound(items: _Items, related: Iterable[tuple[str, ...]]) -> bool:
@@ -498,7 +538,7 @@ def _composed(items: _Items, table: ProfiledTable, related: Iterable[tuple[str, 
     for pair in related:
         if pair == items.columns or any(table[name].is_constant for name in pair):
             continue
-        if any(table[name].n_distinct > 40 for name in pair):
+        if any(table[name].n_distinct > 40 or _is_measured(table[name]) for name in pair):
             continue
         cells = zip(
             left.values, table[pair[0]].values, right.values, table[pair[1]].values, strict=True
@@ -535,6 +575,11 @@ def _composed(items: _Items, table: ProfiledTable, related: Iterable[tuple[str, 
         score=items.score + 1,
         doubts=["the names are composed of two columns"],
     )
+
+
+def _is_measured(one: ColumnProfile) -> bool:
+    """Whether numbers hardly come again, as counts and times do: no part of a name."""
+    return one.numeric and 2 * one.n_distinct > one.n
 
 
 _VERSUS = (" vs. ", " vs ", "_vs_", "-vs-", " VS ", " v ", " or ")
@@ -768,10 +813,20 @@ def _choice_columns(table: ProfiledTable, items: _Items) -> Iterator[ColumnProfi
         # Beside winner_ab, winner_ba holds what was said with the sides swapped.
         swapped = one.words[-1:] == ["ba"]
         expected = set(one.words) & (_EXPECTED | _ALIKE) or (odds and set(one.words) & _FAVOURED)
+        if _names_marks(one, items, table):
+            continue
         # A flag for ties says nothing of who won.
         tie = set(one.words) & _TIE and (_is_yes_or_no(one) or set(one.counts) <= {"0", "1"})
         if not (swapped or expected or tie or (one.is_constant and one.n > 3)):
             yield one
+
+
+def _names_marks(one: ColumnProfile, items: _Items, table: ProfiledTable) -> bool:
+    """Whether its values are signs that other columns give to the items: X, O."""
+    if not set(one.words) & _MARKS or {w for name in items.columns for w in tokens(name)} & _MARKS:
+        return False
+    pairs = [pair for pair in families(table.columns) if set(tokens(pair[0])) & _MARKS]
+    return any(set(one.counts) & set(table[pair[0]].counts) for pair in pairs)
 
 
 _RIGHT = word_set("correct accuracy acc corr hit accurate right")
@@ -937,6 +992,9 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
     if len(named) < 2 or len(named) < 0.3 * len(cells):
         return None
     others = Counter(v for v, a, b in cells if v not in (a, b))
+    known = {name for pair in items.rows for name in pair}
+    neither = [value for value in others if _third_value(value) is None and value != "=="]
+    stray = bool(neither) and bool(set(one.words) & _WON) and len(named) >= 0.9 * len(cells)
     meaning = dict(short)
     doubts = [f"{value!r} is taken for {name!r}" for value, name in list(short.items())[:3]]
     for value in others:
@@ -945,10 +1003,14 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
             doubts.append(f"{value!r} is taken for a tie")
         if not isinstance(said, str):
             skip = " ".join(tokens(value)) in SKIPS
-            if not skip or len(others) > SMALL:
+            if not stray and (not skip or len(others) > SMALL):
                 return None
             said = "skip"
-            doubts.append(f"{value!r} is taken for no answer")
+            doubts.append(
+                f"{value!r} is taken for no answer"
+                if skip
+                else f"{value!r} ({counted(others[value], 'row')}) names neither item: left out"
+            )
         meaning[value] = said
     if (
         share(named, lambda row: row[0] == row[1]) in (0.0, 1.0)
@@ -969,7 +1031,26 @@ def _by_item_names(items: _Items, one: ColumnProfile) -> _Found | None:
     found.explicit = not doubts and bool(set(one.words) & _CHOICE) and not found.doubts
     if set(one.words) & _CHOICE and not doubts:
         found.roles[-1] = replace(found.roles[-1], sure="certain")
+    if stray and (len(neither) > _MOST_STRAYS or known & {*neither} or not _can_be_typed(neither)):
+        # One that is an item elsewhere, or many: no list of values to leave out.
+        del found.options["values"]
+        found.doubts = list(items.doubts)
+        found.weak = (
+            f"{one.name} names neither of the two items in {sum(others[v] for v in neither):,} of "
+            f"{counted(len(cells), 'row')} ({listed(map(repr, neither), 3)}): correct these cells, "
+            f"or add -O {shlex.quote('winner=' + one.name)} with --max-skipped to leave them out"
+        )
+        found.answers = ("winner",)
     return found
+
+
+# So many values that name neither item are listed in a command.
+_MOST_STRAYS = 8
+
+
+def _can_be_typed(words: Iterable[str]) -> bool:
+    """Whether the command line, which parts words with commas and equals signs, can hold them."""
+    return not any(sign in word for word in words for sign in ",=")
 
 
 def _short_names(cells: Sequence[tuple[str, str, str]]) -> dict[str, str]:
@@ -982,8 +1063,7 @@ def _short_names(cells: Sequence[tuple[str, str, str]]) -> dict[str, str]:
         meant = [name for name in pair if words == tokens(name)[: len(words)]]
         if len(meant) != 1 or found.setdefault(value, meant[0]) != meant[0]:
             return {}
-    # The command line parts them with commas and equals signs.
-    typed = not any(sign in text for pair in found.items() for text in pair for sign in ",=")
+    typed = _can_be_typed(text for pair in found.items() for text in pair)
     return found if typed and len(set(found.values())) == len(found) else {}
 
 
@@ -1265,10 +1345,16 @@ def _bare_pair(table: ProfiledTable) -> Iterator[_Found]:
     """Two columns without a heading that says which won: by custom the first."""
     columns = [one for one in _names_like(table) if not one.is_constant]
     pairs = [pair for pair in combinations(columns, 2) if _overlap(*pair) >= 0.3]
-    if not _is_unnamed(table) or not pairs:
+    if (
+        not _is_unnamed(table)
+        or not pairs
+        or _ballots(table, [one.name for one in columns if not one.numeric])
+    ):
         return
     a, b = max(pairs, key=lambda pair: _overlap(*pair))
-    if any(_is_outcome_like(one) or coding(one) for one in table if one not in (a, b)):
+    if _numbers_after(table, (a.name, b.name)) or any(
+        _is_outcome_like(one) or coding(one) for one in table if one not in (a, b)
+    ):
         # Another column says who won.
         return
     yield _Found(
@@ -1338,8 +1424,19 @@ def _two_numbers(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         _ask_of_scores(points, table, pairs[0])
         yield replace(points, score=points.score - 1)
     yield from (one for one in readings if one is not None)
+    if _is_unnamed(table) and (after := _numbers_after(table, items.columns)):
+        yield _scores_reading(items, after, is_rank=False)
     yield from _one_count(table, items)
     yield from _both_scores(table, items)
+
+
+def _numbers_after(table: ProfiledTable, names: Sequence[str]) -> tuple[str, ...]:
+    """Without a header: name, number, name, number."""
+    columns = list(table)
+    places = list(table.columns)
+    after = [columns[i] for c in names if (i := places.index(c) + 1) < len(columns)]
+    good = len(after) == 2 and all(one.numeric and not one.is_constant for one in after)
+    return tuple(one.name for one in after) if good else ()
 
 
 def _marks(
@@ -1419,25 +1516,23 @@ def _one_count(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
             continue
         if words & (_SCORE | _NO_SCORE) or one.low < 0 or one.is_constant:
             continue
-        roles = [
-            Role("winner", items.columns[0], "both orders of a pair have a row"),
-            Role("loser", items.columns[1], "both orders of a pair have a row"),
-            Role("weight", one.name, "a number of wins, by its name"),
-        ]
+        roles = [*items.roles(), Role("outcome", one.name, "how often the first item won")]
         first, second = items.columns
         found = _Found(
             "how often the first item beat the second",
-            {"winner": first, "loser": second, "weight": one.name}, 5.0 + items.score / 2, roles,
+            {"left": first, "right": second, "wins": (one.name,)}, 5.0 + items.score / 2, roles,
             [f"{one.name} is taken for how often {first} beat {second}"],
-            others=[({"winner": second, "loser": first}, f"{one.name} counts wins of {second}")],
+            others=[({"left": second, "right": first}, f"{one.name} counts wins of {second}")],
             used={first, second, one.name}, items=items.columns,
         )  # fmt: skip
         if not words & (_WINS | word_set("beat beats preferred votes vote")):
             found.weak = (
                 f"{one.name} may be how often {first} beat {second}, or something else, such as "
                 f"how many went from the one to the other; if it counts wins, add "
-                f"-O weight={shlex.quote(one.name)} with -O winner=… and -O loser=…"
+                f"-O {shlex.quote('wins=' + one.name)} with -O left=… (the one that won) and "
+                "-O right=…"
             )
+            found.answers = ("wins",)
         yield found
 
 
@@ -1658,11 +1753,17 @@ def _rankings(table: ProfiledTable) -> Iterator[_Found]:
     """Names by their rank: rank1 … rank6, 1st choice … 3rd choice; or ballots without a header."""
     names = [one.name for one in _names_like(table) if not one.numeric]
     unnamed = _is_unnamed(table)
-    for group in families(names):
+    groups = families(names)
+    if unnamed and (own := _ballots(table, names)) and own not in groups:
+        groups.append(own)
+    for group in groups:
         words = {word for name in group for word in table[name].words}
         bare = all(len(table[name].words) == 1 for name in group) and words & {"0", "1", "first"}
-        ballots = unnamed and len(group) == len(table.columns) and _is_uneven(table, group)
-        if len(group) < 2 or not (words & _ORDERED or bare or ballots):
+        ballots = (unnamed and len(group) == len(table.columns) and _is_uneven(table, group)) or (
+            unnamed and group == own
+        )
+        ordered = words & _ORDERED or bare or ballots or _are_permuted(table, group)
+        if len(group) < 2 or not ordered:
             continue
         if words & word_set("id number text reason comment"):
             continue
@@ -1711,6 +1812,34 @@ def _rankings(table: ProfiledTable) -> Iterator[_Found]:
             answers=("ranking",),
             used=set(group), items=group,
         )  # fmt: skip
+
+
+def _are_permuted(table: ProfiledTable, group: Sequence[str]) -> bool:
+    """Whether each row has all names in its own order, and no other column is an answer."""
+    words = {word for name in group for word in table[name].words}
+    rows = [row for row in _cells(table, group) if any(row)]
+    every = {cell for row in rows for cell in row}
+    rest = [one for one in table if one.name not in group and not one.is_constant]
+    return (
+        len(every) == len(group) > 2
+        and not words & (_ITEM | _SHOWN | _PLANNED)
+        and all(rater_word(one.name) or one.n_distinct == one.n for one in rest)
+        and len({*rows}) > 1
+        and share(rows, lambda row: len({*row}) == len(row)) > 0.95
+    )
+
+
+def _ballots(table: ProfiledTable, names: Sequence[str]) -> tuple[str, ...]:
+    """Three or more columns of the same names, perhaps beside a number of the ballot."""
+    rest = [one for one in table if one.name not in names]
+    if len(names) < 3 or any(one.n_distinct < one.n for one in rest):
+        return ()
+    sets = [
+        {value for value in table[name].counts if " ".join(tokens(value)) not in NO_NAMES}
+        for name in names
+    ]
+    common, every = set.intersection(*sets), set.union(*sets)
+    return tuple(names) if len(every) > 2 and len(common) >= 0.8 * len(every) else ()
 
 
 _ORDINAL = re.compile(r"1(?:st|er|º|°|\.)")
@@ -2273,9 +2402,11 @@ def _add_rater(
     why = "by its name; "
     if best is None and unnamed:
         few = [one for one in free if one.n >= 3 * one.n_distinct and one.n_distinct > 1]
+        items = [table[name] for name in found.items if name in table.columns]
         named = [
             one for one in few
             if one.is_names and all(any(map(str.isalpha, value)) for value in one.counts)
+            and not any(_overlap(one, item) >= 0.5 for item in items)
         ]  # fmt: skip
         best = next(((0.0, one) for one in named if _are_ids(one) is not False), None)
         why = ""
@@ -2519,7 +2650,9 @@ def _why_nothing(table: ProfiledTable) -> str:
             )
         return (
             f"a table of {about} ({names}); {first} and {second} may hold the compared items, but "
-            f"{missing}"
+            f"{missing}; if one does, name it as in bbq fit FILE "
+            f"-O {shlex.quote('left=' + first)} -O {shlex.quote('right=' + second)} "
+            "-O winner=COLUMN"
         )
     small = [one.name for one in columns if one.is_small and set(one.words) & _CHOICE]
     missing = "no two columns hold the names of compared items"

@@ -45,6 +45,11 @@ _COUNTS: tuple[tuple[str, ...], ...] = (
     ("home", "visiting"),
     ("home", "guest"),
     ("heim", "gast"),
+    ("local", "visitante"),
+    ("mandante", "visitante"),
+    ("casa", "trasferta"),
+    ("casa", "ospite"),
+    ("domicile", "exterieur"),
     ("white", "black"),
     ("red", "blue"),
     ("r", "b"),
@@ -101,7 +106,8 @@ _BOTH_BAD = word_set(
 #: What ballots have in the place of a name.
 NO_NAMES = word_set(
     "undervote|overvote|skipped|skip|blank|none|exhausted|no choice|no preference|under vote|"
-    "over vote|skipped ranking|n a|undeclared",
+    "over vote|skipped ranking|n a|undeclared|blanc|abstention|abstain|enthaltung|"
+    "noprefs|no prefs|nopref|no vote|nulo|en blanco|vote blanc",
     "|",
 )
 #: What people write where no choice was made.

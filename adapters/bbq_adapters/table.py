@@ -13,7 +13,7 @@ A mapping has one of these shapes; `detection` finds the likely one.
 - `winner` and `loser`: the two items.
 - `left` and `right` (or two `items`) with `winner`: two items and a choice; with `raters` instead
   of `winner`: one column of choices a rater; with `ranks`: two ranks or scores; with `wins`:
-  how often each won.
+  how often each won, or the first.
 - `items` with `ranks`: a ranking of several; `ranks` alone: one column an item; `ranking`: the
   names, best first.
 - `items` with `best`, and perhaps `worst`: the best and the worst of those shown.
@@ -195,7 +195,7 @@ class TableAdapter:
         "lower": "lower=better: ranks holds ranks, 1 for the best",
         "unranked": "what an item without a rank is: below the others, or not compared",
         "ranking": "columns of names, best first; or one column with all of them",
-        "wins": "columns of how often the first and the second item won",
+        "wins": "columns of how often the first and the second item won, or of the first",
         "ties": "with wins: column of how often they tied",
         "matrix": "a square table of wins: who beats whom in a cell, the row or the column",
         "raters": "columns of choices, one a rater, who is called like the column",
@@ -584,8 +584,11 @@ def _check_shape(columns: TableColumns, row: Row) -> None:
             "say whether a column of ranks is better when it is lower (ranks, lower=better) or "
             "higher (scores, higher=better)"
         )
-    if c.wins and len(c.wins) != 2:
-        raise UsageError(f"wins names {len(c.wins)} columns; expected two, one for each item")
+    if len(c.wins) > 2:
+        raise UsageError(
+            f"wins names {len(c.wins)} columns; expected two, one for each item, or that of the "
+            "first item"
+        )
     for said in c.values.values():
         known = said in (*OUTCOMES, _SKIP) or (c.best and said.isdigit())
         wrong = label_meaning(said) is not None or did_you_mean(said, (*OUTCOMES, _SKIP))
@@ -843,6 +846,11 @@ def _ranking(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - o
             # A ballot that names one item says nothing about two.
             yield Skipped(str(place), "only one item is ranked", expected=True)
             return
+        if not names and any(
+            str(lookup(row, c)).strip() in columns.values for c in columns.ranking
+        ):
+            yield Skipped(str(place), "skipped by the values of ranking", expected=True)
+            return
         yield _ranked([(name, i) for i, name in enumerate(names, 1)], others, columns, place)
 
     return answers
@@ -925,7 +933,8 @@ def _chosen(
 def _wins(columns: TableColumns, first: Row) -> _Answers:
     """How often each of two items won."""
     two = _two(columns, first)
-    counted_as: list[tuple[str, Outcome]] = [(columns.wins[0], "left"), (columns.wins[1], "right")]
+    sides: tuple[Outcome, ...] = ("left", "right")
+    counted_as = list(zip(columns.wins, sides, strict=False))
     if columns.ties:
         counted_as.append((columns.ties, "tie"))
 

@@ -1710,3 +1710,134 @@ def test_numbers_of_other_columns_say_nothing_of_codes(tmp_path: Path) -> None:
     path = file(tmp_path, table(["rater", "sys_a", "sys_b", "label", "turn1", "turn2"], rows))
     with pytest.raises(UnclearError, match="nothing says what 0, 1, 2 mean"):
         read(path)
+
+
+def test_a_winner_that_names_neither_in_a_few_rows_is_still_the_winner(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [left, right, f"{i % 4} - {i % 3}", winner]
+        for i, (left, right, winner, *_) in enumerate(VOTES)
+    ]
+    rows[3][3], rows[8][3] = "team 1", "nobody here"
+    path = file(tmp_path, table(["Player 1", "Player 2", "Score", "Winner"], rows))
+    first, *others = look(path).readings
+    assert first.options["winner"] == "Winner"
+    assert first.options["values"] == {"nobody here": "skip", "team 1": "skip"}
+    assert "'team 1' (1 row) names neither item: left out" in first.doubts
+    assert any("ranks" in other.options for other in others)
+    data, _ = as_proposed(path)
+    assert data.n_comparisons == len(VOTES) - 2
+
+
+def test_a_winner_of_another_row_is_asked_about_and_not_left_for_scores(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [left, right, f"{i % 4} - {i % 3}", winner]
+        for i, (left, right, winner, *_) in enumerate(VOTES)
+    ]
+    for row in rows[:3]:
+        row[3] = next(item for item in ITEMS if item not in row[:2])
+    found = look(file(tmp_path, table(["Player 1", "Player 2", "Score", "Winner"], rows)))
+    assert not found.readings
+    assert f"Winner names neither of the two items in 3 of {len(rows)} rows" in found.problem
+
+
+def test_scores_name_a_winner_that_they_leave_unused(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [left, right, f"{i % 4} - {i % 3}", winner]
+        for i, (left, right, winner, *_) in enumerate(VOTES)
+    ]
+    for i, row in enumerate(rows[::4]):
+        row[3] = f"{row[3]} after {i}, extra"
+    first = look(file(tmp_path, table(["Player 1", "Player 2", "Score", "Winner"], rows)))
+    assert first.readings[0].options["ranks"] == ("Score",)
+    assert any(one.startswith("Winner is not used") for one in first.readings[0].doubts)
+
+
+def test_names_are_the_items_and_not_the_signs_they_play_with(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i in range(30):
+        signs, winner = ("X", "O") if i % 2 else ("O", "X"), "ABA"[i % 3]
+        rows.append(["deep", "quick", *signs, winner, signs["AB".index(winner)]])
+    head = ["A_name", "B_name", "A_symbol", "B_symbol", "winner_agent", "winner_symbol"]
+    first = look(file(tmp_path, table(head, rows))).readings[0]
+    assert (first.options["left"], first.options["right"]) == ("A_name", "B_name")
+    assert first.options["winner"] == "winner_agent"
+    assert "A_name, B_name are taken for the items, not A_symbol, B_symbol" in first.doubts
+
+
+def test_ballots_without_a_header_are_rankings_and_blank_votes_no_items(tmp_path: Path) -> None:
+    names = ["Aude", "Bo", "Cyr"]
+    ballots = [[names[i % 3], names[(i + 1) % 3], names[(i + 2) % 3]] for i in range(9)]
+    ballots += [[names[1], names[0], names[2]], ["BLANC"] * 3, ["BLANC"] * 3]
+    text = "".join(",".join([str(1000 + 37 * i), *row]) + "\n" for i, row in enumerate(ballots))
+    path = file(tmp_path, text)
+    found = look(path).readings
+    assert found[0].options["ranking"] == ("column2", "column3", "column4")
+    assert found[0].options["values"] == {"BLANC": "skip"}
+    assert not any({"loser", "rater"} & one.options.keys() for one in found)
+    data, _ = as_proposed(path)
+    assert sorted(data.items) == names
+    assert data.n_comparisons == 30
+
+
+def test_one_column_of_wins_counts_each_win(tmp_path: Path) -> None:
+    pairs = [(a, b) for a in ITEMS[:3] for b in ITEMS[:3] if a != b]
+    wins = dict(zip(pairs, (40, 31, 25, 20, 9, 17), strict=True))
+    path = file(
+        tmp_path,
+        table(["Candidate_1", "Candidate_2", "Wins"], [[*pair, n] for pair, n in wins.items()]),
+    )
+    data, options = as_proposed(path)
+    assert options == {"left": "Candidate_1", "right": "Candidate_2", "wins": ("Wins",)}
+    assert data.n_comparisons == sum(wins.values())
+    won = [data.items[one] for one in data.winner.tolist()]
+    assert [won.count(name) for name in ITEMS[:3]] == [71, 45, 26]
+
+
+def test_names_are_not_composed_with_what_was_measured(tmp_path: Path) -> None:
+    kinds = ["fast", "wide", "deep"]
+    rows: list[list[object]] = [
+        [kinds[i % 3], kinds[i // 3 % 3], 1 + i % 2, 1000 + 71 * i, 900 + 97 * i] for i in range(27)
+    ]
+    path = file(tmp_path, table(["p1_kind", "p2_kind", "winner", "nodes_p1", "nodes_p2"], rows))
+    assert all("items" not in one.options for one in look(path).readings)
+
+
+def test_columns_that_hold_all_names_in_each_row_are_a_ranking(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [i, *(ITEMS[(i * k + j) % len(ITEMS)] for j in range(len(ITEMS)))]
+        for i, k in enumerate([1, 2, 3] * 8, 1)
+    ]
+    head = ["", *(f"V{i}" for i in range(1, len(ITEMS) + 1))]
+    assert look(file(tmp_path, table(head, rows))).readings[0].options["ranking"] == tuple(head[1:])
+    # Beside an answer they may be what was shown.
+    rows = [[*row, row[1 + i % 2]] for i, row in enumerate(rows)]
+    found = look(file(tmp_path, table([*head, "choice"], rows))).readings
+    assert not any("ranking" in one.options for one in found)
+
+
+@pytest.mark.parametrize("head", [("胜者", "负者"), ("vainqueur", "perdant")])
+def test_winner_and_loser_in_other_languages(tmp_path: Path, head: tuple[str, str]) -> None:
+    rows: list[list[object]] = [
+        [winner, right if winner == left else left] for left, right, winner, *_ in VOTES
+    ]
+    first = look(file(tmp_path, table(list(head), rows))).readings[0]
+    assert (first.options["winner"], first.options["loser"]) == head
+
+
+def test_goals_of_local_and_visitante_and_scores_without_a_header(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [left, i % 4, right, (i * 7) % 5] for i, (left, right, *_) in enumerate(VOTES)
+    ]
+    head = ["Local", "Goles_Local", "Visitante", "Goles_Visitante"]
+    first = look(file(tmp_path, table(head, rows))).readings[0]
+    assert first.options["ranks"] == ("Goles_Local", "Goles_Visitante")
+    text = "".join(f"{a},{x}.5,{b},{y}.25\n" for a, x, b, y in rows)
+    first = look(file(tmp_path, text)).readings[0]
+    assert first.options["ranks"] == ("column2", "column4")
+    assert first.confidence != "certain"
+
+
+def test_where_no_column_says_who_won_the_message_shows_how_to_name_it(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[left, right, 3.5 + i] for i, (left, right, *_) in enumerate(VOTES)]
+    found = look(file(tmp_path, table(["model_a", "model_b", "delta"], rows)))
+    assert "-O left=model_a -O right=model_b -O winner=COLUMN" in found.problem
