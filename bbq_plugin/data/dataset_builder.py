@@ -121,7 +121,7 @@ class FileLog:
 # What so many rows of one reason may mean about the mapping.
 _SUSPICIONS = {
     AGAINST_ITSELF: "the names of the items may span two columns: compose them with "
-    "--items a+b,c+d; if items did meet themselves, allow more with --max-skipped",
+    "--items a+b,c+d",
     NO_WINNER: "the column of choices may be another one",
     UNRATED: "the column of raters may be another one",
 }
