@@ -2607,6 +2607,28 @@ def _is_prose(one: ColumnProfile) -> bool:
     )
 
 
+# A vote as a sentence.
+_SENTENCE = re.compile(r"(.+?)\s*(?:\bover\b|\bbeats?\b|\bpreferred to\b|\bbetter than\b|>)\s*(.+)")
+
+
+def _to_rewrite(table: ProfiledTable) -> str | None:
+    """How to write a file that holds votes in a shape that is not read."""
+    for one in table:
+        if one.counts and not one.numeric and all(map(_SENTENCE.fullmatch, one.counts)):
+            return (
+                f"{one.name} holds a sentence about two items, such as {next(iter(one.counts))!r}: "
+                "write them into two columns called winner and loser"
+            )
+    wins = [one.name for one in table if one.whole and set(one.words) & _WINS]
+    totals = [one.name for one in table if one.whole and set(one.words) & {"total", "n", "games"}]
+    if len(wins) == len(totals) == 1:
+        return (
+            f"{wins[0]} may be how often the first item won, of {totals[0]}: add a column with "
+            f"{totals[0]} less {wins[0]}, and name both with -O wins={wins[0]},…"
+        )
+    return None
+
+
 def _why_nothing(table: ProfiledTable) -> str:
     """What the file is, and why no comparison is seen in it."""
     columns = list(table)
@@ -2629,6 +2651,8 @@ def _why_nothing(table: ProfiledTable) -> str:
     if len(columns) == 1:
         lines = counted(table.n_rows, "line")
         return f"one column of {lines} of text, and no table with columns of items and choices"
+    if how := _to_rewrite(table):
+        return how
     about = f"{counted(table.n_rows, 'row')} and {counted(len(columns), 'column')}"
     names = listed((one.name for one in columns), 12)
     if items := [one for one in _item_pairs(table) if len(one.columns) == 2]:
@@ -2662,5 +2686,8 @@ def _why_nothing(table: ProfiledTable) -> str:
             f" (if {ranks[0]} is the rank of one item a row, bring each ranking into one row)"
         )
     if small:
-        missing += f", though {small[0]} may hold answers"
+        missing += (
+            f", though {small[0]} may hold answers (if they are about the same two things in each "
+            "row, add two columns, left and right, with their names)"
+        )
     return f"a table of {about} ({names}); {missing}, so no votes are seen in it"

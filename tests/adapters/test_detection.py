@@ -1045,6 +1045,30 @@ def test_the_practice_loop_of_psychopy_is_left_out(tmp_path: Path) -> None:
     check(data)
 
 
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (["user", "vote"], "write them into two columns called winner and loser"),
+        (["item_a", "item_b", "wins_a", "total"], "add a column with total less wins_a"),
+        (["listener", "utterance", "preference"], "add two columns, left and right"),
+    ],
+)
+def test_a_shape_that_is_not_read_says_how_to_write_it(
+    tmp_path: Path, head: list[str], said: str
+) -> None:
+    rows: list[list[object]] = []
+    for i, v in enumerate(VOTES):
+        ways: dict[str, list[object]] = {
+            "user": [v[3], f"{v[2]} over {loser(v)}"],
+            "item_a": [*v[:2], i % 4, 5 + i % 3],
+            "listener": [v[3], i, "AB"[v[2] == v[1]]],
+        }
+        rows.append(ways[head[0]])
+    found = look(file(tmp_path, table(head, rows)))
+    assert said in found.problem
+    assert not found.readings
+
+
 def test_a_subject_may_be_what_it_is_about(tmp_path: Path) -> None:
     topics = ["biology", "law", "history"]
     rows: list[list[object]] = [[a, b, w, topics[i % 3]] for i, (a, b, w, _) in enumerate(VOTES)]
