@@ -752,9 +752,10 @@ def _asks_more(shape: Shape, head: bytes) -> bool:
     items = {cell for field in shape.fields[:2] for cell in cells.get(field, ())}
     return any(
         beside(field, own) is not None
-        or (field not in RATER_FIELDS and _may_answer(field, {*own} - {""}, items))
+        or (field not in (*RATER_FIELDS, *_KEY_FIELDS) and _may_answer(field, {*own} - {""}, items))
         or may_be_a_topic(field, own)
-        or (field == "weight" and "1" not in own and not any("." in cell for cell in own))
+        # Of many, none weighs 1: perhaps that of a person.
+        or (field == "weight" and len(own) > 20 and not any(c == "1" or "." in c for c in own))
         for field, own in cells.items()
         if field not in (*shape.fields, *shape.used)
     )
@@ -767,7 +768,8 @@ def _may_answer(field: str, values: set[str], items: set[str]) -> bool:
         len(values) > 1
         and not numbered
         and all(
-            value in items or value in WORDS or label_meaning(value) is not None for value in values
+            value in items or value in WORDS or label_meaning(value) in (1, 2, "tie", "both_bad")
+            for value in values
         )
     )
 

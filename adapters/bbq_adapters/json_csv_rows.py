@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from bbq_adapters.row_values import RaggedRow, Row, RowPlace, check_row, is_name, lookup
+from bbq_adapters.row_values import (
+    HEADER_AGAIN,
+    RaggedRow,
+    Row,
+    RowPlace,
+    check_row,
+    is_name,
+    lookup,
+)
 from bbq_plugin.data.mappings import Reading, UnclearError
 from bbq_plugin.data.records import Skipped
 from bbq_plugin.errors import FormatError
@@ -539,7 +547,7 @@ def table_lines(
                 yield place, {f"column{i}": v or None for i, v in enumerate(row, 1)}
             elif any(cell.strip() for cell in cells):
                 ragged = RaggedRow(
-                    "repeats the names of the columns" if again
+                    HEADER_AGAIN if again
                     else f"has {len(cells)} columns where the header has {len(columns)}",
                     cells[0][:60],
                 )  # fmt: skip

@@ -401,7 +401,9 @@ def _is_shown(words: set[str], values: Collection[str]) -> bool:
     if any(set(tokens(value)) & _SWAPPED for value in values):
         return True
     placed = low == {"l", "r"} or all(isinstance(label_meaning(value), int) for value in values)
-    return bool(words & (_SHOWN | PLACES)) and (flags or placed)
+    # The order of 1 and 2 may be that of votes, as evaluation_order is.
+    numbered = all(map(str.isdigit, low)) and words & {"order", "pos", "position"}
+    return bool(words & (_SHOWN | PLACES)) and (flags or placed) and not numbered
 
 
 def _asks(words: set[str], values: Collection[str]) -> bool:

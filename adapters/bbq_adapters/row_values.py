@@ -62,12 +62,17 @@ class RowPlace(NamedTuple):
         return "" if self.element is None else f"element {self.element}: "
 
 
+#: Why a row is left out that has the names of the columns, as where files were joined.
+HEADER_AGAIN = "repeats the names of the columns"
+
+
 class BrokenRow(FormatError):  # noqa: N818 - a row left out, and no error by itself
     """A row with an empty or broken field: a counted skip, and not the end of the file."""
 
     def skipped(self, place: RowPlace) -> Skipped:
         """The record of it."""
-        return Skipped(str(place), self.problem, None if self.value is None else brief(self.value))
+        shown = None if self.value is None else brief(self.value)
+        return Skipped(str(place), self.problem, shown, expected=self.problem == HEADER_AGAIN)
 
 
 class RaggedRow(dict[str, Any]):

@@ -804,10 +804,8 @@ def _parts(
     files, again = _distinct(paths)
     for name in again:
         builder.add(Note(f"{name} is named more than once, and read once"))
-    for copy, twin in _twins(files):
-        if not force and copy.stat().st_size > _EQUAL_BY_CHANCE:
-            remedy = "leave one of them out; --force (in Python force=True) counts both"
-            raise FormatError(f"has the same content as {twin}", str(copy), remedy=remedy)
+    twins = list(_twins(files))
+    for copy, twin in twins:
         builder.add(
             Note(f"{copy} has the same content as {twin}: rows without ids count twice; leave it "
                  "out if it is a copy")
@@ -829,11 +827,15 @@ def _parts(
     if not 0 <= max_skipped <= 1:
         raise UsageError(f"max_skipped is {max_skipped}; expected a share from 0 to 1")
     try:
-        return builder.parts(max_skipped)
+        parts = builder.parts(max_skipped)
     except FormatError:
         raise
     except DataError as error:
         raise FormatError(str(error), ", ".join(log.name for log in builder.files)) from error
+    # Rows with ids were merged.
+    if not force and not any(fields["n_duplicates"] for fields in parts.values()):
+        _refuse_copies(twins)
+    return parts
 
 
 def _add_all(
@@ -1042,6 +1044,13 @@ def _distinct(
         else:
             found[own] = path
     return list(found.values()), again
+
+
+def _refuse_copies(twins: Iterable[tuple[Path, Path]]) -> None:
+    for copy, twin in twins:
+        if copy.stat().st_size > _EQUAL_BY_CHANCE:
+            remedy = "leave one of them out; --force (in Python force=True) counts both"
+            raise FormatError(f"has the same content as {twin}", str(copy), remedy=remedy)
 
 
 # So many bytes of two files may be equal by chance.
