@@ -2674,7 +2674,7 @@ def _why_nothing(table: ProfiledTable) -> str:
             )
         return (
             f"a table of {about} ({names}); {first} and {second} may hold the compared items, but "
-            f"{missing}; if one does, name it as in bbq fit FILE "
+            f"{missing}; columns can be named, as in bbq fit FILE "
             f"-O {shlex.quote('left=' + first)} -O {shlex.quote('right=' + second)} "
             "-O winner=COLUMN"
         )
