@@ -407,8 +407,11 @@ def _is_shown(words: set[str], values: Collection[str]) -> bool:
 
 
 def _asks(words: set[str], values: Collection[str]) -> bool:
-    """Whether values are what was asked: several criteria, or the better and the worse."""
-    said = [set(tokens(value)) for value in values]
+    """Whether values are what was asked: several criteria, or the better and the worse.
+
+    Lists and objects are remarks, whatever their words.
+    """
+    said = [set(tokens(value)) for value in values if not value.startswith(("[", "{"))]
     sides = [any(one & way for one in said) for way in (_MORE, _LESS)]
     return (
         bool(words & _QUESTIONS)

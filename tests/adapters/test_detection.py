@@ -948,6 +948,13 @@ def test_a_column_that_changes_what_answers_mean_is_asked_about(
     assert not refused.value.readings
 
 
+def test_lists_of_what_was_liked_are_no_questions(tmp_path: Path) -> None:
+    liked = ('["overall: warm"]', '["quality: high"]')
+    rows = [[v[2], loser(v), v[3], liked[i // 4 % 2]] for i, v in enumerate(VOTES)]
+    path = file(tmp_path, table(["winner", "loser", "user", "liked"], rows))
+    assert read(path).weight.sum() == len(VOTES)
+
+
 def test_two_columns_of_choices_that_differ_are_asked_about(tmp_path: Path) -> None:
     rows = [[*row, "BA"[i // 5 % 2]] for i, row in enumerate(chosen(("model_a", "model_b")))]
     path = file(tmp_path, table(["judge", "model_a", "model_b", "winner", "human_choice"], rows))
