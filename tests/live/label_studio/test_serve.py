@@ -282,6 +282,11 @@ def test_the_next_task_is_another_once_answers_make_another_pair_the_most_inform
             lambda: len(found := scores()) == 14 and min(found, key=lambda t: found[t]) in new,
             "scores of the open tasks by all answers",
         )
+        # The last thing that is written: tasks are served by these scores from then on.
+        here.wait_until(
+            lambda: label_studio.get(f"/api/projects/{project}/")["model_version"],
+            "a project that serves by the scores",
+        )
         first = served()
         assert first in new
         # Now model-a is far ahead, and the other two are as close as before.
