@@ -23,6 +23,7 @@ def word_set(text: str, separator: str | None = None) -> frozenset[str]:
 
 
 _TOKENS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_NEGATIVE = re.compile(r"\s*-\s*[0-9.]+\s*")
 _SIGNED = re.compile(r"\s*(\w+)\s*(>+|<+|=+|≈)\s*(\w+)\s*")
 # Ways to count the things shown, each from the first one on.
 _COUNTS: tuple[tuple[str, ...], ...] = (
@@ -331,7 +332,10 @@ def label_meaning(label: str) -> str | int | None:
         return "tie"
     if phrase in _BOTH_BAD:
         return "both_bad"
-    said = [word for word in words if word not in _FILLERS]
+    # -1 is no 1
+    said = (
+        [word for word in words if word not in _FILLERS] if not _NEGATIVE.fullmatch(label) else []
+    )
     for count in _COUNTS[:-1] if len(said) == 1 else ():
         if said[0] in count:
             return count.index(said[0]) + 1

@@ -948,9 +948,22 @@ def test_a_column_that_changes_what_answers_mean_is_asked_about(
     assert not refused.value.readings
 
 
+def test_minus_one_is_no_side(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [v[0], v[1], -1 if i % 5 == 0 else 1 if v[2] == v[0] else 2] for i, v in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["bot_a", "bot_b", "winner"], rows))
+    with pytest.raises(UnclearError, match="not certain") as refused:
+        read(path)
+    first, *_ = refused.value.readings
+    assert first.options["values"] == {"1": "left", "2": "right", "-1": "skip"}
+
+
 def test_lists_of_what_was_liked_are_no_questions(tmp_path: Path) -> None:
     liked = ('["overall: warm"]', '["quality: high"]')
-    rows = [[v[2], loser(v), v[3], liked[i // 4 % 2]] for i, v in enumerate(VOTES)]
+    rows: list[list[object]] = [
+        [v[2], loser(v), v[3], liked[i // 4 % 2]] for i, v in enumerate(VOTES)
+    ]
     path = file(tmp_path, table(["winner", "loser", "user", "liked"], rows))
     assert read(path).weight.sum() == len(VOTES)
 
