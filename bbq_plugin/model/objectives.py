@@ -356,12 +356,13 @@ class Joint(Profile):
     """
 
     def __init__(
-        self, triples: Triples, priors: Priors, *, fixed: bool = False, copies: Floats | None = None
-    ) -> None:
+        self, triples: Triples, priors: Priors, *, fixed: bool = False,
+        copies: Floats | None = None, dense: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(triples, priors.a, priors.b, copies)
         self.alpha, self.beta, self.fixed = priors.alpha, priors.beta, fixed
         #: The curvature of a point is a matrix, not by triple.
-        self.dense = False
+        self.dense = dense
 
     def prior_quality(self) -> Floats:
         """Every rater at the mode of the prior, or at 1 where quality is fixed."""
@@ -617,9 +618,7 @@ def _of_part(
     if resample is not None and not part.empty:
         copies = resample.copies(part.first, part.triples.n_raters)
     if form == "joint":
-        joint = Joint(part.triples, flat, copies=copies)
-        joint.dense = True
-        return joint
+        return Joint(part.triples, flat, copies=copies, dense=True)
     return Marginal(part.triples, flat, dense=True, copies=copies)
 
 
