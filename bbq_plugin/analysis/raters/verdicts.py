@@ -1039,7 +1039,8 @@ class Effect:
         if not same_best:
             best = f"is {self.best_without} instead of {self.best_with}"
         moved = f"{self.moved} items change rank" if self.moved else "no rank changes"
-        points = round(float(to_rating(np.array(self.shift), "elo")) - 1000)
+        moved_to, stayed = to_rating(np.array([self.shift, 0.0]), "elo")
+        points = round(float(moved_to - stayed))
         shift = f"{points:,} Elo points, {self.shift_sd:.1f} standard deviations of its rating"
         return f"the best item {best}, and {moved}. The rating that moves most moves by {shift}"
 
