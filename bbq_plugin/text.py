@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from html import escape
 from math import isfinite, isnan
 
@@ -33,6 +34,11 @@ def name_text(value: str | float) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def moment(at: float) -> str:
+    """Seconds since 1970 as a date and time."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def counted(n: int, what: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from bbq_plugin.cli.main import Command, Group
 from bbq_plugin.cli.options import FILE, option_of, table_or_json_option
 from bbq_plugin.cli.output import emit, plain_table, show, tell, working
 from bbq_plugin.errors import StoreError
-from bbq_plugin.text import counted, plain
+from bbq_plugin.text import counted, moment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -90,13 +89,13 @@ def _status_parts(found: Status, health: Health) -> Iterator[RenderableType]:
     newest = sorted(found.sources, key=lambda one: -one.at)
     for word in ("refused", "waiting"):
         of_word = [one for one in newest if one.status == word]
-        reasons = [(one.name or one.kind, _moment(one.at), one.reason or "") for one in of_word]
+        reasons = [(one.name or one.kind, moment(one.at), one.reason or "") for one in of_word]
         yield from _listed((word, "since", "reason"), reasons, SHOWN)
     skipped = [(f"{n:,}", reason) for reason, n in found.skipped().items()]
     yield from _listed(("rows skipped", "reason"), skipped, SHOWN, ("rows skipped",))
     several = len({one.study for one in newest}) > 1
     taken = [
-        (one.name or one.kind, *([found.study_of(one)] if several else []), _moment(one.at),
+        (one.name or one.kind, *([found.study_of(one)] if several else []), moment(one.at),
          one.adapter or one.kind, f"{one.n_rows:,}", f"{one.n_skipped:,}")
         for one in newest if one.n_rows
     ]  # fmt: skip
@@ -115,11 +114,7 @@ def _fitted(found: Status) -> str:
 
 def _fit_note(note: FitNote, *, how: bool = True) -> str:
     kind = f"{note.how}, " if how else ""
-    return f"{_moment(note.at)} ({kind}{note.n_comparisons:,} comparisons)"
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{moment(note.at)} ({kind}{note.n_comparisons:,} comparisons)"
 
 
 def _listed(

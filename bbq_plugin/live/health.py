@@ -33,7 +33,7 @@ from bbq_plugin.errors import BBQError, RemoteError, UsageError
 from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.live.log import silent
 from bbq_plugin.store.sources_and_status import ALERTS_NOTE, iso
-from bbq_plugin.text import counted, listed, plain
+from bbq_plugin.text import counted, listed, moment, plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -164,8 +164,7 @@ class HealthSentence(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.since is None:
             return self.text
-        # As the page writes times.
-        return f"{self.text} (since {iso(self.since)[:19].replace('T', ' ')} UTC)"
+        return f"{self.text} (since {moment(self.since)})"
 
 
 class Health(msgspec.Struct, frozen=True):
