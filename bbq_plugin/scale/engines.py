@@ -156,7 +156,10 @@ def opened_engine(
         with _client(f"tcp://{engine.removeprefix(f'{DASK}://')}") as client:
             yield DaskEngine(client, engine)
     else:
-        raise UsageError(f"engine={engine!r}: expected local, dask or dask://HOST:PORT")
+        raise UsageError(
+            f"engine={engine!r}: expected local, dask or dask://HOST:PORT (on the command line "
+            "also auto and memory)"
+        )
 
 
 @contextmanager
