@@ -293,10 +293,12 @@ def _shapes(table: ProfiledTable, given: Mapping[str, Any]) -> Iterator[_Found]:
     elif not extremes:
         yield from _winner_loser(table)
     for pair in pairs[:3]:
-        yield from _choices(table, pair)
+        choices, numbers = list(_choices(table, pair)), list(_two_numbers(table, pair))
+        _prefer_choice(choices, numbers, table, pair)
+        yield from choices
         yield from _two_results(table, pair)
         yield from _annotators(table, pair, _listed(given.get("raters", ())))
-        yield from _two_numbers(table, pair)
+        yield from numbers
     yield from _slates(table)
 
 
@@ -971,6 +973,24 @@ def _fills(full: list[str | None], gappy: list[str | None]) -> bool:
     gaps = [said for said, other in both if other is None]
     agreed = share((pair for pair in both if all(pair)), lambda pair: pair[0] == pair[1])
     return len(gaps) * 100 > len(both) and share(gaps, bool) > 0.9 and agreed > 0.95
+
+
+def _prefer_choice(
+    choices: Iterable[_Found], numbers: Iterable[_Found], table: ProfiledTable, items: _Items
+) -> None:
+    """Put who won before the scores that say the same: only it knows of games that do not count."""
+    for scores in numbers:
+        pair = scores.options.get("ranks", ())
+        if len(pair) != 2:
+            continue
+        cells = _cells(table, pair)
+        margins = [(number(a) or 0.0) - (number(b) or 0.0) for a, b in cells]
+        for choice in filter(_says_choice, choices):
+            said = zip(_outcomes(choice, table, items), margins, strict=True)
+            uneven = [(who, gap) for who, gap in said if gap and who in ("left", "right")]
+            if share(uneven, lambda row: row[0] == ("left" if row[1] > 0 else "right")) > 0.95:
+                choice.score = max(choice.score, scores.score + 0.5)
+                choice.used |= {*pair}
 
 
 def _says_choice(one: _Found) -> bool:

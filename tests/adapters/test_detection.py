@@ -1885,3 +1885,17 @@ def test_where_no_column_says_who_won_the_message_shows_how_to_name_it(tmp_path:
     rows: list[list[object]] = [[left, right, 3.5 + i] for i, (left, right, *_) in enumerate(VOTES)]
     found = look(file(tmp_path, table(["model_a", "model_b", "delta"], rows)))
     assert "-O left=model_a -O right=model_b -O winner=COLUMN" in found.problem
+
+
+def test_who_won_goes_before_the_scores_that_say_the_same(tmp_path: Path) -> None:
+    # Only the winner tells of games that do not count, whatever their scores.
+    rows: list[list[object]] = []
+    for i, (left, right, winner, _) in enumerate(VOTES):
+        first = winner == left
+        points = (30 + i % 7, 20 - i % 5) if first else (11 + i % 5, 25 + i % 9)
+        rows.append([i, left, right, *points, -1 if i % 20 == 0 else 1 if first else 2])
+    head = ["game", "bot1", "bot2", "score1", "score2", "winner"]
+    first_reading, *others = look(file(tmp_path, table(head, rows))).readings
+    assert first_reading.options["winner"] == "winner"
+    assert first_reading.options["values"] == {"1": "left", "2": "right", "-1": "skip"}
+    assert any(other.options.get("ranks") == ("score1", "score2") for other in others)
