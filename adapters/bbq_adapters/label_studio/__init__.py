@@ -1,10 +1,10 @@
 """Label Studio: exports, events and projects on a server.
 
-Reading: `exports` brings every kind of export to one shape, `question` finds the control that
-compares, `names` the items' names, `answers` makes comparisons of annotations; `adapter` reads
-files by these, `task_pages` a server's pages, `webhooks` what a server sends (events, requests to
-an ML backend). `feedback` plans what to write, `remote` is a project on a server, read, written and
-undone, `client` the line to it, and `keys` alone knows the form of the keys.
+Reading: `answers` brings every kind of export to one shape and makes comparisons of annotations,
+`comparison_control` finds the control that compares and the items' names, `webhook_events` reads
+what a server sends. `ml_backend` answers what it asks of a model. `push_plan` plans what to write,
+`server_project` is a project on a server, read, written and undone, and `store_keys` alone knows
+the form of the keys.
 docs/label-studio-exports.md states how every answer is treated.
 """
 
