@@ -40,7 +40,7 @@ import bbq_plugin as bbq
 from bbq_plugin import Comparison, Comparisons, fit
 from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.errors import BBQError
-from bbq_plugin.model.pooling import pooled
+from bbq_plugin.model.slice_pooling import pooled
 
 Floats = NDArray[np.float64]
 Answer = tuple[str, str, str, str]  # rater, winner, loser, slice

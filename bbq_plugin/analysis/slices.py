@@ -16,7 +16,7 @@ from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError, did_you_mean
 from bbq_plugin.model import Fit, fit
-from bbq_plugin.model.pooling import Pooled, pooled
+from bbq_plugin.model.slice_pooling import Pooled, pooled
 from bbq_plugin.text import listed
 
 # Beyond, differences between each two slices are more than a reader can use.
