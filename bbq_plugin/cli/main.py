@@ -40,8 +40,8 @@ HOMES = {
     "status": "store",
     "store": "store",
     "formats": "inspect",
-    "simulate": "study",
-    "demo": "study",
+    "simulate": "simulate",
+    "demo": "simulate",
     "completion": "main",
 }
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 import bbq_plugin as bbq
 from bbq_plugin.analysis import Analysis
-from bbq_plugin.cli.study import screen_svg
+from bbq_plugin.cli.simulate import screen_svg
 from bbq_plugin.data.records import Action
 from bbq_plugin.live.demo import check_against_truth
 from bbq_plugin.report.documents import (
