@@ -367,6 +367,33 @@ class Answers:
     ordered: bool = True
 
 
+def slate_of_row(
+    data: Comparisons, named: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The slates of these rows, numbered as they come; ``named`` is the column of `Answers`."""
+    number, rater = named[rows], data.rater[rows].astype(np.int64)
+    order = np.lexsort((rater, number))
+    differs = (np.diff(number[order]) != 0) | (np.diff(rater[order]) != 0)
+    new = np.concatenate(([True], differs))
+    group = np.empty(rows.size, dtype=np.int64)
+    group[order] = np.cumsum(new) - 1
+    # Names are hashed; what is summed later must not depend on their order.
+    first = np.unique(group, return_index=True)[1]
+    place = np.empty(first.size, dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(first.size)
+    return place[group]
+
+
+def shown_as_pairs(data: Comparisons, named: NDArray[np.int64]) -> Mask:
+    """Which rows are of no slate, or alone in theirs: a choice between two is a pair."""
+    found: Mask = named == 0
+    rows = np.flatnonzero(~found)
+    if rows.size:
+        slate = slate_of_row(data, named, rows)
+        found[rows] = np.bincount(slate)[slate] == 1
+    return found
+
+
 def _answers_of(
     columns: Columns, row: NDArray[np.int64] | None, half: NDArray[np.int8] | None, *, sides: bool,
     keyed: bool,

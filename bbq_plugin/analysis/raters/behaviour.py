@@ -8,13 +8,14 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.analysis.raters.leave_one_out import (
-    phi,
+from bbq_plugin.analysis.raters.leave_one_out import phi, triple_of_row
+from bbq_plugin.data.dataset import (
+    Answers,
+    Comparisons,
+    median_time_s,
     shown_as_pairs,
     slate_of_row,
-    triple_of_row,
 )
-from bbq_plugin.data.dataset import Answers, Comparisons, median_time_s
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, count_by
 from bbq_plugin.model.rater_population import NODE, RaterPopulation
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.dataset import Comparisons
+from bbq_plugin.data.dataset import Comparisons, shown_as_pairs, slate_of_row
 from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, count_by, run_chunks, triple_of
 from bbq_plugin.model import Fit
@@ -424,31 +424,6 @@ def given_by(data: Comparisons, t: Triples) -> Given:
 def triple_of_row(data: Comparisons, t: Triples, rows: Codes) -> Codes:
     """The place of each of these wins among the triples of the model."""
     return triple_of(t, data.rater[rows], data.winner[rows], data.loser[rows])
-
-
-def slate_of_row(data: Comparisons, named: Codes, rows: Codes) -> Codes:
-    """The slates of these rows, numbered as they come; ``named`` is the column of `Answers`."""
-    number, rater = named[rows], data.rater[rows].astype(np.int64)
-    order = np.lexsort((rater, number))
-    differs = (np.diff(number[order]) != 0) | (np.diff(rater[order]) != 0)
-    new = np.concatenate(([True], differs))
-    group = np.empty(rows.size, dtype=np.int64)
-    group[order] = np.cumsum(new) - 1
-    # Names are hashed; what is summed later must not depend on their order.
-    first = np.unique(group, return_index=True)[1]
-    place = np.empty(first.size, dtype=np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(first.size)
-    return place[group]
-
-
-def shown_as_pairs(data: Comparisons, named: Codes) -> Mask:
-    """Which rows are of no slate, or alone in theirs: a choice between two is a pair."""
-    found: Mask = named == 0
-    rows = np.flatnonzero(~found)
-    if rows.size:
-        slate = slate_of_row(data, named, rows)
-        found[rows] = np.bincount(slate)[slate] == 1
-    return found
 
 
 def _most_informative(data: Comparisons, rows: Codes, slate: Codes) -> Floats:
