@@ -54,7 +54,7 @@ from bbq_plugin.model.streaming import Streaming
 from bbq_plugin.model.ties import checked_ties, wins_of
 from bbq_plugin.report.summary import division_sentences
 from bbq_plugin.store import Store
-from bbq_plugin.store.coded_columns import usable
+from bbq_plugin.store.coded_columns import VersionedColumns
 from bbq_plugin.store.database_file import faults_explained
 from bbq_plugin.store.store import comparisons_of, read_store
 from bbq_plugin.store.studies import MAIN
@@ -74,7 +74,12 @@ if TYPE_CHECKING:
     from bbq_plugin.model.fit import Model
     from bbq_plugin.model.ties import Ties, TiesUsed
     from bbq_plugin.store import Change, SourceEntry
-    from bbq_plugin.store.coded_columns import Codebook, ColumnArrays, StoredTags
+    from bbq_plugin.store.coded_columns import (
+        Codebook,
+        ColumnArrays,
+        ColumnsSnapshot,
+        StoredTags,
+    )
     from bbq_plugin.store.store import Unusable
 
 
@@ -201,12 +206,12 @@ class Engine:
             self.study = MAIN if study is None else self.store.study(study)
             self._tags = self.store.tags(self.cluster)
             self._ingest = Ingest(self.store, reading, self.study)
-            self._table = Table(self.store.load(self.study))
+            self._columns = VersionedColumns(self.store.load(self.study))
             self._saved = self._last_fit()
         except BaseException:
             self._let_go()
             raise
-        self._counts = ItemCounts(self._table.snapshot().alive())
+        self._counts = ItemCounts(self._columns.snapshot().alive())
         #: What cannot be followed (other models, no item priors, answers that are to be merged) is
         #: fitted from the start each time.
         flat = isinstance(self.priors, Priors) and self.priors.flat_items
@@ -337,8 +342,8 @@ class Engine:
     def _catch_up(self) -> None:
         """Start again from the store, if a call that was cut off has changed it."""
         if self._in_doubt and self._followed_id != (now := self.store.last_id()):
-            self._table = Table(self.store.load(self.study))
-            self._counts = ItemCounts(self._table.snapshot().alive())
+            self._columns = VersionedColumns(self.store.load(self.study))
+            self._counts = ItemCounts(self._columns.snapshot().alive())
             self._streaming, self._pending = None, []
             self._dirty = True
             self._followed_id = now
@@ -351,7 +356,7 @@ class Engine:
             self._followed_id = max(self._followed_id, whole.last_id)
             return
         self._dirty = True
-        added, gone = self._table.apply(change)
+        added, gone = self._columns.apply(change)
         before = self._counts.rated, self._ties_used
         self._counts.add(added, 1)
         self._counts.add(gone, -1)
@@ -509,7 +514,7 @@ class Engine:
 
     def _streaming_from(self, priors: Priors, theta: Floats | None) -> Streaming:
         names = self.store.names
-        columns = self._counts.counted(self._table.snapshot().alive())
+        columns = self._counts.counted(self._columns.snapshot().alive())
         rater, winner, loser, weight = signed_wins(columns, 1.0, self._ties_used)
         n_raters = len(names.raters.names) if self._counts.rated else 1
         triples = aggregate(rater, winner, loser, weight, n_raters, len(names.items.names))
@@ -593,8 +598,8 @@ class Engine:
         """When the answers that count were given, in seconds since 1970; NaN: it is not known."""
         with self._mutex:
             self._catch_up()
-            table, rated = self._table.snapshot(), self._counts.rated
-        alive = table.alive()
+            columns, rated = self._columns.snapshot(), self._counts.rated
+        alive = columns.alive()
         return alive["at"][alive["rater"] >= 0] if rated else alive["at"]
 
     def data_until(self, at: float) -> Comparisons:
@@ -602,7 +607,7 @@ class Engine:
         with self._mutex:
             self._catch_up()
             found = self._snapshot()
-        alive = found.table.alive()
+        alive = found.columns.alive()
         given = alive["at"] <= at
         then = {name: column[given] for name, column in alive.items()}
         names = found.names
@@ -611,12 +616,12 @@ class Engine:
     def left_out(self) -> Unusable:
         """What is to be said of answers of an older store that no fit can use."""
         with self._mutex:
-            return self.store.left_out(sorted(self._table.left_out))
+            return self.store.left_out(sorted(self._columns.left_out))
 
     def _snapshot(self) -> AnswerSnapshot:
         store = self.store
         return AnswerSnapshot(
-            self._table.snapshot(), store.names, tuple(store.ledger(self.study)), self.left_out(),
+            self._columns.snapshot(), store.names, tuple(store.ledger(self.study)), self.left_out(),
             self._tags,
         )  # fmt: skip
 
@@ -841,7 +846,7 @@ def last_fit(data: bytes) -> LastFit:
 class AnswerSnapshot:
     """All answers as they were at one moment, and the names in them."""
 
-    table: TableSnapshot
+    columns: ColumnsSnapshot
     names: Codebook
     entries: tuple[SourceEntry, ...]
     left_out: Unusable
@@ -850,7 +855,7 @@ class AnswerSnapshot:
     def comparisons(self) -> Comparisons:
         """The same as a data set."""
         # Names are only ever added, so those of now hold those of then.
-        items, raters, alive = self.names.items.names, self.names.raters.names, self.table.alive()
+        items, raters, alive = self.names.items.names, self.names.raters.names, self.columns.alive()
         tags = self.tags.of(alive["id"])
         values = self.tags.values() if tags else {}
         return comparisons_of(alive, items, raters, self.entries, self.left_out, tags, values)
@@ -969,94 +974,6 @@ class ItemCounts:
         if keep.all():
             return columns
         return {name: column[keep] for name, column in columns.items()}
-
-
-_NEVER = np.iinfo(np.int32).max
-# Rows that are gone are kept until they are so many, and so large a share.
-_MOST_DEAD_ROWS = 100_000
-_MOST_DEAD = 0.5
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class TableSnapshot:
-    """The answers as they were at one moment, whatever has come since."""
-
-    columns: ColumnArrays
-    died: NDArray[np.int32]
-    n: int
-    version: int
-
-    def alive(self) -> ColumnArrays:
-        """Those that count."""
-        stays = self.died[: self.n] > self.version
-        if stays.all():
-            # Rows are only ever added behind these: no copy is needed.
-            return {name: column[: self.n] for name, column in self.columns.items()}
-        return {name: column[: self.n][stays] for name, column in self.columns.items()}
-
-
-class Table:
-    """Grows at its end; an answer that is taken back stays, with the version that it left in."""
-
-    def __init__(self, columns: ColumnArrays) -> None:
-        good, left_out = usable(columns)
-        self._start(good)
-        self._version = 0
-        #: Ids of answers that the store has and no fit can use.
-        self.left_out = set(left_out)
-
-    def _start(self, columns: ColumnArrays) -> None:
-        self.n = int(columns["id"].size)
-        self._columns = dict(columns)
-        self._died: NDArray[np.int32] = np.full(self.n, _NEVER, dtype=np.int32)
-        self._n_dead = 0
-
-    def apply(self, change: Change) -> tuple[ColumnArrays, ColumnArrays]:
-        """Take a change over; the answers that came, and those that went, as they were."""
-        self._version += 1
-        added, left_out = usable(change.added)
-        removed = change.removed
-        if self.left_out:
-            removed = removed[~np.isin(removed, list(self.left_out))]
-            self.left_out.difference_update(change.removed.tolist())
-        self.left_out.update(left_out)
-        ids = self._columns["id"][: self.n]
-        rows = np.searchsorted(ids, removed)
-        if not np.array_equal(ids[rows[rows < self.n]], removed):
-            raise DataError("a change takes back answers that are not here")
-        self._died[rows] = self._version
-        self._n_dead += rows.size
-        gone = {name: column[rows] for name, column in self._columns.items()}
-        self._append(added)
-        if self._n_dead > max(_MOST_DEAD_ROWS, _MOST_DEAD * self.n):
-            # Views keep the old arrays.
-            self._start(self.snapshot().alive())
-        return added, gone
-
-    def _append(self, added: ColumnArrays) -> None:
-        n = self.n + int(added["id"].size)
-        if n > self._died.size:
-            room = max(n, int(1.5 * self._died.size), 1024)
-            # A new dictionary, because views have the old one; one column after the other, so that
-            # without views no more than one of them is there twice.
-            self._columns = dict(self._columns)
-            for name in self._columns:
-                self._columns[name] = _grown(self._columns[name], self.n, room)
-            self._died = _grown(self._died, self.n, room)
-        for name, column in self._columns.items():
-            column[self.n : n] = added[name]
-        self._died[self.n : n] = _NEVER
-        self.n = n
-
-    def snapshot(self) -> TableSnapshot:
-        """The answers as they are now."""
-        return TableSnapshot(self._columns, self._died, self.n, self._version)
-
-
-def _grown(column: NDArray[Any], n: int, room: int) -> NDArray[Any]:
-    out = np.empty(room, dtype=column.dtype)
-    out[:n] = column[:n]
-    return out
 
 
 def signed_wins(

@@ -27,7 +27,7 @@ from bbq_plugin.data.records import (
     SHOWN_ORDER,
     is_subject,
 )
-from bbq_plugin.errors import StoreError
+from bbq_plugin.errors import DataError, StoreError
 from bbq_plugin.store.database_file import DAMAGED
 
 if TYPE_CHECKING:
@@ -226,6 +226,94 @@ def usable(columns: ColumnArrays) -> tuple[ColumnArrays, list[int]]:
         return columns, []
     ids: list[int] = columns["id"][~good].tolist()
     return {name: column[good] for name, column in columns.items()}, ids
+
+
+_NEVER = np.iinfo(np.int32).max
+# Rows that are gone are kept until they are so many, and so large a share.
+_MOST_GONE_ROWS = 100_000
+_MOST_GONE = 0.5
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ColumnsSnapshot:
+    """The answers as they were at one moment, whatever has come since."""
+
+    columns: ColumnArrays
+    died: NDArray[np.int32]
+    n: int
+    version: int
+
+    def alive(self) -> ColumnArrays:
+        """Those that count."""
+        stays = self.died[: self.n] > self.version
+        if stays.all():
+            # Rows are only ever added behind these: no copy is needed.
+            return {name: column[: self.n] for name, column in self.columns.items()}
+        return {name: column[: self.n][stays] for name, column in self.columns.items()}
+
+
+class VersionedColumns:
+    """Answers that grow at the end; one that is taken back stays, with the version it left in."""
+
+    def __init__(self, columns: ColumnArrays) -> None:
+        good, left_out = usable(columns)
+        self._start(good)
+        self._version = 0
+        #: Ids of answers that the store has and no fit can use.
+        self.left_out = set(left_out)
+
+    def _start(self, columns: ColumnArrays) -> None:
+        self.n = int(columns["id"].size)
+        self._columns = dict(columns)
+        self._died: NDArray[np.int32] = np.full(self.n, _NEVER, dtype=np.int32)
+        self._n_dead = 0
+
+    def apply(self, change: Change) -> tuple[ColumnArrays, ColumnArrays]:
+        """Take a change over; the answers that came, and those that went, as they were."""
+        self._version += 1
+        added, left_out = usable(change.added)
+        removed = change.removed
+        if self.left_out:
+            removed = removed[~np.isin(removed, list(self.left_out))]
+            self.left_out.difference_update(change.removed.tolist())
+        self.left_out.update(left_out)
+        ids = self._columns["id"][: self.n]
+        rows = np.searchsorted(ids, removed)
+        if not np.array_equal(ids[rows[rows < self.n]], removed):
+            raise DataError("a change takes back answers that are not here")
+        self._died[rows] = self._version
+        self._n_dead += rows.size
+        gone = {name: column[rows] for name, column in self._columns.items()}
+        self._append(added)
+        if self._n_dead > max(_MOST_GONE_ROWS, _MOST_GONE * self.n):
+            # Views keep the old arrays.
+            self._start(self.snapshot().alive())
+        return added, gone
+
+    def _append(self, added: ColumnArrays) -> None:
+        n = self.n + int(added["id"].size)
+        if n > self._died.size:
+            room = max(n, int(1.5 * self._died.size), 1024)
+            # A new dictionary, because views have the old one; one column after the other, so that
+            # without views no more than one of them is there twice.
+            self._columns = dict(self._columns)
+            for name in self._columns:
+                self._columns[name] = _grown(self._columns[name], self.n, room)
+            self._died = _grown(self._died, self.n, room)
+        for name, column in self._columns.items():
+            column[self.n : n] = added[name]
+        self._died[self.n : n] = _NEVER
+        self.n = n
+
+    def snapshot(self) -> ColumnsSnapshot:
+        """The answers as they are now."""
+        return ColumnsSnapshot(self._columns, self._died, self.n, self._version)
+
+
+def _grown(column: NDArray[Any], n: int, room: int) -> NDArray[Any]:
+    out = np.empty(room, dtype=column.dtype)
+    out[:n] = column[:n]
+    return out
 
 
 #: Rows after the last chunk are read one by one at a start, so a chunk is written for so many.
