@@ -12,8 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bbq_plugin.cli import main
-from bbq_plugin.cli.options import read_renames
-from bbq_plugin.errors import FormatError
 
 VOTES = [
     ("ann", "gpt", "llama", "model_a"),
@@ -282,30 +280,6 @@ def test_renaming_merges_items(tmp_path: Path, votes: Path, name: str, text: str
     names.write_text(text, encoding="utf-8")
     found = report("fit", votes, "--rename", names)
     assert sorted(row["item"] for row in found["items"]) == ["GPT", "palm"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("n.csv", "old,new\na,b\na,c\n", "n.csv:3: 'a' is to be called 'c', and above 'b'"),
-        ("n.csv", "a,b,c\n", "n.csv:1: has 3 columns"),
-        ("n.csv", "a,\n", "n.csv:1: a name is empty"),
-        ("n.csv", '"a', "n.csv:1: not valid CSV"),
-        ("n.toml", "a = 1\n", "n.toml: 'a' is to be called 1"),
-        ("n.toml", "a b\n", "n.toml: not valid TOML"),
-        ("n.json", '{"a": "b",\n"c" 1}', "n.json:2: not valid JSON"),
-        ("n.json", "[]", "n.json: expected one table"),
-        ("n.yaml", "a: b", "n.yaml: the suffix '.yaml' is of no known format"),
-    ],
-)
-def test_a_bad_file_of_names_is_told_with_its_line(
-    tmp_path: Path, name: str, text: str, says: str
-) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    with pytest.raises(FormatError) as caught:
-        read_renames(path)
-    assert says in str(caught.value)
 
 
 def test_a_dropped_rater_is_gone(votes: Path) -> None:
