@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bbq_plugin.analysis import rater_report
-from bbq_plugin.analysis.raters.verdicts import Effect
+from bbq_plugin.analysis.raters.leave_one_out import Effect
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import fit

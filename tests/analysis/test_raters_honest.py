@@ -266,17 +266,17 @@ def test_the_effect_of_one_rater_is_that_of_a_fit_without_them(priors: Any) -> N
 
 
 def test_one_step_without_a_rater_is_near_the_refit_of_the_same_log_posterior() -> None:
-    from bbq_plugin.analysis.raters import verdicts as effect  # noqa: PLC0415
+    from bbq_plugin.analysis.raters import leave_one_out as effect  # noqa: PLC0415
 
     fitted = bbq.fit(draw_study(5, items=8, raters=60, votes=60, guessers=0.2, spread=1.4).data)
     raters = [0, 1, 2, 3]
     consensus = consensus_of(fitted)
     exact, _ = effect.effects(fitted, raters, consensus)
-    allowed, effect.REFITS = effect.REFITS, 0
+    allowed, effect.EFFECT_REFITS = effect.EFFECT_REFITS, 0
     try:
         stepped, _ = effect.effects(fitted, raters, consensus)
     finally:
-        effect.REFITS = allowed
+        effect.EFFECT_REFITS = allowed
     for r in raters:
         assert stepped[r].shift == pytest.approx(exact[r].shift, rel=0.2, abs=2e-3)
 

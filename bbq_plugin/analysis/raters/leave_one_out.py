@@ -2,7 +2,7 @@
 
 A rater's own votes pull the ranking towards them. Judged by a ranking that holds these votes, a
 busy guesser agrees with himself; so each rater is judged by theta_(-r). Of this comes each rater's
-evidence.
+evidence. At the end: what leaving raters out changes in the leaderboard.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bbq_plugin.analysis.leaderboard import to_rating
+from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.data.dataset import Comparisons, shown_as_pairs, slate_of_row
 from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, count_by, run_chunks, triple_of
 from bbq_plugin.model import Fit
+from bbq_plugin.model.camps import refit
 from bbq_plugin.model.kernels import likelihood as kernels
 from bbq_plugin.model.models import Signed, signed_density
 from bbq_plugin.model.objectives import LARGEST_COVARIANCE, Height, Joint, Marginal
-from bbq_plugin.model.priors import Priors, SignedPriors
+from bbq_plugin.model.priors import CrowdPriors, Priors, SignedPriors
 from bbq_plugin.model.rater_population import CampView, Kinds, LikelyPopulations, Slates, kinds_of
 from bbq_plugin.model.solvers import ThetaMode, inverse, solve_newton
 from bbq_plugin.model.ties import tie_counts
+from bbq_plugin.model.win_share import standing
 
 TOLERANCE = 1e-4  # nats
 LARGE_SHARE = 0.1  # of all weight: without such a rater one Newton step may not be enough
@@ -438,4 +442,102 @@ def _most_informative(data: Comparisons, rows: Codes, slate: Codes) -> Floats:
     return np.asarray(most[items][slate])
 
 
-# -- the panel as a whole
+# -- what an exclusion changes
+
+VISIBLE = 0.01  # nats: a smaller move is none to a reader
+MATTERS = 1.0  # posterior standard deviations that an item has to move by
+MOST_EFFECTS = 500  # raters whose effect is computed
+EFFECT_REFITS = 100_000  # triples to fit again, over all raters who are left out alone
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """``moved`` items change places; ``shift_sd`` is the largest move in the item's own sd."""
+
+    best_with: str
+    best_without: str
+    moved: int
+    shift: float
+    shift_sd: float
+
+    @property
+    def matters(self) -> bool:
+        """Another best item, or an item that moves by more than its standard deviation."""
+        return self.best_with != self.best_without or self.shift_sd > MATTERS
+
+    @property
+    def text(self) -> str:
+        """What changes in the leaderboard, in words."""
+        same_best = self.best_with == self.best_without
+        if same_best and not self.moved and self.shift < VISIBLE:
+            return "no rank changes"
+        best = f"stays {self.best_with}"
+        if not same_best:
+            best = f"is {self.best_without} instead of {self.best_with}"
+        moved = f"{self.moved} items change rank" if self.moved else "no rank changes"
+        moved_to, stayed = to_rating(np.array([self.shift, 0.0]), "elo")
+        points = round(float(moved_to - stayed))
+        shift = f"{points:,} Elo points, {self.shift_sd:.1f} standard deviations of its rating"
+        return f"the best item {best}, and {moved}. The rating that moves most moves by {shift}"
+
+
+def effects(
+    fit: Fit, raters: list[int], consensus: tuple[Consensus, ...]
+) -> tuple[dict[int, Effect], Effect | None]:
+    """Of leaving out each of these raters alone, and all of them, under the fit's own priors.
+
+    Each is a refit, as far as `EFFECT_REFITS` goes, those with the largest effect first; of the
+    others, in large studies, it is one Newton step of the same log-posterior.
+    """
+    priors = fit.priors
+    if not raters or isinstance(priors, CrowdPriors) or len(fit.items) > LARGEST_COVARIANCE:
+        return {}, None
+    raters_shown = raters[:MOST_EFFECTS]
+    # The mode that the leaderboard shows: joint under given priors, else quality integrated out.
+    joint = not (isinstance(priors, Priors) and priors.estimated)
+    top = consensus[0]
+    if joint or len(consensus) > 1:
+        top = Consensus(fit.triples, priors, fit.theta, fit.quality, joint=joint)
+    sd = relative_sd(fit.laplace.covariance)
+    step = {r: top.theta_without(r) - top.theta for r in raters_shown}
+    without = {r: (fit.camp_sizes, fit.camp_theta + step[r]) for r in raters_shown}
+    n_refits = EFFECT_REFITS // max(fit.triples.size, 1)
+    if len(fit.raters) > 1:
+        for r in sorted(raters_shown, key=lambda r: -float(np.ptp(step[r])))[:n_refits]:
+            without[r] = _camps_without(fit, [r])
+    alone = {r: _compared(fit, *without[r], sd) for r in raters_shown}
+    if len(raters) == len(fit.raters):
+        return alone, None
+    return alone, _compared(fit, *_camps_without(fit, raters), sd)
+
+
+def _camps_without(fit: Fit, raters: list[int]) -> tuple[Floats, Floats]:
+    """Sizes and theta of the camps (or of the one) as they would be without these raters."""
+    if fit.division is None:
+        return fit.camp_sizes, fit.theta_without(raters)[None, :]
+    copies = np.ones(len(fit.raters))
+    copies[raters] = 0.0
+    return refit(fit.wins, fit.given_priors(), fit.division, copies)
+
+
+def _ordered(fit: Fit, size: Floats, theta: Floats) -> Codes:
+    """The items as the leaderboard has them: by rating or, in a divided panel, by win share."""
+    by = theta[0]
+    if len(theta) > 1:
+        quality = fit.panel.quality / (fit.panel.n * fit.camp_sizes)
+        by = size * quality @ np.array([standing(camp) for camp in theta])
+    return np.argsort(-by, kind="stable")
+
+
+def _compared(fit: Fit, size: Floats, theta: Floats, sd: Floats) -> Effect:
+    """The board of the fit with one of camps of this size, and their theta."""
+    before, after = fit.theta - fit.theta.mean(), size @ (theta - theta.mean(axis=1)[:, None])
+    first, second = _ordered(fit, fit.camp_sizes, fit.camp_theta), _ordered(fit, size, theta)
+    shift = np.abs(after - before)
+    return Effect(
+        best_with=fit.items[int(first[0])],
+        best_without=fit.items[int(second[0])],
+        moved=int(np.count_nonzero(first != second)),
+        shift=float(shift.max()),
+        shift_sd=float((shift / np.maximum(sd, 1e-150)).max()),
+    )

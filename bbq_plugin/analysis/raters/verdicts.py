@@ -37,26 +37,25 @@ from bbq_plugin.analysis.agreement import (
     rest_tells,
     turned_panel,
 )
-from bbq_plugin.analysis.leaderboard import Row, Rows, to_rating
+from bbq_plugin.analysis.leaderboard import Row, Rows
 from bbq_plugin.analysis.raters.behaviour import SideBias, Sign, Signs, signs_of
 from bbq_plugin.analysis.raters.leave_one_out import (
     TOLERANCE,
-    Consensus,
+    Effect,
     Evidence,
     WholePanel,
+    effects,
     evidence_of,
     views_of,
 )
-from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.data.records import LeadWord
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.errors import ConvergenceError, UsageError
 from bbq_plugin.model import Fit, Priors
 from bbq_plugin.model import fit as fitted
-from bbq_plugin.model.camps import LEAST_RATERS, CampDensity, refit
+from bbq_plugin.model.camps import LEAST_RATERS, CampDensity
 from bbq_plugin.model.fit import MODELS, PartedResult, in_camps
-from bbq_plugin.model.objectives import LARGEST_COVARIANCE, theta_density
-from bbq_plugin.model.priors import CrowdPriors
+from bbq_plugin.model.objectives import theta_density
 from bbq_plugin.model.rater_population import (
     LikelyPopulations,
     RaterPopulation,
@@ -67,7 +66,6 @@ from bbq_plugin.model.rater_population import (
 )
 from bbq_plugin.model.solvers import solve_newton
 from bbq_plugin.model.ties import tie_counts
-from bbq_plugin.model.win_share import standing
 from bbq_plugin.text import (
     MOST_HTML_ROWS,
     count,
@@ -545,10 +543,6 @@ def _p(p: float) -> str:
 GROUP = 0.05  # of the raters: so many inverted ones may be a group
 ONE_PLACE = 0.95  # of a group's answers with one value of a tag: a project, a form, a device
 SHORT_SPAN = 0.3  # of all answers in order: a group within it answered at one time
-VISIBLE = 0.01  # nats: a smaller move is none to a reader
-MATTERS = 1.0  # posterior standard deviations that an item has to move by
-MOST = 500  # raters whose effect is computed
-REFITS = 100_000  # triples to fit again, over all raters who are left out alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -1009,102 +1003,6 @@ def _reversed_group(fit: Fit, mine: Mask, head: str) -> str:
             "a fault at one time" if span < SHORT_SPAN else "no fault at one time"
         )
     return text
-
-
-# -- what an exclusion changes
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """``moved`` items change places; ``shift_sd`` is the largest move in the item's own sd."""
-
-    best_with: str
-    best_without: str
-    moved: int
-    shift: float
-    shift_sd: float
-
-    @property
-    def matters(self) -> bool:
-        """Another best item, or an item that moves by more than its standard deviation."""
-        return self.best_with != self.best_without or self.shift_sd > MATTERS
-
-    @property
-    def text(self) -> str:
-        """What changes in the leaderboard, in words."""
-        same_best = self.best_with == self.best_without
-        if same_best and not self.moved and self.shift < VISIBLE:
-            return "no rank changes"
-        best = f"stays {self.best_with}"
-        if not same_best:
-            best = f"is {self.best_without} instead of {self.best_with}"
-        moved = f"{self.moved} items change rank" if self.moved else "no rank changes"
-        moved_to, stayed = to_rating(np.array([self.shift, 0.0]), "elo")
-        points = round(float(moved_to - stayed))
-        shift = f"{points:,} Elo points, {self.shift_sd:.1f} standard deviations of its rating"
-        return f"the best item {best}, and {moved}. The rating that moves most moves by {shift}"
-
-
-def effects(
-    fit: Fit, raters: list[int], consensus: tuple[Consensus, ...]
-) -> tuple[dict[int, Effect], Effect | None]:
-    """Of leaving out each of these raters alone, and all of them, under the fit's own priors.
-
-    Each is a refit, as far as `REFITS` goes, those with the largest effect first; of the others, in
-    large studies, it is one Newton step of the same log-posterior.
-    """
-    priors = fit.priors
-    if not raters or isinstance(priors, CrowdPriors) or len(fit.items) > LARGEST_COVARIANCE:
-        return {}, None
-    raters_shown = raters[:MOST]
-    # The mode that the leaderboard shows: joint under given priors, else quality integrated out.
-    joint = not (isinstance(priors, Priors) and priors.estimated)
-    top = consensus[0]
-    if joint or len(consensus) > 1:
-        top = Consensus(fit.triples, priors, fit.theta, fit.quality, joint=joint)
-    sd = relative_sd(fit.laplace.covariance)
-    step = {r: top.theta_without(r) - top.theta for r in raters_shown}
-    without = {r: (fit.camp_sizes, fit.camp_theta + step[r]) for r in raters_shown}
-    n_refits = REFITS // max(fit.triples.size, 1)
-    if len(fit.raters) > 1:
-        for r in sorted(raters_shown, key=lambda r: -float(np.ptp(step[r])))[:n_refits]:
-            without[r] = _camps_without(fit, [r])
-    alone = {r: _compared(fit, *without[r], sd) for r in raters_shown}
-    if len(raters) == len(fit.raters):
-        return alone, None
-    return alone, _compared(fit, *_camps_without(fit, raters), sd)
-
-
-def _camps_without(fit: Fit, raters: list[int]) -> tuple[Floats, Floats]:
-    """Sizes and theta of the camps (or of the one) as they would be without these raters."""
-    if fit.division is None:
-        return fit.camp_sizes, fit.theta_without(raters)[None, :]
-    copies = np.ones(len(fit.raters))
-    copies[raters] = 0.0
-    return refit(fit.wins, fit.given_priors(), fit.division, copies)
-
-
-def _ordered(fit: Fit, size: Floats, theta: Floats) -> Codes:
-    """The items as the leaderboard has them: by rating or, in a divided panel, by win share."""
-    by = theta[0]
-    if len(theta) > 1:
-        quality = fit.panel.quality / (fit.panel.n * fit.camp_sizes)
-        by = size * quality @ np.array([standing(camp) for camp in theta])
-    return np.argsort(-by, kind="stable")
-
-
-def _compared(fit: Fit, size: Floats, theta: Floats, sd: Floats) -> Effect:
-    """The board of the fit with one of camps of this size, and their theta."""
-    before, after = fit.theta - fit.theta.mean(), size @ (theta - theta.mean(axis=1)[:, None])
-    first, second = _ordered(fit, fit.camp_sizes, fit.camp_theta), _ordered(fit, size, theta)
-    shift = np.abs(after - before)
-    return Effect(
-        best_with=fit.items[int(first[0])],
-        best_without=fit.items[int(second[0])],
-        moved=int(np.count_nonzero(first != second)),
-        shift=float(shift.max()),
-        shift_sd=float((shift / np.maximum(sd, 1e-150)).max()),
-    )
 
 
 #: Rows that are read back; the files have all.
