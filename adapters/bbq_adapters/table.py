@@ -8,7 +8,7 @@
     tags = ["language", "domain"]
     values = {1 = "left", 2 = "right", 0 = "tie"}     # what stands in the column of the winner
 
-A mapping has one of these shapes; `detection` finds the likely one.
+A mapping has one of these shapes; `mapping_detection` finds the likely one.
 
 - `winner` and `loser`: the two items.
 - `left` and `right` (or two `items`) with `winner`: two items and a choice; with `raters` instead
@@ -221,7 +221,8 @@ class TableAdapter:
 
     def inspect(self, stream: io.BufferedReader, name: str, given: Mapping[str, Any]) -> Inspection:
         """What is in a file and how it could be read, in agreement with the options `given`."""
-        from bbq_adapters.detection import inspected  # noqa: PLC0415 (long, and no fit needs it)
+        # Long, and no fit needs it.
+        from bbq_adapters.mapping_detection import inspected  # noqa: PLC0415
 
         return inspected(stream, name, given)
 
