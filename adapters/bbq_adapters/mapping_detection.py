@@ -2438,6 +2438,12 @@ def _add_rater(
         found.doubts.append(f"{own.name} is taken for the rater: it comes with different items")
         found.others.append(({"rater": None}, f"{own.name} does not say who answered"))
         found.explicit = False
+    if best is None and (voter := _voter(found, free, table)) is not None:
+        best = 0.0, voter
+        why = "a name beside each ballot; "
+        found.doubts.append(f"{voter.name} is taken for the rater, by its values")
+        found.others.append(({"rater": None}, f"{voter.name} does not say who answered"))
+        found.explicit = False
     if best is None:
         _name_possible_raters(found, free)
         return
@@ -2450,6 +2456,17 @@ def _add_rater(
     if "session" in one.words:
         found.doubts.append(f"{one.name} names sessions, not people")
         found.explicit = False
+
+
+def _voter(found: _Found, free: list[ColumnProfile], table: ProfiledTable) -> ColumnProfile | None:
+    """The first column, where it has another name beside each ranking."""
+    first = next(iter(table))
+    is_ballot = "ranking" in found.options or len(found.options.get("ranks", ())) > 2
+    is_name = first.is_names and not (first.numeric or first.is_text or first.is_list)
+    named = set(first.words) & (_GROUPS | _THINGS | _ITEM | _WHEN | _TOOK)
+    if is_ballot and is_name and first in free and not named:
+        return first if first.n_distinct == first.n == table.n_held else None
+    return None
 
 
 _THINGS = word_set(
@@ -2639,6 +2656,15 @@ def _to_rewrite(table: ProfiledTable) -> str | None:
                 f"{one.name} holds a sentence about two items, such as {next(iter(one.counts))!r}: "
                 "write them into two columns called winner and loser"
             )
+    first, *others = table
+    orders = [sorted(one.values) for one in others if one.whole and one.low == 1]
+    places = [str(place) for place in range(1, len(first.values) + 1)]
+    is_named = first.n_distinct == first.n > 2 and len(orders) == len(others) > 2
+    if is_named and share(orders, lambda order: order == sorted(places)) > 0.5:
+        return (
+            f"each column but {first.name} may be a ranking of what {first.name} names: "
+            "swap rows and columns, so that each row is a ranking"
+        )
     wins = [one.name for one in table if one.whole and set(one.words) & _WINS]
     totals = [one.name for one in table if one.whole and set(one.words) & {"total", "n", "games"}]
     if len(wins) == len(totals) == 1:

@@ -1899,3 +1899,23 @@ def test_who_won_goes_before_the_scores_that_say_the_same(tmp_path: Path) -> Non
     assert first_reading.options["winner"] == "winner"
     assert first_reading.options["values"] == {"1": "left", "2": "right", "-1": "skip"}
     assert any(other.options.get("ranks") == ("score1", "score2") for other in others)
+
+
+def test_the_name_beside_each_ballot_is_proposed_as_the_rater(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [f"voter {'abcdefghij'[i % 10]}{i}", *(order.index(item) + 1 for item in ITEMS)]
+        for i, order in enumerate(ORDERS)
+    ]
+    path = file(tmp_path, table(["", *ITEMS], rows))
+    data, options = as_proposed(path)
+    assert options["rater"] == "column1"
+    assert len(data.raters) == len(ORDERS)
+
+
+def test_rankings_in_columns_are_refused_with_how_to_write_them(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [item, *(order.index(item) + 1 for order in ORDERS[:9])] for item in ITEMS
+    ]
+    head = ["candidate", *(f"juror{i}" for i in range(9))]
+    problem = look(file(tmp_path, table(head, rows))).problem
+    assert "swap rows and columns" in problem
