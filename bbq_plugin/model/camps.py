@@ -151,7 +151,8 @@ def _largest_by_chance(votes: Floats, total: float, free: int) -> float:
     w = counted / times / max(total, 1e-300)
     if not w.size:
         return 1.0
-    low, high = 0.0, 1.0 / (free * float(w.max()))
+    # Just below the pole, which the search would round to where hardly any rater is there.
+    low, high = 0.0, (1.0 - 1e-9) / (free * float(w.max()))
     for _ in range(HALF_STEPS):
         u = 0.5 * (low + high)
         if free * float(times @ np.square(u * w / (1.0 - free * w * u))) < 1.0:

@@ -178,6 +178,12 @@ def test_by_chance_the_largest_eigenvalue_is_that_of_drawn_matrices() -> None:
     assert camps._largest_by_chance(equal, 350.0, 8) == pytest.approx((1 + 0.4) ** 2)
 
 
+def test_the_edge_is_finite_where_the_rater_with_most_votes_is_no_member() -> None:
+    # One rater has half of all answers and belongs to another camp; a warning is an error here.
+    votes = np.array([[20.0, 1e-40], [200.0, 1e-38]])
+    assert np.isfinite(camps._largest_by_chance(votes, 200.0, 7))
+
+
 def test_gradient_and_curvature_of_several_camps() -> None:
     triples = panel(6, minority=0.5, votes=12, raters=12)[0].triples
     mixture = Mixture(triples, replace(priors_of(CENTRE), a=2.0), 2)
