@@ -2199,6 +2199,7 @@ def _row_filters(
             said = dict(part.split("=", 1) for part in said.split(",") if "=" in part)
         return [({str(c): str(v) for c, v in dict(said).items()}, "as said")]
     ways: list[tuple[dict[str, str], str]] = [({}, ""), *_other_trials(table)]
+    ways += _rows_of_pairs(table)
     sided = {name for pair in families(table.columns) for name in pair}
     for one in table:
         if one.name in sided or one.is_text or not 2 <= one.n_distinct <= SMALL:
@@ -2222,6 +2223,17 @@ def _other_trials(table: ProfiledTable) -> Iterator[tuple[dict[str, str], str]]:
             ):
                 yield {other.name: "*"}, f"rows with {one.name} are left out"
                 return
+
+
+def _rows_of_pairs(table: ProfiledTable) -> Iterator[tuple[dict[str, str], str]]:
+    """Rows of the trials, where all others leave two columns of names empty: jsPsych's screens."""
+    for pair in families(table.columns):
+        first, second = table[pair[0]], table[pair[-1]]
+        if len(pair) != 2 or not (first.is_names and second.is_names):
+            continue
+        filled = [bool(value) for value in first.values]
+        if filled == [bool(value) for value in second.values] and 0 < first.n < 0.9 * len(filled):
+            yield {first.name: "*"}, f"rows without {first.name} are left out"
 
 
 def _filled_rows(table: ProfiledTable, one: ColumnProfile) -> Iterator[tuple[dict[str, str], str]]:
@@ -2645,7 +2657,9 @@ def _is_prose(one: ColumnProfile) -> bool:
 
 
 # A vote as a sentence.
-_SENTENCE = re.compile(r"(.+?)\s*(?:\bover\b|\bbeats?\b|\bpreferred to\b|\bbetter than\b|>)\s*(.+)")
+_SENTENCE = re.compile(
+    r"([^<>]+?)\s*(?:\bover\b|\bbeats?\b|\bpreferred to\b|\bbetter than\b|>)\s*([^<>]+)"
+)
 
 
 def _to_rewrite(table: ProfiledTable) -> str | None:

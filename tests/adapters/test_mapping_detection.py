@@ -1919,3 +1919,15 @@ def test_rankings_in_columns_are_refused_with_how_to_write_them(tmp_path: Path) 
     head = ["candidate", *(f"juror{i}" for i in range(9))]
     problem = look(file(tmp_path, table(head, rows))).problem
     assert "swap rows and columns" in problem
+
+
+def test_trials_among_screens_of_the_same_kind_are_found_by_their_items(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, (left, right, winner, who) in enumerate(VOTES):
+        rows.append([900, "<p>+</p>", "null", "html-keyboard-response", 2 * i, who, "", ""])
+        screen, key = f"<img src='{left}'> <img src='{right}'>", "f" if winner == left else "j"
+        rows.append([700 + i, screen, key, "html-keyboard-response", 2 * i + 1, who, left, right])
+    head = ["rt", "stimulus", "response", "trial_type", "trial_index", "subject", "left_img"]
+    data, options = as_proposed(file(tmp_path, table([*head, "right_img"], rows)))
+    assert options["rows"] == {"left_img": "*"}
+    check(data)
