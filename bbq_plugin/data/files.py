@@ -28,8 +28,7 @@ import msgspec
 import numpy as np
 
 from bbq_plugin.data.database_table import is_database, opened_table
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import DatasetBuilder
+from bbq_plugin.data.dataset import Comparisons, DatasetBuilder
 from bbq_plugin.data.mappings import Inspection, Reading, UnclearError
 from bbq_plugin.data.records import Comparison, Note
 from bbq_plugin.errors import (

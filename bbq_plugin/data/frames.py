@@ -18,13 +18,15 @@ from bbq_plugin.data.dataset import (
     GOLD_CODES,
     LEFT,
     RIGHT,
+    SKIPPED_KEPT,
+    UNRATED,
     RaterCodes,
     RawCodes,
+    SkipLog,
     checked_weight,
     identifies,
     wins_of,
 )
-from bbq_plugin.data.dataset_builder import SKIPPED_KEPT, UNRATED, SkipLog
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,

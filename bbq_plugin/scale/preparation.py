@@ -27,7 +27,7 @@ import numpy as np
 
 from bbq_plugin.data.clusters import found_tag
 from bbq_plugin.data.database_table import export_csv, is_database
-from bbq_plugin.data.dataset_builder import UNRATED, TooManySkippedError
+from bbq_plugin.data.dataset import UNRATED, TooManySkippedError
 from bbq_plugin.data.records import AGAINST_ITSELF, BAD_WEIGHT, LEAST_WEIGHT, MOST_WEIGHT, NO_WINNER
 from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.scale.prepared_set import (

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.dataset import LEFT, RIGHT, TIE, Comparisons, identifies, wins_of
-from bbq_plugin.data.dataset_builder import MERGED
+from bbq_plugin.data.dataset import LEFT, MERGED, RIGHT, TIE, Comparisons, identifies, wins_of
 from bbq_plugin.data.records import Source
 from bbq_plugin.errors import DataError, FormatError, UnsupportedError, UsageError, did_you_mean
 from bbq_plugin.text import counted, listed

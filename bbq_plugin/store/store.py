@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bbq_plugin.data.dataset import Comparisons, wins_of
-from bbq_plugin.data.dataset_builder import UNRATED, DatasetBuilder
+from bbq_plugin.data.dataset import UNRATED, Comparisons, DatasetBuilder, wins_of
 from bbq_plugin.data.records import (
     BAD_WEIGHT,
     LEAST_WEIGHT,

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bbq_plugin.data.dataset import as_text, coded, told_by
-from bbq_plugin.data.dataset_builder import FileLog, SkipLog
+from bbq_plugin.data.dataset import FileLog, SkipLog, as_text, coded, told_by
 from bbq_plugin.data.records import (
     AGAINST_ITSELF,
     GOLD,

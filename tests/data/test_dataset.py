@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bbq_plugin.data.dataset import Comparisons
-from bbq_plugin.data.dataset_builder import SKIPPED_KEPT
+from bbq_plugin.data.dataset import SKIPPED_KEPT, Comparisons
 from bbq_plugin.data.records import Comparison, Outcome, Skipped
 from bbq_plugin.errors import DataError
 from tests.strategies import comparisons, records
