@@ -95,7 +95,7 @@ def group_by(source: str) -> dict[str, Any]:
 
 def prepare(source: str, target: str, parts: str = "") -> dict[str, Any]:
     """The set, in as many parts as it has by itself, or in these."""
-    from bbq_plugin.scale.preparation import Preparation, prepare_lake  # noqa: PLC0415
+    from bbq_plugin.scale.prepared_set import Preparation, prepare_lake  # noqa: PLC0415
 
     with measured() as used:
         how = Preparation(Path(target), memory=LIMIT, parts=int(parts) if parts else None)

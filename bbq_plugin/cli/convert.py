@@ -147,7 +147,7 @@ def prepare(
     --table of a database, if FILES is its address (postgresql://…). All other FILES are read as
     every command reads them, in memory.
     """
-    from bbq_plugin.scale.preparation import (
+    from bbq_plugin.scale.prepared_set import (
         Preparation,
         all_named,
         checked_keep,

@@ -29,8 +29,7 @@ from bbq_plugin.model.objectives import added, added_up
 from bbq_plugin.model.prior_estimation import few_raters
 from bbq_plugin.scale.engines import DaskEngine, LocalEngine, opened_engine
 from bbq_plugin.scale.parted_fit import PartedFit, PreparedParts
-from bbq_plugin.scale.preparation import Preparation, prepare_lake
-from bbq_plugin.scale.prepared_set import PreparedSet, open_dataset
+from bbq_plugin.scale.prepared_set import Preparation, PreparedSet, open_dataset, prepare_lake
 
 ROLES = {"left": "a", "right": "b", "winner": "won", "rater": "rater"}
 TIGHT = 1e-10
