@@ -875,7 +875,8 @@ class Input:
 
     def origin(self) -> Origin:
         """The command and the seed that give these results."""
-        from bbq_plugin.report.documents import Origin, pseudonym
+        from bbq_plugin.report.documents import Origin
+        from bbq_plugin.report.pseudonyms import pseudonym
 
         key = self.key
         hide = None if key is None else lambda name: pseudonym(name, key)
@@ -883,7 +884,7 @@ class Input:
 
     def rater_name(self, name: str) -> str:
         """What a rater is called in the results."""
-        from bbq_plugin.report.documents import pseudonym
+        from bbq_plugin.report.pseudonyms import pseudonym
 
         return name if self.key is None else pseudonym(name, self.key)
 
@@ -911,7 +912,7 @@ class Input:
     def _named(self, data: Comparisons) -> Comparisons:
         if self.key is None:
             return data
-        from bbq_plugin.report.documents import pseudonymised
+        from bbq_plugin.report.pseudonyms import pseudonymised
 
         return pseudonymised(data, self.key)
 
@@ -969,7 +970,7 @@ def _check_source(files: tuple[str, ...], store: Path | None, study: str | None)
 def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:
     if not wanted and key_file is None:
         return None
-    from bbq_plugin.report.documents import pseudonym_key
+    from bbq_plugin.report.pseudonyms import pseudonym_key
 
     key, notes = pseudonym_key(key_file)
     tell(*notes, what="Warning")

@@ -16,9 +16,6 @@ from bbq_plugin.model import Fit
 from bbq_plugin.report.documents import (
     Origin,
     boards_csv,
-    pseudonym,
-    pseudonym_key,
-    pseudonymised,
     remove_leftovers,
     report_dict,
     report_json,
@@ -26,6 +23,7 @@ from bbq_plugin.report.documents import (
     write_atomically,
 )
 from bbq_plugin.report.history import history_rows, most_points
+from bbq_plugin.report.pseudonyms import pseudonym, pseudonym_key, pseudonymised
 from bbq_plugin.store.studies import MAIN
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from bbq_plugin.analysis.raters.leave_one_out import Effect
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UsageError
 from bbq_plugin.model import fit
-from bbq_plugin.report.documents import pseudonymised
+from bbq_plugin.report.pseudonyms import pseudonymised
 from bbq_plugin.simulation import simulate
 from tests.model.studies import draw_study
 

@@ -16,7 +16,8 @@ from bbq_plugin.config import Settings, load
 from bbq_plugin.errors import UsageError
 from bbq_plugin.live.engine import Engine
 from bbq_plugin.live.result_files import Outputs, Written, limits_of, output_key
-from bbq_plugin.report.documents import Origin, pseudonym
+from bbq_plugin.report.documents import Origin
+from bbq_plugin.report.pseudonyms import pseudonym
 from tests.report.studies import HOSTILE
 
 if TYPE_CHECKING:

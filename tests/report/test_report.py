@@ -24,8 +24,6 @@ from bbq_plugin.live.demo import check_against_truth
 from bbq_plugin.report.documents import (
     Origin,
     grouped_csv,
-    pseudonym,
-    pseudonymised,
     raters_dict,
     remove_leftovers,
     report_dict,
@@ -33,6 +31,7 @@ from bbq_plugin.report.documents import (
     rows_csv,
     write_atomically,
 )
+from bbq_plugin.report.pseudonyms import pseudonym, pseudonymised
 from bbq_plugin.report.summary import summary_lines
 from bbq_plugin.report.terminal_tables import (
     leaderboard_table,
