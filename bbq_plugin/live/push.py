@@ -1,6 +1,6 @@
 """A push: what verdicts ask for is planned, written into a project, and undone.
 
-`OpenProject` does it without a person: a plan after each refresh, and of it what a policy allows.
+`Pusher` does it without a person: a plan after each refresh, and of it what a policy allows.
 `Feedback` does it for a person who looks at the live page.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, TypeVar
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from bbq_plugin.data.records import ACTION_KINDS, ActionResult, FeedbackPlan
-from bbq_plugin.errors import BBQError, RemoteError
+from bbq_plugin.errors import BBQError
 from bbq_plugin.live.job_runner import Job, Next
+from bbq_plugin.live.tool_connection import OpenProject, report_use
 from bbq_plugin.protocols import FeedbackGoals
 from bbq_plugin.report.terminal_tables import counts_line
 from bbq_plugin.store.project_sync import Standing
@@ -25,7 +26,6 @@ from bbq_plugin.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from bbq_plugin.analysis import Analysis, RaterRow
     from bbq_plugin.config import Settings
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from bbq_plugin.live.engine import Engine
     from bbq_plugin.live.health import Problems
     from bbq_plugin.live.server.page_state import View
+    from bbq_plugin.live.tool_connection import Opened
     from bbq_plugin.protocols import Project, WorthEstimate
     from bbq_plugin.store import Store
     from bbq_plugin.store.project_sync import Memory
 
-    Opened = AbstractContextManager[tuple[Project, Memory]]
     Reach = Callable[[Settings, Store, Callable[[str], None]], Opened]
 
 
@@ -260,75 +260,6 @@ HELD = (
     "all changes were undone by hand, so nothing is written automatically until a plan is applied "
     "by hand again"
 )
-
-
-def is_outage(error: Exception) -> bool:
-    """Whether a server did not answer, or could not; else it has refused what it was asked."""
-    if not isinstance(error, RemoteError):
-        return False
-    return error.status is None or error.status == 429 or error.status >= 500
-
-
-def report_use(
-    problems: Problems, what: str, error: Exception | str, retry_s: float | None
-) -> None:
-    """Report that a use of a project failed, unless the outage of its server tells it already."""
-    if "server" in problems and isinstance(error, Exception) and is_outage(error):
-        return
-    problems.report(what, error, retry_s=retry_s)
-
-
-class OpenProject:
-    """A project that stays open while a program runs; opened when it is first needed.
-
-    `open_` gets whom to tell of requests that are tried again. An outage of the server is one
-    problem, for any number of uses, which do not tell of it again. A server that refuses something,
-    or says that it is not there, does answer: what that means is for the use to tell.
-    """
-
-    def __init__(
-        self, open_: Callable[[Callable[[str], None]], Opened], problems: Problems
-    ) -> None:
-        self._open, self._problems = open_, problems
-        self._stack = ExitStack()
-        self._opened: tuple[Project, Memory] | None = None
-        # One request at a time: a pull and a plan would see each other's half.
-        self._lock = threading.RLock()
-        self._purpose = ""
-        #: The purposes that failed the last time: reading may work when writing does not.
-        self._failing: set[str] = set()
-
-    def use(self, work: Callable[[Project, Memory], T], purpose: str = "feedback") -> T:
-        """Do something with the project; what that gives."""
-        with self._lock:
-            self._purpose = purpose
-            try:
-                if self._opened is None:
-                    self._opened = self._stack.enter_context(self._open(self._retried))
-                done = work(*self._opened)
-            except RemoteError as error:
-                if is_outage(error):
-                    self._retried(str(error))
-                else:
-                    self._answered()
-                raise
-            self._answered()
-            return done
-
-    def _answered(self) -> None:
-        if self._purpose in self._failing:
-            self._failing.remove(self._purpose)
-            self._problems.over("server")
-
-    def _retried(self, reason: str) -> None:
-        if "server" not in self._problems and self._purpose not in self._failing:
-            # It stays on the page for as long as the outage: how long the first wait is, does not.
-            self._problems.report("server", reason.partition("; trying again")[0])
-        self._failing.add(self._purpose)
-
-    def close(self) -> None:
-        """Let the project go."""
-        self._stack.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How two servers know each other: address and token of the tool's, secrets and events of our own.
+"""How two servers know each other: address and token of the tool, its open project, our secrets.
 
 All of them are typed, in the environment or in a file; a secret is never typed, because every user
 of the machine sees the list of processes.
@@ -9,20 +9,30 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from bbq_plugin.config import ServerSettings, load_server
 from bbq_plugin.errors import RemoteError, UnsupportedError, UsageError
 from bbq_plugin.plugins import chosen_adapter, coerced
 from bbq_plugin.protocols import EventSubscription, Project, Tool
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from bbq_plugin.live.health import Problems
+    from bbq_plugin.store.project_sync import Memory
+
+    Opened = AbstractContextManager[tuple[Project, Memory]]
 
 _LONGEST_TOKEN = 1 << 14
 
@@ -245,3 +255,75 @@ def _wait_for(
                 "false. A new webhook has been removed again"
             )
         time.sleep(_PAUSE_S)
+
+
+T = TypeVar("T")
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether a server did not answer, or could not; else it has refused what it was asked."""
+    if not isinstance(error, RemoteError):
+        return False
+    return error.status is None or error.status == 429 or error.status >= 500
+
+
+def report_use(
+    problems: Problems, what: str, error: Exception | str, retry_s: float | None
+) -> None:
+    """Report that a use of a project failed, unless the outage of its server tells it already."""
+    if "server" in problems and isinstance(error, Exception) and is_outage(error):
+        return
+    problems.report(what, error, retry_s=retry_s)
+
+
+class OpenProject:
+    """A project that stays open while a program runs; opened when it is first needed.
+
+    `open_` gets whom to tell of requests that are tried again. An outage of the server is one
+    problem, for any number of uses, which do not tell of it again. A server that refuses something,
+    or says that it is not there, does answer: what that means is for the use to tell.
+    """
+
+    def __init__(
+        self, open_: Callable[[Callable[[str], None]], Opened], problems: Problems
+    ) -> None:
+        self._open, self._problems = open_, problems
+        self._stack = ExitStack()
+        self._opened: tuple[Project, Memory] | None = None
+        # One request at a time: a pull and a plan would see each other's half.
+        self._lock = threading.RLock()
+        self._purpose = ""
+        #: The purposes that failed the last time: reading may work when writing does not.
+        self._failing: set[str] = set()
+
+    def use(self, work: Callable[[Project, Memory], T], purpose: str = "feedback") -> T:
+        """Do something with the project; what that gives."""
+        with self._lock:
+            self._purpose = purpose
+            try:
+                if self._opened is None:
+                    self._opened = self._stack.enter_context(self._open(self._retried))
+                done = work(*self._opened)
+            except RemoteError as error:
+                if is_outage(error):
+                    self._retried(str(error))
+                else:
+                    self._answered()
+                raise
+            self._answered()
+            return done
+
+    def _answered(self) -> None:
+        if self._purpose in self._failing:
+            self._failing.remove(self._purpose)
+            self._problems.over("server")
+
+    def _retried(self, reason: str) -> None:
+        if "server" not in self._problems and self._purpose not in self._failing:
+            # It stays on the page for as long as the outage: how long the first wait is, does not.
+            self._problems.report("server", reason.partition("; trying again")[0])
+        self._failing.add(self._purpose)
+
+    def close(self) -> None:
+        """Let the project go."""
+        self._stack.close()

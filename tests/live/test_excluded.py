@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bbq_plugin.config import Settings
-    from bbq_plugin.live.push import Opened
+    from bbq_plugin.live.tool_connection import Opened
     from bbq_plugin.store import Store
 
 # So many good answers of somebody who has guessed 60 times before.

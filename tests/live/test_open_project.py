@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from bbq_plugin.data.records import Person
 from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.health import Problems
-from bbq_plugin.live.push import OpenProject
 from bbq_plugin.live.server.page_state import RaterNames
+from bbq_plugin.live.tool_connection import OpenProject
 from tests.waiting import HANG_S
 
 if TYPE_CHECKING:

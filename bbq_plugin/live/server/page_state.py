@@ -28,7 +28,7 @@ from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.live.engine import CampChange, camp_change
 from bbq_plugin.live.health import Problems
 from bbq_plugin.live.job_runner import BEHIND, Job, Next
-from bbq_plugin.live.push import report_use
+from bbq_plugin.live.tool_connection import report_use
 from bbq_plugin.model import fit
 from bbq_plugin.model.priors import CrowdPriors
 from bbq_plugin.report.history import HISTORY_POINTS, history_rows

@@ -9,17 +9,18 @@ from bbq_plugin.errors import RemoteError
 from bbq_plugin.live.health import Problems
 from bbq_plugin.live.job_runner import Job, Next
 from bbq_plugin.live.pull import pull
-from bbq_plugin.live.push import Feedback, OpenProject, Rounds, report_use
+from bbq_plugin.live.push import Feedback, Rounds
 from bbq_plugin.live.server.service import STOP_S
+from bbq_plugin.live.tool_connection import OpenProject, report_use
 from bbq_plugin.store.project_sync import standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bbq_plugin.data.records import Policy, Relabel
-    from bbq_plugin.live.push import Opened
     from bbq_plugin.live.server.page_state import View
     from bbq_plugin.live.server.service import Service
+    from bbq_plugin.live.tool_connection import Opened
     from bbq_plugin.protocols import Project, TaskContent
     from bbq_plugin.store.project_sync import Memory
 
