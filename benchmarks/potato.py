@@ -21,7 +21,7 @@ import numpy as np
 from common import ROOT, Report, arguments
 
 sys.path.insert(0, str(ROOT))
-from bbq_adapters.potato.project import Visitor
+from bbq_adapters.potato import Visitor
 
 from tests.live.potato.server import installed, running
 from tests.live.potato.test_potato import COMPARING, MODELS, RATERS, answer, made

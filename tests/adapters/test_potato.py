@@ -6,9 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bbq_adapters.potato import PotatoAdapter
-from bbq_adapters.potato.project import config_of
-from bbq_adapters.potato.queue_control import Potato, ordered_file
+from bbq_adapters.potato import Potato, PotatoAdapter, config_of, ordered_file
 from click.testing import CliRunner
 
 import bbq_plugin as bbq
@@ -132,7 +130,7 @@ def test_labels_that_are_items_name_themselves(project: Project) -> None:
 def test_best_and_worst_need_the_tuples_that_potato_keeps_to_itself(project: Project) -> None:
     project.configure({"annotation_type": "bws", "name": "ends"}, bws_config={"tuple_size": 4})
     file = project.say("ann", {"bws_tuple_0001": {"ends": {"best": "D", "worst": "A"}}})
-    with pytest.raises(FormatError, match=r"python -m bbq_adapters\.potato\.project http"):
+    with pytest.raises(FormatError, match=r"python -m bbq_adapters\.potato http"):
         project.said(file)
     tuples = {"id": "bws_tuple_0001", "items": ["gpt", "llama", "qwen", "phi"]}
     (project.folder / "bws_tuples.jsonl").write_text(json.dumps(tuples) + "\n")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from bbq_adapters.potato.project import Visitor
-from bbq_adapters.potato.project import main as write_tuples
+from bbq_adapters.potato import Visitor
+from bbq_adapters.potato import main as write_tuples
 from click.testing import CliRunner
 
 import bbq_plugin as bbq
@@ -189,7 +189,7 @@ def test_best_and_worst_find_the_same_three(
 ) -> None:
     tuples = best_worst.folder / "bws_tuples.jsonl"
     tuples.unlink(missing_ok=True)
-    with pytest.raises(bbq.BBQError, match="project http"):
+    with pytest.raises(bbq.BBQError, match="potato http"):
         bbq.read(best_worst.folder)
     before = sorted(best_worst.folder.glob("annotation_output/*/user_state.json"))
     assert write_tuples([best_worst.url, str(tuples)]) == 0
