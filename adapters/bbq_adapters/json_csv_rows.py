@@ -535,31 +535,42 @@ def table_lines(
             place = RowPlace(name, line + shift)
             # Where files were joined, the names of the columns come again.
             again = header and row == top
-            if named and len(row) == width and all(row) and not again:
+            if named and len(row) == width and all(row) and not (again or "\0" in "".join(row)):
                 yield place, dict(zip(columns, row, strict=True))
                 continue
-            # More empty cells than columns: a delimiter at the end of each line.
-            cells = row if any(row[len(columns) :]) else row[: len(columns)]
-            if len(cells) == len(columns) and not again:
-                # CSV has no null: an empty cell is one.
-                yield place, {c: v or None for c, v in zip(columns, cells, strict=True) if c}
-            elif uneven and not header:
-                yield place, {f"column{i}": v or None for i, v in enumerate(row, 1)}
-            elif any(cell.strip() for cell in cells):
-                ragged = RaggedRow(
-                    HEADER_AGAIN if again
-                    else f"has {len(cells)} columns where the header has {len(columns)}",
-                    cells[0][:60],
-                )  # fmt: skip
+            made = _made_row(row, columns, again=again, free=uneven and not header)
+            if made is not None:
                 if needed and not again:
-                    check_row(ragged, place)
-                yield place, ragged
+                    check_row(made, place)
+                yield place, made
     except csv.Error as error:
         remedy = "correct the quotes of this line, or export the file again if it is cut off"
         place = RowPlace(name, max(1, reader.line_num + shift))
         raise place.error(f"not valid CSV ({error})", text.last[:60], remedy) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(RowPlace(name, reader.line_num + shift + 1), error) from error
+
+
+def _made_row(row: list[str], columns: list[str], *, again: bool, free: bool) -> Row | None:
+    """A row with empty cells, or a damaged one; None for an empty line.
+
+    `free`: it may have another number of cells.
+    """
+    # More empty cells than columns: a delimiter at the end of each line.
+    cells = row if any(row[len(columns) :]) else row[: len(columns)]
+    problem = f"has {len(cells)} columns where the header has {len(columns)}"
+    if "\0" in "".join(cells):
+        problem = "holds NUL characters"
+    elif len(cells) == len(columns) and not again:
+        # CSV has no null: an empty cell is one.
+        return {c: v or None for c, v in zip(columns, cells, strict=True) if c}
+    elif free:
+        return {f"column{i}": v or None for i, v in enumerate(row, 1)}
+    elif not any(cell.strip() for cell in cells):
+        return None
+    elif again:
+        problem = HEADER_AGAIN
+    return RaggedRow(problem, cells[0][:60])
 
 
 # So many lines at the start are looked at, and more than this are no preamble.
@@ -642,6 +653,7 @@ def plain_cells(piece: bytes, delimiter: str, columns: Sequence[str]) -> dict[st
     if (
         '"' in text
         or "\r" in text
+        or "\0" in text
         or any(line.count(delimiter) != between for line in text.split("\n"))
     ):
         return {}

@@ -76,7 +76,7 @@ class BrokenRow(FormatError):  # noqa: N818 - a row left out, and no error by it
 
 
 class RaggedRow(dict[str, Any]):
-    """A row of a delimited file with another number of cells than the header."""
+    """A row of a delimited file that is damaged, or has other cells than the header."""
 
     def __init__(self, problem: str, start: str) -> None:
         super().__init__()

@@ -240,3 +240,21 @@ def test_a_table_of_equal_rows_without_end_is_refused(tmp_path: Path) -> None:
     refused = r"2,000,000 rows in [\d,]+ bytes, less than a bit for each; no table of answers"
     with pytest.raises(FormatError, match=refused):
         read(table(2_000_000))
+
+
+@pytest.mark.parametrize("head", ["model_a,model_b,winner,judge", "winner,loser,judge,note"])
+@pytest.mark.parametrize("before", [0, 100, 9000])
+def test_rows_with_nul_characters_are_counted_skips(tmp_path: Path, head: str, before: int) -> None:
+    more = "model_a,ann\n" if "model_a" in head else "ann,x\n"
+    rows = f"oak,elm,{more}elm,oak,{more}"
+    damaged = "o\0ak,elm," + more
+    text = f"{head}\n{rows * before}{damaged}{rows * 100}"
+    data = read(written(tmp_path, text.encode(), "votes.csv"))
+    assert set(data.items) == {"oak", "elm"}
+    assert data.n_comparisons == 2 * before + 200
+    assert data.skip_reasons == {"holds NUL characters": 1}
+
+
+def test_a_file_of_nul_characters_is_binary(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="this is a binary file"):
+        read(written(tmp_path, b"abc\0\0\x01\x02" * 300, "votes.csv"))
