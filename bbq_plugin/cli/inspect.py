@@ -19,7 +19,7 @@ from bbq_plugin.errors import BBQError, UsageError
 from bbq_plugin.text import counted, listed, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.console import RenderableType
 
@@ -125,7 +125,8 @@ def _show_set(prepared: PreparedSet, output_format: str) -> None:
 def _inspected(source: Input, name: str) -> dict[str, Any]:
     """Everything about one file, as it is printed."""
     from bbq_plugin.data.files import files_of, inspected, opened
-    from bbq_plugin.plugins import chosen_adapter
+    from bbq_plugin.data.mappings import spelled
+    from bbq_plugin.plugins import OPENING, chosen_adapter
 
     files = files_of(name)
     with opened(files[0], source.options) as file:
@@ -161,24 +162,27 @@ def _inspected(source: Input, name: str) -> dict[str, Any]:
     if reading is None:
         return document
     readings = [reading] if known else list(said.readings)
-    refusals = _try_out(name, reading, document, recognised=known and source.adapter is None)
+    opening = {key: value for key, value in source.options.items() if key in OPENING}
+    refusals = _try_out(name, reading, opening, document, named=not known or bool(source.adapter))
     if known and (better := [one for error in refusals for one in getattr(error, "readings", ())]):
         # As `bbq fit` proposes them.
         known, readings = False, better
         document["reading"] = _reading_dict(better[0])
         document["problem"] = said.problem
-        refusals = _try_out(name, better[0], document)
+        refusals = _try_out(name, better[0], opening, document)
     allowed = [next(iter(getattr(error, "more_words", ())), None) for error in refusals]
     # A command that is refused again helps nobody.
-    kept = [one for one in readings if one is readings[0] or _is_read(name, one)]
+    kept = [one for one in readings if one is readings[0] or _is_read(name, one, opening)]
     if None in allowed:
         kept = []
     more = [word for words in allowed for word in words or ()]
     if not known:
         document["others"] = [_reading_dict(one) for one in kept[1:]]
+    typed = [word for key, value in source.options.items()
+             for word in ("-O", f"{key}={spelled(value)}")]  # fmt: skip
     for one in kept:
-        words = [] if known and source.adapter is None else words_of(one)
-        document["commands"].append(completed(["fit", name, *_typed(source, one)], [*words, *more]))
+        words = [] if known and source.adapter is None else words_of(one, typed)
+        document["commands"].append(completed(["fit", name, *typed], [*words, *more]))
     document["commands"] = [one for one in document["commands"] if one]
     return document
 
@@ -193,33 +197,27 @@ def _of_adapter(name: str, why: str, source: Input, said: Inspection) -> Reading
     return Reading(name, dict(source.options), "certain", why)
 
 
-def _typed(source: Input, reading: Reading) -> list[str]:
-    """Options that were typed and that the reading does not hold."""
-    from bbq_plugin.data.mappings import spelled
-
-    words = []
-    for name, value in source.options.items():
-        if name not in reading.options:
-            words += ["-O", f"{name}={spelled(value)}"]
-    return words
-
-
 def _reading_dict(reading: Reading | None) -> dict[str, Any] | None:
     return None if reading is None else asdict(reading)
 
 
 def _try_out(
-    name: str, reading: Reading, document: dict[str, Any], *, recognised: bool = False
+    name: str,
+    reading: Reading,
+    opening: Mapping[str, Any],
+    document: dict[str, Any],
+    *,
+    named: bool = True,
 ) -> list[BBQError]:
     """Read the file so, and note what comes of it; why a command that reads it so is refused.
 
-    `recognised`: the adapter is the one that recognises the file, and is not named.
+    `opening` says how the file is opened. Where the adapter is not `named`, it recognises the file.
     """
     from bbq_plugin.data.files import check_board, files_of, read, records
     from bbq_plugin.data.records import Comparison
 
-    options = dict(reading.options)
-    adapter = None if recognised else reading.adapter or None
+    options = {**reading.options, **opening}
+    adapter = reading.adapter or None if named else None
     refusals: list[BBQError] = []
     with suppress(BBQError):
         found = records(files_of(name)[0], adapter, **options)
@@ -246,17 +244,24 @@ def _try_out(
         refusals.append(error)
     if refusals:
         # Not where to look: this is the place.
-        document["problem"] = "; ".join(str(one).split("; see what is in")[0] for one in refusals)
+        document["problem"] = "; ".join(_in_short(one) for one in refusals)
     return refusals
 
 
-def _is_read(name: str, reading: Reading) -> bool:
+def _in_short(error: BBQError) -> str:
+    """Why a file is refused, without a remedy that the last line has anyway."""
+    shown = getattr(error, "for_command_line", error.__str__)()
+    return shown.split("; see what is in")[0]
+
+
+def _is_read(name: str, reading: Reading, opening: Mapping[str, Any]) -> bool:
     """Whether the first rows of the file can be read so."""
     from bbq_plugin.data.files import files_of, records
     from bbq_plugin.data.records import Comparison
 
     try:
-        found = records(files_of(name)[0], reading.adapter or None, **reading.options)
+        options = {**reading.options, **opening}
+        found = records(files_of(name)[0], reading.adapter or None, **options)
         return any(isinstance(one, Comparison) for one in islice(found, _TRIED))
     except BBQError:
         return False

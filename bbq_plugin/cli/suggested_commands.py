@@ -75,12 +75,14 @@ def try_lines(error: Exception, context: click.Context) -> Iterator[str]:
     for i, reading in enumerate(readings):
         for doubt in reading.doubts if i == 0 else ():
             yield f"  {plain(doubt)}"
+        words = words_of(reading, typed)
+        line = completed(typed, words)
+        if line is None or not words:
+            # The same command again would be refused again.
+            continue
         if reading.difference and i:
             yield f"  or, if {plain(reading.difference)}:"
-        line = completed(typed, words_of(reading, typed))
-        if line is not None:
-            yield TRY + line
-    for words in more:
-        line = completed(typed, words)
-        if line is not None:
+        yield TRY + line
+    for further in more:
+        if (line := completed(typed, further)) is not None:
             yield TRY + line

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from bbq_plugin.cli import main
 from tests.adapters.made_votes import chosen, loser, orders, table, votes
+from tests.data.test_file_decoding import workbook
 
 VOTES = votes()
 
@@ -325,3 +326,41 @@ def test_a_picture_has_no_rows_and_no_encoding(tmp_path: Path) -> None:
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     lines = bbq("inspect", path).stdout.splitlines()
     assert lines[1].strip() == "an image (PNG)"
+
+
+@pytest.mark.parametrize("head", [["who", "m_1", "m_2", "choice"], ["judge", "winner", "loser"]])
+def test_a_sheet_that_is_named_is_inspected_and_stays_in_the_command(
+    tmp_path: Path, head: list[str]
+) -> None:
+    pytest.importorskip("python_calamine", reason="the extra 'xlsx' is not installed")
+    rows = [row[: len(head)] for row in chosen((1, 2), third="skip")]
+    path = tmp_path / "votes.xlsx"
+    path.write_bytes(workbook({"Votes": [head, *rows], "About": [["made"], ["by hand"]]}))
+    shown = bbq("inspect", path, "-O", "sheet=Votes")
+    assert " comparisons, 5 items" in shown.stdout
+    assert "read(" not in shown.stdout
+    last = shown.stdout.splitlines()[-1]
+    assert last.startswith(f"Try: bbq fit {path} -O sheet=Votes")
+    done = pasted(last, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_encoding_that_is_named_stays_in_the_command(tmp_path: Path) -> None:
+    rows = [[row[0], *(f"{name} дуб" for name in row[1:3]), row[3]] for row in chosen((1, 2))]
+    path = tmp_path / "votes.csv"
+    path.write_bytes(table(["who", "m_1", "m_2", "choice"], rows).encode("cp1251"))
+    shown = bbq("inspect", path, "-O", "encoding=cp1251")
+    assert "120 comparisons" in shown.stdout
+    done = pasted(shown.stdout.splitlines()[-1], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_that_was_refused_is_not_proposed_again(tmp_path: Path) -> None:
+    rows = chosen(("A", "B"), third="C")
+    path = file(tmp_path, table(["rater", "model_a", "model_b", "choice"], rows))
+    (first, *_) = proposals(bbq("fit", path))
+    said = first.replace(",C=tie", "").removeprefix("Try: bbq ").split()
+    refused = bbq(*said)
+    assert refused.exit_code == 1
+    assert "choice is 'C'" in refused.stderr
+    assert first.replace(",C=tie", "") not in proposals(refused)
