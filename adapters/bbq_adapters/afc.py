@@ -184,9 +184,10 @@ def _expected(shown: list[str], layout: LogLayout) -> str:
     if layout.is_first:
         return "1 or 0"
     last = layout.first + len(shown) - 1
+    what = "place" if layout.first else "button"
     return (
-        f"a place from {layout.first} to {last}, or the name of an item; "
-        "say what other answers mean with values=ANSWER=PLACE,…"
+        f"a {what} from {layout.first} to {last}, or the name of an item; "
+        "say what other answers mean with values=ANSWER=PLACE,…, where places count from 1"
     )
 
 

@@ -150,3 +150,12 @@ def test_a_ranking_may_leave_items_out_or_tie_them(tmp_path: Path) -> None:
     assert data.skip_reasons == {}
     # One above two; then a tie above one; then three ties.
     assert (data.n_comparisons, data.n_ties) == (8, 4)
+
+
+def test_buttons_count_from_0_and_places_in_values_from_1(tmp_path: Path) -> None:
+    text = "trial_type,trial_index,rt,stimulus_left,stimulus_right,response\n"
+    text += "choice,1,400,a,b,0\nchoice,2,400,a,b,neither\n"
+    with pytest.raises(FormatError, match=r"a button from 0 to 1.*where places count from 1"):
+        read(log(tmp_path, text), "afc")
+    data = read(log(tmp_path, text), "afc", values={"0": "1", "neither": "2"})
+    assert data.n_comparisons == 2
