@@ -553,22 +553,18 @@ def _with_third(meaning: Mapping[str, str | None], *, explicit: bool) -> Coding 
     if len(unknown) > 1 or not {"left", "right"} & set(known.values()):
         return None
     found = Coding(dict(known), explicit=explicit)
-    for value, said in known.items():
-        if said == "skip":
-            found.explicit = False
-            found.doubts.append(f"{value!r} is taken for no answer")
-            found.others.append(({**known, value: "tie"}, f"{value!r} is a tie"))
-    if unknown:
-        (value,) = unknown
+    asked = {value: ("skip", "tie") for value, said in known.items() if said == "skip"}
+    for value in unknown:
         tie = value.casefold() in _TIE_LIKE or tokens(value) == ["c"]
-        first, second = ("tie", "skip") if tie else ("skip", "tie")
-        words = {"tie": "a tie", "skip": "no answer"}
-        found.values[value] = first
+        asked[value] = ("tie", "skip") if tie else ("skip", "tie")
+        found.values[value] = asked[value][0]
+    words = {"tie": "a tie", "skip": "no answer"}
+    for value, (first, second) in asked.items():
         found.explicit = False
-        found.doubts.append(
-            f"{value!r} is taken for {words[first]}, which nothing in the file says"
-        )
-        found.others.append(({**known, value: second}, f"{value!r} is {words[second]}"))
+        nothing = ", which nothing in the file says" if value in unknown else ""
+        found.doubts.append(f"{value!r} is taken for {words[first]}{nothing}")
+        # Other meanings of one value keep those of all others.
+        found.others.append(({**found.values, value: second}, f"{value!r} is {words[second]}"))
     return found
 
 

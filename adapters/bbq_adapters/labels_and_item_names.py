@@ -115,7 +115,8 @@ NO_NAMES = word_set(
 SKIPS = word_set(
     "skip|skipped|none|na|n a|null|error|invalid|unsure|not sure|cannot decide|cant decide|unknown|"
     "i dont know|dont know|idk|pass|no answer|timeout|missing|unclear|abstain|uberspringen|"
-    "weiss nicht|ubersprungen|passer|omitir|no se|saltar",
+    "weiss nicht|ubersprungen|passer|omitir|no se|saltar|keine|keiner|keines|keine von beiden|"
+    "aucun|aucune|ninguno|ninguna|nessuno|nessuna|nenhum|nenhuma|none of them",
     "|",
 )
 # Words of columns that say that the two sides were shown the other way round, or where they stood.
@@ -193,6 +194,14 @@ _NOT_RATERS = word_set(
     "assignment group type language lang country agent elo score count confidence index idx "
     "rating rank notes feedback education prompt query message input output status"
 )
+#: Columns of such names group the questions or the items; they name neither people nor items.
+GROUPS = word_set(
+    "lang language category domain type topic task dataset city country tournament group prompt "
+    "question url link version split source scene batch neutral gender status venue round season "
+    "league mode level difficulty precinct ward district county region state school"
+)
+# Those of them that may name an item as well.
+_OF_ITEMS = word_set("source version group")
 # What also names a field of knowledge, or one of two models.
 _UNSURE_RATERS = word_set("subject student teacher critic coder expert marker person scorer")
 _TOPICS = word_set(
@@ -639,7 +648,14 @@ def _values_shown(source: Source, sample: Sequence[NamingTask]) -> str:
 
 
 def _by_values(sample: Sequence[NamingTask], keys: list[str], most: int | None) -> list[Source]:
-    """Groups of keys whose few values come again in many tasks, as names do and texts do not."""
+    """Groups of keys whose few values come again in many tasks, as names do and texts do not.
+
+    A language comes again as well.
+    """
+    for task in sample[:1]:
+        keys = keys + [f"{k}.{inner}" for k, v in task.data.items() if isinstance(v, dict)
+                       for inner in v]  # fmt: skip
+    keys = [key for key in keys if {*tokens(key)} - _ANY_COUNT - (GROUPS - _OF_ITEMS)]
     groups = [family for family in families(keys) if most in (None, len(family))]
     if most in (None, 2):
         groups += [pair for pair in combinations(keys, 2) if pair not in groups]

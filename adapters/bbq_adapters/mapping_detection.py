@@ -25,6 +25,8 @@ from bbq_adapters.column_profile import (
     side_named,
 )
 from bbq_adapters.labels_and_item_names import (
+    GROUPS,
+    NO,
     NO_NAMES,
     PLACES,
     SKIPS,
@@ -78,7 +80,7 @@ _CHOICE = word_set(
     "judgment judgement verdict decision chosen better label accepted human wahl auswahl antwort "
     "ergebnis choix reponse eleccion respuesta resultado preferencia scelta risposta won win "
     "preferencja выбор ответ pick picked rating score prefer vincitore gagnant ganador sieger "
-    "wins resp gsb urteil entscheidung prefers "
+    "wins resp gsb urteil entscheidung prefers pref "
     "overall ftr favourite favorite favorit liked 结果 选择 偏好 投票 判断 评价 結果 選択 결과 선택"
 )
 _TRAP = word_set(
@@ -130,7 +132,7 @@ _NO_SCORE = word_set(
 )
 _ORDERED = _RANK | word_set(
     "choice preference pref prioritat priority wahl choix opcion ranked ordering ordered sorted "
-    "most favorite favourite favorites like liked preferred top best"
+    "most favorite favourite favorites like liked preferred top best ballot ballots"
 )
 _MAIN = word_set(
     "main real comparison test trial experiment experimental true pairwise compare choice"
@@ -681,11 +683,8 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
     # A column that says the same as a better one adds nothing.
     kept = {tuple(_outcomes(one, table, items)): one for one in reversed(found)}
     found = [one for one in found if one in kept.values() or not _says_choice(one)]
-    alike = [one for one in found if "values" in one.options and not _says_choice(one)]
-    if (
-        len(alike) == len(found) > 1
-        and len({frozenset(one.options["values"].items()) for one in found}) == 1
-    ):
+    kinds = {_kind_of_values(one) for one in found if not _says_choice(one)}
+    if len(found) > 1 == len(kinds) and not any(map(_says_choice, found)):
         columns = [one.options["winner"] for one in found]
         found[0].weak = (
             f"{listed(columns, 6)} have the same values: they may be the choices of several raters "
@@ -720,6 +719,13 @@ def _choices(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
         )
         found[0].explicit = False
     yield from found[:3]
+
+
+def _kind_of_values(one: _Found) -> frozenset[tuple[str, str]]:
+    """What the values of a column of choices mean; nothing where they are names of items."""
+    values: Mapping[str, str] = one.options.get("values", {})
+    is_coded = {"left", "right"} & {*values.values()}
+    return frozenset(values.items()) if is_coded else frozenset()
 
 
 def _rival(found: Sequence[_Found], table: ProfiledTable, items: _Items) -> str | None:
@@ -797,6 +803,7 @@ def _same_codes(one: _Found, table: ProfiledTable, items: _Items) -> list[str]:
         and set(other.counts) <= values
         and len(other.counts) > 1
         and other.values != choice.values
+        and not _is_opposite(other, one, table)
         and not set(other.words) & (_EXPECTED | _ALIKE)
         and other.words[-1:] != ["ba"]
         and not _is_given_by_items(items, other)
@@ -837,7 +844,8 @@ _RIGHT = word_set("correct accuracy acc corr hit accurate right")
 def _ask_of_swap(found: _Found, table: ProfiledTable) -> None:
     """Where the two were shown now here and now there, a side may be that shown."""
     for one in table:
-        if one.name in found.used or not _tells_places(one, found, table):
+        is_read = one.name in found.used or _is_opposite(one, found, table)
+        if is_read or not _tells_places(one, found, table):
             continue
         choice = found.options.get("winner") or found.options.get("wins", ("the choice",))[0]
         found.explicit = False
@@ -856,6 +864,12 @@ def _ask_of_swap(found: _Found, table: ProfiledTable) -> None:
         )
         found.answers = ()
         return
+
+
+def _is_opposite(one: ColumnProfile, found: _Found, table: ProfiledTable) -> bool:
+    """Whether it says yes where the column of choices says no: the mark of the other item."""
+    name = found.options.get("winner", one.name)
+    return one.name != name and _is_one_or_other(table, (name, one.name))
 
 
 def _tells_places(one: ColumnProfile, found: _Found, table: ProfiledTable) -> bool:
@@ -877,27 +891,27 @@ def _number_pairs(table: ProfiledTable) -> list[tuple[str, ...]]:
         one.name for one in table
         if one.counts and (_is_yes_or_no(one) or one.numeric)
     ]  # fmt: skip
-    return [
-        family
-        for family in families(numeric)
-        if (words := {word for name in family for word in tokens(name)})
-        and (
-            words & (_RANK | _SCORE | _COUNT)
-            or (
-                len(family) == 2
-                and (not words & _CHOICE or _is_yes_or_no(table[family[0]]))
-                and not _is_one_or_other(table, family)
-            )
-        )
-    ]
+    found = []
+    for family in families(numeric):
+        words = {word for name in family for word in tokens(name)}
+        yes_or_no = _is_yes_or_no(table[family[0]])
+        is_choice = len(family) == 2 and _is_one_or_other(table, family)
+        if words & (_RANK | _SCORE | _COUNT):
+            is_choice = is_choice and yes_or_no
+        else:
+            is_choice = is_choice or len(family) != 2 or bool(words & _CHOICE and not yes_or_no)
+        if words and not is_choice:
+            found.append(family)
+    return found
 
 
 def _is_one_or_other(table: ProfiledTable, pair: Sequence[str]) -> bool:
-    """Whether in each row exactly one of two columns is marked, which is a choice."""
-    marks = {"1", "true", "yes"}
-    rows = [[cell.casefold() in marks for cell in row] for row in _cells(table, pair) if all(row)]
+    """Whether in each row exactly one of several columns is marked, which is a choice."""
+    if not all({value.casefold() for value in table[name].counts} <= YES | NO for name in pair):
+        return False
+    rows = [[cell.casefold() in YES for cell in row] for row in _cells(table, pair) if all(row)]
     small = all(table[name].n_distinct == 2 for name in pair)
-    return small and len(pair) == 2 and bool(rows) and all(sum(row) == 1 for row in rows)
+    return small and len(pair) > 1 and bool(rows) and all(sum(row) == 1 for row in rows)
 
 
 def _two_results(table: ProfiledTable, items: _Items) -> Iterator[_Found]:
@@ -988,9 +1002,19 @@ def _prefer_choice(
         for choice in filter(_says_choice, choices):
             said = zip(_outcomes(choice, table, items), margins, strict=True)
             uneven = [(who, gap) for who, gap in said if gap and who in ("left", "right")]
-            if share(uneven, lambda row: row[0] == ("left" if row[1] > 0 else "right")) > 0.95:
+            same = share(uneven, lambda row: row[0] == ("left" if row[1] > 0 else "right"))
+            named = "values" in choice.options and {"winner", "won"} & {
+                *tokens(choice.options["winner"])
+            }
+            if same > 0.95 or (uneven and named):
                 choice.score = max(choice.score, scores.score + 0.5)
                 choice.used |= {*pair}
+                if same <= 0.95:
+                    choice.doubts.append(
+                        f"{choice.options['winner']} says otherwise than {pair[0]} and {pair[1]} "
+                        f"in {percent(1 - same)} of the rows: the scores are not read"
+                    )
+                    choice.explicit = False
 
 
 def _says_choice(one: _Found) -> bool:
@@ -1250,7 +1274,7 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
     groups: dict[str, list[ColumnProfile]] = {}
     free = [
         one for one in table
-        if one.is_small and not one.is_constant and one.name not in items.columns
+        if (one.is_small or one.is_names) and not one.is_constant and one.name not in items.columns
     ]  # fmt: skip
     sided = {word for name in items.columns for word in tokens(name)}
     for one in free:
@@ -1270,24 +1294,28 @@ def _annotators(table: ProfiledTable, items: _Items, said: Sequence[str] = ()) -
     if said:
         groups = {"": [table[name] for name in said if name in table.columns]}
     for group in groups.values():
-        vocabulary = {value for one in group for value in one.counts}
-        if len(group) < 2 or len(vocabulary) > SMALL:
+        if len(group) < 2:
             continue
         together = ColumnProfile.of(
             group[0].name, [value for one in group for value in one.values], {}, is_list=False
         )
         sides = items.sides if len(items.columns) == 2 else ("", "")
         found = coding(together, sides, _first_number(table), mixed=_are_mixed(items))
+        named = _by_item_names(replace(items, rows=items.rows * len(group)), together)
+        if named is not None and not named.weak:
+            found = Coding(named.options.get("values", {}), explicit=True, doubts=named.doubts)
         if found is None:
             continue
         names = tuple(one.name for one in group)
         roles = [
             *items.roles(), *(Role("outcome", name, "the choices of one rater") for name in names)
         ]  # fmt: skip
-        options = {**items.options, "raters": names, "values": found.values}
+        options = {**items.options, "raters": names}
+        if found.values:
+            options["values"] = found.values
         reading = _Found(
             "two items and a column of choices for each rater",
-            options, 8 + items.score / 2, roles, [*items.doubts, *found.doubts],
+            options, 8 + items.score / 2, roles, list(dict.fromkeys(items.doubts + found.doubts)),
             others=[({"values": other}, difference) for other, difference in found.others],
             used={*items.columns, *names}, items=items.columns,
         )  # fmt: skip
@@ -1463,10 +1491,11 @@ def _marks(
     table: ProfiledTable, items: _Items, pairs: Sequence[tuple[str, ...]]
 ) -> Iterator[_Found]:
     """A mark for each item and one for a tie, of which each row has one: winner_model_a …"""
-    ties = [one.name for one in table if set(one.words) & _TIE and set(one.counts) <= {"0", "1"}]
-    for pair, tie in ((pair, tie) for pair in pairs for tie in ties if tie not in pair):
-        rows = [row for row in _cells(table, (*pair, tie)) if any(row)]
-        if not rows or any(sorted(row) != ["0", "0", "1"] for row in rows):
+    ties = [one.name for one in table if set(one.words) & _TIE and one.n_distinct == 2]
+    flags = [pair for pair in families(one.name for one in table if _is_yes_or_no(one))
+             if len(pair) == 2]  # fmt: skip
+    for pair, tie in ((p, tie) for p in [*pairs, *flags] for tie in ties if tie not in p):
+        if not _is_one_or_other(table, (*pair, tie)):
             continue
         what = {pair[0]: "the first item won", pair[1]: "the second item won", tie: "a tie"}
         found = _Found(
@@ -1517,7 +1546,7 @@ def _are_points(table: ProfiledTable, pair: tuple[str, ...]) -> bool:
     columns = [table[name] for name in pair]
     words = {word for one in columns for word in one.words}
     return (
-        not words & (_NO_SCORE | _WHEN | _TOOK | _RANK | _CHOICE | _TRAP | _GROUPS)
+        not words & (_NO_SCORE | _WHEN | _TOOK | _RANK | _CHOICE | _TRAP | GROUPS)
         and all(one.whole and one.low >= 0 for one in columns)
         and min(one.low for one in columns) == 0
         and max(one.high for one in columns) > 1
@@ -1679,6 +1708,9 @@ def _slates(table: ProfiledTable) -> Iterator[_Found]:
                 used={*group, *ranks}, items=group,
             )  # fmt: skip
         yield from _best_of(table, group, score)
+    for one in table:
+        if one.is_list:
+            yield from _best_of(table, (one.name,), 4.0)
 
 
 def _best_of(table: ProfiledTable, group: tuple[str, ...], score: float) -> Iterator[_Found]:
@@ -1688,17 +1720,38 @@ def _best_of(table: ProfiledTable, group: tuple[str, ...], score: float) -> Iter
             continue
         if set(one.words) & word_set("odd different worst least"):
             continue
-        cells = zip(one.values, *(table[name].values for name in group), strict=True)
-        inside = share((row for row in cells if row[0]), lambda row: row[0] in row[1:])
-        if inside < 0.95:
+        shown = _cells(table, group)
+        if len(group) == 1:
+            shown = [tuple(list_cells(row[0])) if row[0] else () for row in shown]
+        rows = [(said, *row) for said, row in zip(one.values, shown, strict=True) if said]
+        if min(map(len, rows), default=0) <= 3:
+            # Of two the side may be meant as well.
             continue
+        options: dict[str, Any] = {"items": group, "best": one.name}
+        places = _places(one, one, len(group)) if len(group) > 1 else None
+        if share(rows, lambda row: row[0] in row[1:]) < 0.95:
+            if places is None or one.is_constant:
+                continue
+            options["values"] = places
         roles = [Role("item", name, "one of those shown") for name in group]
-        yield _Found(
-            f"the best of {len(group)} items", {"items": group, "best": one.name}, score + 2.5,
-            [*roles, Role("outcome", one.name, "the item that was chosen")],
+        found = _Found(
+            f"the best of {len(group) if len(group) > 1 else 'several'} items", options,
+            score + 2.5, [*roles, Role("outcome", one.name, "the item that was chosen")],
             ["the chosen item is taken for the best; it beats the others"],
             used={*group, one.name}, items=group,
         )  # fmt: skip
+        others = [other for other in families(table.columns)
+                  if len(other) == len(group) > 1 and other != group]  # fmt: skip
+        if "values" in options and others:
+            found.weak = (
+                f"each row shows {len(group)} alternatives with several properties each "
+                f"({listed([group[0], *(other[0] for other in others)], 4)}), and {one.name} is "
+                "the one that was chosen; a board ranks one property: say which with "
+                f"-O {shlex.quote('items=' + spelled(group))} -O best={one.name} "
+                f"-O values={spelled(places)}"
+            )
+            found.answers = ("items", "best")
+        yield found
 
 
 def _vocabulary(table: ProfiledTable, group: Sequence[str]) -> float:
@@ -2388,8 +2441,17 @@ def _answering_id(
     return None
 
 
-def _may_rate(found: _Found, one: ColumnProfile, word: str) -> bool:
+# Of verdicts in numbers, such as 1, 2 and 3 for a tie, the highest.
+_LAST_VERDICT = 3
+
+
+def _may_rate(found: _Found, one: ColumnProfile, word: str, table: ProfiledTable) -> bool:
     """Whether the values of a column that is called by a word for raters do not deny it."""
+    shown = [name for name in found.items if name in table.columns]
+    rows = [row for row in _cells(table, (one.name, *shown)) if all(row)]
+    if len(shown) > 1 and share(rows, lambda row: row[0] in row[1:]) > 0.95:
+        # What a rater has chosen, and not who chose.
+        return False
     slate = {"ranks", "ranking", "best", "pairs"} & found.options.keys()
     if one.is_text or one.is_list or (one.numeric and not one.whole):
         return False
@@ -2397,8 +2459,12 @@ def _may_rate(found: _Found, one: ColumnProfile, word: str) -> bool:
         "winner" in found.options
         and "loser" not in found.options
         and (_is_outcome_like(one) and not set(one.words) & {"id", "number", "no", "nr"})
+        and not (one.numeric and one.high > _LAST_VERDICT)
     ):
         # The verdict of a judge, rather than the number of one.
+        found.doubts.append(f"{one.name} is not taken for the rater, by its values")
+        found.others.append(({"rater": one.name}, f"{one.name} says who answered"))
+        found.explicit = False
         return False
     if one.is_constant and one.n > 1 and word not in ("judge", "annotator", "rater"):
         return False
@@ -2412,7 +2478,7 @@ def _add_rater(
     best: tuple[float, ColumnProfile] | None = None
     for one in free:
         word = rater_word(one.name)
-        if word is None or not _may_rate(found, one, word):
+        if word is None or not _may_rate(found, one, word, table):
             continue
         if may_be_a_topic(one.name, one.counts):
             found.explicit = False
@@ -2475,7 +2541,7 @@ def _voter(found: _Found, free: list[ColumnProfile], table: ProfiledTable) -> Co
     first = next(iter(table))
     is_ballot = "ranking" in found.options or len(found.options.get("ranks", ())) > 2
     is_name = first.is_names and not (first.numeric or first.is_text or first.is_list)
-    named = set(first.words) & (_GROUPS | _THINGS | _ITEM | _WHEN | _TOOK)
+    named = set(first.words) & (GROUPS | _THINGS | _ITEM | _WHEN | _TOOK)
     if is_ballot and is_name and first in free and not named:
         return first if first.n_distinct == first.n == table.n_held else None
     return None
@@ -2485,12 +2551,6 @@ _THINGS = word_set(
     "sample doc document clip utt utterance sentence segment pair hit case brief match game map "
     "trial set page slide row fold run seed config experiment event scenario path folder map loc "
     "opening subset"
-)
-# Columns of such names group the questions or the items, not the answers of people.
-_GROUPS = word_set(
-    "lang language category domain type topic task dataset city country tournament group prompt "
-    "question url link version split source scene batch neutral gender status venue round season "
-    "league mode level difficulty precinct ward district county region state school"
 )
 
 
@@ -2506,7 +2566,7 @@ def _name_possible_raters(found: _Found, free: list[ColumnProfile]) -> None:
             and not one.is_text
             and not one.is_list
         )
-        if few and not set(one.words) & (_GROUPS | _WHEN | _TOOK | _CHOICE | _TRAP):
+        if few and not set(one.words) & (GROUPS | _WHEN | _TOOK | _CHOICE | _TRAP):
             found.explicit = False
             if _are_ids(one):
                 found.options["rater"] = one.name
@@ -2679,6 +2739,12 @@ def _to_rewrite(table: ProfiledTable) -> str | None:
             f"each column but {first.name} may be a ranking of what {first.name} names: "
             "swap rows and columns, so that each row is a ranking"
         )
+    if scores := _alike_scales(table):
+        return (
+            f"{listed(scores, 4)} hold numbers of the same scale: if each is an item with its "
+            f"score in each row, add -O {shlex.quote('ranks=' + spelled(scores))} with "
+            "-O higher=better or -O lower=better"
+        )
     wins = [one.name for one in table if one.whole and set(one.words) & _WINS]
     totals = [one.name for one in table if one.whole and set(one.words) & {"total", "n", "games"}]
     if len(wins) == len(totals) == 1:
@@ -2687,6 +2753,17 @@ def _to_rewrite(table: ProfiledTable) -> str | None:
             f"{totals[0]} less {wins[0]}, and name both with -O wins={wins[0]},…"
         )
     return None
+
+
+def _alike_scales(table: ProfiledTable) -> list[str]:
+    """Three or more columns of numbers from one scale, where all others say who and when."""
+    ids = _IDS | _NUMBERS | _WHEN | _TOOK
+    rest = [one for one in table if one.counts and not rater_word(one.name)]
+    rest = [one for one in rest if not set(one.words) & ids and one.n_distinct < table.n_held]
+    spans = [one.high - one.low for one in rest if one.numeric]
+    alike = len(spans) == len(rest) > 2 and 0 < min(spans) >= 0.5 * max(spans)
+    common = alike and max(one.low for one in rest) < min(one.high for one in rest)
+    return [one.name for one in rest] if common and max(spans) > 1 else []
 
 
 def _why_nothing(table: ProfiledTable) -> str:

@@ -955,7 +955,7 @@ def _wins(columns: TableColumns, first: Row) -> _Answers:
 def _times(value: object, column: str, place: RowPlace) -> int:
     if is_nothing(value) or value in _DASHES:
         return 0
-    n = number(value)
+    n = number({"true": 1, "false": 0}.get(str(value).lower(), value))
     if n is not None and not n.is_integer():
         raise FormatError(
             f"{column} is {n:g}, which is no number of wins",

@@ -446,6 +446,34 @@ def test_an_unknown_label_is_asked_about_and_egal_is_a_tie() -> None:
     assert caught.value.readings[0].options["labels"] == labels
 
 
+def test_a_label_that_says_none_is_first_no_answer() -> None:
+    labels = ("Option A", "Keine", "Option B")
+    unknown = [
+        task([result("choices", {"choices": [label]})], number=i)
+        for i, label in enumerate(labels, 1)
+    ]
+    with pytest.raises(UnclearError, match="'Keine'") as caught:
+        read(unknown)
+    assert [one.options["labels"]["Keine"] for one in caught.value.readings] == ["skip", "tie"]
+
+
+def test_languages_are_not_proposed_as_names_and_nested_names_are() -> None:
+    tongues = ("en", "de", "fr")
+    tasks = [
+        {**one, "data": {
+            "lang1": tongues[i % 3], "lang2": tongues[(i + 1) % 3], "text1": f"a long answer {i}",
+            "text2": f"another answer {i}",
+            "sys": {"first": one["data"]["source_of_first"],
+                    "second": one["data"]["source_of_second"]},
+        }}
+        for i, one in enumerate(sources())
+    ]  # fmt: skip
+    with pytest.raises(UnclearError) as caught:
+        read(tasks)
+    assert [one.options["items"] for one in caught.value.readings] == [("sys.first", "sys.second")]
+    assert len(compared(tasks, items="sys.first,sys.second")) == 20
+
+
 def test_all_controls_that_compare_are_named() -> None:
     three = [
         result("pairwise", {"selected": "left"}, control)

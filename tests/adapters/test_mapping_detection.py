@@ -1931,3 +1931,145 @@ def test_trials_among_screens_of_the_same_kind_are_found_by_their_items(tmp_path
     data, options = as_proposed(file(tmp_path, table([*head, "right_img"], rows)))
     assert options["rows"] == {"left_img": "*"}
     check(data)
+
+
+def test_other_meanings_of_one_value_keep_those_of_all_others(tmp_path: Path) -> None:
+    rows = chosen(("A", "B"), third="C")
+    for row in rows[4::7]:
+        row[3] = "skip"
+    path = file(tmp_path, table(["rater", "model_a", "model_b", "choice"], rows))
+    found = look(path).readings
+    assert [one.difference for one in found] == ["", "'skip' is a tie", "'C' is no answer"]
+    for one in found:
+        assert {*one.options["values"]} == {"A", "B", "C", "skip"}
+        read(path, one.adapter, **one.options)
+
+
+NAMED = [
+    [i, left, right, winner, winner if i % 3 else left, winner if i % 4 else right]
+    for i, (left, right, winner, _) in enumerate(VOTES)
+]
+
+
+def test_raters_as_columns_that_hold_names_are_read_as_raters(tmp_path: Path) -> None:
+    head = ["id", "model_a", "model_b", "rater1", "rater2", "rater3"]
+    data, options = as_proposed(file(tmp_path, table(head, NAMED)))
+    assert options["raters"] == ("rater1", "rater2", "rater3")
+    assert "rater" not in options
+    assert (data.n_comparisons, len(data.raters)) == (3 * len(VOTES), 3)
+    ties = [["tie" if cell == "oak" and i % 5 == 0 else cell for cell in row[3:]]
+            for i, row in enumerate(NAMED)]  # fmt: skip
+    rows: list[list[object]] = [row[:3] + more for row, more in zip(NAMED, ties, strict=True)]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert len(data.raters) == 3
+    assert data.n_ties == sum(cell == "tie" for row in ties for cell in row) > 0
+
+
+def test_people_or_questions_as_columns_that_hold_names_are_asked_about(tmp_path: Path) -> None:
+    path = file(tmp_path, table(["id", "model_a", "model_b", "anna", "bert", "carla"], NAMED))
+    found = look(path)
+    assert not found.readings
+    assert "-O raters=anna,bert,carla" in found.problem
+    (first, *_) = look(path, raters="anna,bert,carla").readings
+    assert len(read(path, first.adapter, **first.options).raters) == 3
+
+
+@pytest.mark.parametrize(
+    ("sides", "items"),
+    [
+        (("Answer.left.on", "Answer.right.on"), ("Input.model_a", "Input.model_b")),
+        (("Answer.choice.A", "Answer.choice.B"), ("Input.model_a", "Input.model_b")),
+        (("Answer.preferred.optionA", "Answer.preferred.optionB"), ("Input.m1", "Input.m2")),
+    ],
+)
+def test_two_boxes_of_which_one_is_ticked_are_one_choice(
+    tmp_path: Path, sides: tuple[str, str], items: tuple[str, str]
+) -> None:
+    rows: list[list[object]] = [
+        [who, left, right, str(winner == left).lower(), str(winner == right).lower()]
+        for left, right, winner, who in VOTES
+    ]
+    path = file(tmp_path, table(["WorkerId", *items, *sides], rows))
+    data, options = as_proposed(path)
+    assert options["values"] == {"true": "left", "false": "right"}
+    check(data)
+    third: list[list[object]] = [
+        [*row[:3], "false", "false", "true"] if i % 9 == 0 else [*row, "false"]
+        for i, row in enumerate(rows)
+    ]
+    path = file(tmp_path, table(["WorkerId", *items, *sides, "Answer.tie.on"], third))
+    data, _ = as_proposed(path)
+    check(data, ties=N_THIRD, third=True)
+
+
+def test_scores_with_one_column_an_item_are_refused_with_the_options(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [f"u{i}", *(1 + (i * k + i // k) % 5 for k in (2, 3, 7, 8, 9))] for i in range(60)
+    ]
+    path = file(tmp_path, table(["participant", *ITEMS], rows))
+    problem = look(path).problem
+    assert f"-O ranks={','.join(ITEMS)} with -O higher=better or -O lower=better" in problem
+    assert read(path, "table", ranks=list(ITEMS), higher="better").n_comparisons > 0
+
+
+def test_a_winner_goes_before_the_scores_that_often_say_otherwise(tmp_path: Path) -> None:
+    rows: list[list[object]] = []
+    for i, (left, right, winner, _) in enumerate(VOTES):
+        first = winner == left
+        scores = (30 + i % 7, 20 - i % 5) if first == (i % 8 > 0) else (11 + i % 5, 25 + i % 9)
+        rows.append([left, right, *scores, -1 if i % 20 == 0 else 1 if first else 2])
+    head = ["bot1", "bot2", "score1", "score2", "winner"]
+    first_reading = look(file(tmp_path, table(head, rows))).readings[0]
+    assert first_reading.options["winner"] == "winner"
+    assert any("otherwise than score1 and score2" in one for one in first_reading.doubts)
+
+
+def test_lists_of_names_are_ballots_or_hold_the_chosen_one(tmp_path: Path) -> None:
+    ballots = [{"voter": f"v{i}", "ballot": order} for i, order in enumerate(ORDERS)]
+    data, options = as_proposed(file(tmp_path, json.dumps(ballots), "votes.json"))
+    assert options == {"ranking": ("ballot",), "rater": "voter"}
+    assert len(data.raters) == len(ORDERS)
+    shown = [{"options": order[:3], "chosen": min(order[:3])} for order in ORDERS]
+    data, options = as_proposed(file(tmp_path, json.dumps(shown), "votes.json"))
+    assert options == {"items": ("options",), "best": "chosen"}
+    assert data.n_comparisons == 2 * len(ORDERS)
+
+
+def test_the_chosen_of_several_alternatives_may_be_told_by_its_place(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [f"r{i % 8}", *order[:4], 1 + i % 4] for i, order in enumerate(ORDERS)
+    ]
+    head = ["resp_id", "brand_1", "brand_2", "brand_3", "brand_4"]
+    data, options = as_proposed(file(tmp_path, table([*head, "choice"], rows)))
+    assert (options["best"], options["values"]) == ("choice", {str(i): str(i) for i in range(1, 5)})
+    wins = [order[i % 4] for i, order in enumerate(ORDERS)]
+    won = dict.fromkeys(ITEMS, 0)
+    for winner in data.winner.tolist():
+        won[data.items[winner]] += 1
+    assert won == {one: 3 * wins.count(one) for one in ITEMS}
+    # Alternatives with two properties: which one is to be ranked is asked.
+    both: list[list[object]] = [
+        [row[0], *(cell for k in range(4) for cell in (row[1 + k], 10 * (1 + k % 3))), row[5]]
+        for row in rows
+    ]
+    head = ["resp_id", *(name for k in range(1, 5) for name in (f"brand_{k}", f"price_{k}"))]
+    found = look(file(tmp_path, table([*head, "choice"], both)))
+    assert not found.readings
+    assert "-O items=brand_1,brand_2,brand_3,brand_4 -O best=choice" in found.problem
+
+
+def test_a_rater_in_numbers_is_no_verdict(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [i, left, right, 1 + RATERS.index(who), "left" if winner == left else "right"]
+        for i, (left, right, winner, who) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["id", "model_a", "model_b", "annotator", "pref"], rows))
+    data, _ = as_proposed(path)
+    check(data)
+    few = [[*row[:3], min(3, int(str(row[3]))), row[4]] for row in rows]
+    first, other, *_ = look(
+        file(tmp_path, table(["id", "model_a", "model_b", "annotator", "pref"], few))
+    ).readings
+    assert "rater" not in first.options
+    assert any("annotator is not taken for the rater" in doubt for doubt in first.doubts)
+    assert other.options["rater"] == "annotator"

@@ -594,9 +594,12 @@ class _Finder:
         if len(unknown) == 1 and {"left", "right"} <= set(known.values()):
             # One label beside two sides is a tie or no answer: that is asked.
             (label,) = unknown
+            meanings = [("tie", "a tie"), ("skip", "no answer")]
+            if " ".join(naming.tokens(label)) in naming.SKIPS:
+                meanings.reverse()
             ways = [
                 ({"labels": {**known, label: said}}, f"{label!r} means {words}")
-                for said, words in (("tie", "a tie"), ("skip", "no answer"))
+                for said, words in meanings
             ]
         return self._question(problem, ways)
 
