@@ -54,7 +54,7 @@ TURNS = 399
 ALIKE_LEVEL = 0.01
 ALIKE_LEAST, ALIKE_MOST = 3, 600
 ALIKE_TURNS = 999
-OWN = 3.0  # nats by which a ranking of one's own explains the answers better
+OWN_SPREADS = 0.7, 1.4  # of the items' theta in such a ranking, in nats
 COIN = np.log(3.0)  # nats by which, in a divided panel, a coin explains them better than a camp
 OWN_STEPS = 30
 MOST_OWN = 300  # items of such a ranking
@@ -468,47 +468,86 @@ def alike_p(fit: Fit, evidence: Evidence, raters: Codes) -> float:
     return _share(drawn, float(seen.sum()))
 
 
-def own_ranking(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
-    """Which of these raters follow a ranking of their own, and are therefore no guessers.
+def own_ranking(
+    fit: Fit, evidence: Evidence, raters: Codes, some: Codes, share: float | None = None
+) -> Floats:
+    """P(a ranking of their own) of these raters, who then are no guessers.
 
-    The evidence of a Bradley-Terry ranking of the rater's answers alone (theta ~ Normal(0, 1) by
-    Laplace) exceeds that of any quality under the rater's camp, and so a coin's, by OWN nats.
+    A Bradley-Terry ranking of the rater's answers alone has the evidence B against that of low
+    quality, of reversed answers or of a coin, whichever is highest. Of those who look bad (``some``
+    of all raters) the ``share`` w follows a ranking of its own, by EM, so that a panel of many
+    guessers, whose answers suit no ranking, spares hardly one of them:
+
+        p = w B / (w B + 1 - w),     w = (sum p + 1/2) / (n + 1)
     """
-    t, found = fit.triples, np.zeros(raters.size, dtype=np.bool_)
-    grid = np.linspace(-1.0, 1.0, 41)
-    for place, r in enumerate(raters.tolist()):
-        rows = slice(t.start[r], t.start[r + 1])
+    population = evidence.kinds.population
+    own = ranking_evidence(fit.triples, evidence.given.weight, np.union1d(raters, some))
+    for r in np.flatnonzero(own > -np.inf).tolist():
+        rows = slice(fit.triples.start[r], fit.triples.start[r + 1])
         weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
+        low = _log_mean(weight, s, population.low_masses)
+        own[r] -= max(0.0, low, _log_mean(weight, -s, population.masses))
+    share = share_of_own(own[some]) if share is None else share
+    return _p_own(own[raters], share)
+
+
+def share_of_own(ahead: Floats) -> float:
+    """Of raters who look bad, the share with a ranking of their own, from log B of each."""
+    share = 0.5
+    for _ in range(OWN_STEPS):
+        share = (float(_p_own(ahead, share).sum()) + 0.5) / (ahead.size + 1.0)
+    return share
+
+
+def _p_own(ahead: Floats, share: float) -> Floats:
+    odds = np.log((1.0 - share) / share) - ahead
+    return np.asarray(1.0 / (1.0 + np.exp(np.clip(odds, -500.0, 500.0))))
+
+
+def ranking_evidence(t: Triples, weights: Floats, raters: Codes) -> Floats:
+    """By rater, log evidence of a ranking of these raters' own against a coin; -inf where none.
+
+    The mean over OWN_SPREADS.
+    """
+    found = np.full(t.n_raters, -np.inf)
+    for r in raters.tolist():
+        rows = slice(t.start[r], t.start[r + 1])
+        weight = weights[rows]
         items, at = np.unique(np.concatenate((t.winner[rows], t.loser[rows])), return_inverse=True)
-        if not 2 < items.size <= MOST_OWN:
-            continue
-        others = float(np.max(np.log1p(2.0 * np.outer(grid, s) * (1 - 1e-9)) @ weight))
-        won, lost = at[: weight.size], at[weight.size :]
-        own = _ranking_evidence(won, lost, weight, items.size)
-        found[place] = own - others > OWN
+        if 2 < items.size <= MOST_OWN:
+            won, lost = at[: weight.size], at[weight.size :]
+            by = [_ranking_evidence(won, lost, weight, items.size, sd) for sd in OWN_SPREADS]
+            found[r] = np.logaddexp.reduce(by) - np.log(len(by))
     return found
 
 
-def _ranking_evidence(won: Codes, lost: Codes, weight: Floats, n: int) -> float:
-    """log of the integral over theta ~ Normal(0, 1) of a ranking of n items, less that of a coin.
+def _log_mean(weight: Floats, s: Floats, masses: Floats) -> float:
+    """log P(answers) less that of a coin, over qualities of these masses at the nodes."""
+    told = np.log1p(2.0 * np.outer(NODE, s) * (1 - 1e-9)) @ weight
+    top = float(told.max())
+    return top + float(np.log(max(float(masses @ np.exp(told - top)), 1e-300)))
 
-    By Laplace, from the answers ``won`` over ``lost``.
+
+def _ranking_evidence(won: Codes, lost: Codes, weight: Floats, n: int, spread: float) -> float:
+    """log of the integral over theta ~ Normal(0, spread^2) of a ranking, less that of a coin.
+
+    By Laplace, from the answers ``won`` over ``lost`` about n items.
     """
-    theta, value, curve = np.zeros(n), 0.0, np.eye(n)
+    theta, value, curve, prior = np.zeros(n), 0.0, np.eye(n), spread**-2
     for _ in range(OWN_STEPS):
         y = 1.0 / (1.0 + np.exp(theta[lost] - theta[won]))
         push = weight * (1.0 - y)
-        value = float(weight @ np.log(2.0 * y)) - 0.5 * float(theta @ theta)
+        value = float(weight @ np.log(2.0 * y)) - 0.5 * prior * float(theta @ theta)
         half = np.bincount(won * n + lost, push * y, n * n).reshape(n, n)
         curve = np.asarray(-(half + half.T), dtype=np.float64)
-        curve[np.diag_indices(n)] = 1.0 - curve.sum(axis=1)
-        slope = np.bincount(won, push, n) - np.bincount(lost, push, n) - theta
+        curve[np.diag_indices(n)] = prior - curve.sum(axis=1)
+        slope = np.bincount(won, push, n) - np.bincount(lost, push, n) - prior * theta
         step = np.linalg.solve(curve, slope)
         longest = float(np.max(np.abs(step)))
         if longest < 1e-4:
             break
         theta += step * min(1.0, 2.0 / longest)
-    return value - 0.5 * float(np.linalg.slogdet(curve)[1])
+    return value - 0.5 * float(np.linalg.slogdet(curve / prior)[1])
 
 
 def coins_among(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
@@ -521,14 +560,17 @@ def coins_among(fit: Fit, evidence: Evidence, raters: Codes) -> Mask:
     for place, r in enumerate(raters.tolist()):
         rows = slice(t.start[r], t.start[r + 1])
         weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
-        told = np.log1p(2.0 * np.outer(NODE, s) * (1 - 1e-9)) @ weight
-        top = float(told.max())
-        found[place] = -(top + np.log(BY @ np.exp(told - top))) > COIN
+        found[place] = -_log_mean(weight, s, BY) > COIN
     return found
 
 
-def panel_warning(p: float) -> str:
+def panel_warning(p: float, *, all_tied: bool = False) -> str:
     """What to say of a panel; nothing if it agrees."""
+    if all_tied:
+        return (
+            "every answer is a tie. Nothing tells which item is better, and no rater can be "
+            "judged: all are kept"
+        )
     if np.isnan(p):
         return "no two raters answered about the same items. No rater can be judged: all are kept"
     if p <= LEVEL:
@@ -584,6 +626,9 @@ def panel_p(data: Comparisons, among: Mask | None = None) -> float:
     by = 1.0 / np.maximum(d, 1e-300)
     own = float(np.sum(x**2 * by[item]))
     together = float(np.sum(np.bincount(item, x, k) ** 2 * by))
+    if not own:
+        # Ties alone: nobody prefers anything, and there is nothing to agree about.
+        return float("nan")
     rng = np.random.default_rng(0)
     if among.sum() < FEW_RATERS:
         return _by_answers(data, among, rank, item_rank, by, together - own, rng)
@@ -630,6 +675,8 @@ def panel_p_over(
         return float("nan")
     by = 1.0 / np.maximum(d, 1e-300)
     own, together = float(squares @ by), float(total**2 @ by)
+    if not own:
+        return float("nan")
     if own <= LEVEL * together:
         return own / together
     return _share(np.asarray(by @ turned() ** 2), together)

@@ -178,7 +178,8 @@ class Uncertainty:
             largest = np.zeros(GAP_DRAWS)
             for i in range(1, k):
                 variance = spread[i] + spread[:i] - 2 * self.covariance[i, :i]
-                gaps = np.abs(noise[:, i : i + 1] - noise[:, :i]) / np.sqrt(variance + 1e-300)
+                gaps = np.abs(noise[:, i : i + 1] - noise[:, :i])
+                gaps /= np.sqrt(np.maximum(variance, 1e-300))
                 np.maximum(largest, gaps.max(axis=1), out=largest)
             if self.freedom < inf:
                 largest /= np.sqrt(rng.chisquare(self.freedom, GAP_DRAWS) / self.freedom)

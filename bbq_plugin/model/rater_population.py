@@ -94,6 +94,11 @@ class RaterPopulation:
         """The share of the honest at each ``NODE``, for means over them."""
         return _beta(self.alpha, self.beta)
 
+    @property
+    def low_masses(self) -> Floats:
+        """The share of those of low quality at each ``NODE``."""
+        return _beta(self.low_alpha, self.low_beta)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slates:
@@ -171,9 +176,17 @@ def likelihood_rows(triples: Triples, views: Sequence[CampView], raters: Codes) 
     return np.column_stack((table.upright, table.turned, table.top))
 
 
-def likely_populations(rows: Floats) -> LikelyPopulations:
-    """The populations by the rows of `likelihood_rows`."""
-    return _likely(_Table(rows[:, :NODES], rows[:, NODES : 2 * NODES], rows[:, 2 * NODES]))
+def likely_populations(rows: Floats) -> tuple[LikelyPopulations, Floats, Floats]:
+    """The populations by the rows of `likelihood_rows`; of these raters P(bad), and its evidence.
+
+    The evidence is the log of P(answers | low or inverted, whichever is higher) / P(… | coin).
+    """
+    table = _Table(rows[:, :NODES], rows[:, NODES : 2 * NODES], rows[:, 2 * NODES])
+    points, population = known = _likely(table)
+    guesser, inverted, *_ = table.judged(*points, 0.5, 0.95)
+    likely = np.maximum(table.upright @ population.low_masses, table.turned @ population.masses)
+    bad = np.log(np.maximum(likely, 1e-300)) + table.top
+    return known, guesser + inverted, bad
 
 
 def kinds_of(

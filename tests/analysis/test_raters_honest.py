@@ -291,3 +291,18 @@ def test_a_choice_between_two_is_a_pair_and_no_ranking() -> None:
     assert any("comparisons" in " ".join(row.reasons) for row in plain)
     assert [row.reasons for row in choices] == [row.reasons for row in plain]
     assert [row.p_bad for row in choices] == pytest.approx([row.p_bad for row in plain])
+
+
+def test_weights_of_very_different_size_do_not_stop_the_report() -> None:
+    """Beside one rater's answers those of the others may weigh nothing: no refit without them."""
+    rng = np.random.default_rng([7, 1])
+    n, raters = 335, 21
+    who, one = rng.integers(0, raters, n), rng.integers(0, 30, n)
+    other = (one + rng.integers(1, 30, n)) % 30
+    weight = rng.choice([1e-6, 1e6], n)
+    data = bbq.Comparisons.from_arrays(
+        who, one, other, weight,
+        items=[f"i{i}" for i in range(30)], raters=[f"r{r}" for r in range(raters)],
+    )  # fmt: skip
+    report = bbq.rater_report(bbq.fit(data))
+    assert any("includes their own votes" in text for text in report.warnings)

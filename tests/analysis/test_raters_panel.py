@@ -155,3 +155,16 @@ def test_of_small_panels_no_honest_rater_is_excluded(honest: int, turned: int) -
         )  # fmt: skip
         out += len(rater_report(fit(data)).excluded)
     assert out == 0
+
+
+@pytest.mark.parametrize(("items", "raters"), [(2, 6), (2, 12), (3, 12)])
+def test_where_every_answer_is_a_tie_nobody_is_watched(items: int, raters: int) -> None:
+    rows = [
+        Comparison(f"{r}-{n}", f"r{r}", f"i{n % items}", f"i{(n + 1) % items}", "tie")
+        for r in range(raters)
+        for n in range(20)
+    ]
+    report = rater_report(fit(Comparisons.from_comparisons(rows)))
+    assert {row.verdict for row in report} == {"keep"}
+    assert np.isnan(report.p_coins)
+    assert report.warnings[0].startswith("every answer is a tie")

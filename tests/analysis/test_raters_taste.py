@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import bbq_plugin as bbq
 from tests.model.test_camps import ITEMS, panel
@@ -37,6 +38,29 @@ def test_raters_with_rankings_of_their_own_are_watched_and_coins_are_excluded() 
     assert bad >= 3
     assert coins_gone >= 3
     assert coins_own == 0
+
+
+@pytest.mark.parametrize("coins", [False, True])
+def test_tastes_that_no_other_rater_shares_are_hardly_ever_taken_for_guessing(
+    coins: bool,
+) -> None:
+    """Five raters in 40, each with a ranking of their own, and 100 answers: not very clear."""
+    gone = 0
+    for seed in range(6):
+        rng = np.random.default_rng([2, seed])
+        theta = np.tile(rng.normal(0, 0.9, 8), (40, 1))
+        theta[:5] = rng.normal(0, 0.0 if coins else 0.9, (5, 8))
+        who, quality = np.repeat(np.arange(40), 100), rng.beta(10, 2, 40)
+        a = rng.integers(0, 8, who.size)
+        b = (a + rng.integers(1, 8, who.size)) % 8
+        gap = theta[who, a] - theta[who, b]
+        won = rng.random(who.size) < 0.5 + quality[who] * 0.5 * np.tanh(0.5 * gap)
+        data = bbq.Comparisons.from_arrays(
+            who, np.where(won, a, b), np.where(won, b, a),
+            items=ITEMS, raters=[f"r{r:02}" for r in range(40)],
+        )  # fmt: skip
+        gone += sum(row.verdict == "exclude" for row in list(bbq.rater_report(bbq.fit(data)))[:5])
+    assert gone >= 15 if coins else gone <= 3
 
 
 def test_a_single_inverted_rater_has_no_ranking_of_its_own() -> None:

@@ -17,6 +17,7 @@ from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.data.dataset import Comparisons, shown_as_pairs, slate_of_row
 from bbq_plugin.data.rankings import information_weight
 from bbq_plugin.data.triples import Codes, Floats, Mask, Triples, count_by, run_chunks, triple_of
+from bbq_plugin.errors import ConvergenceError
 from bbq_plugin.model import Fit
 from bbq_plugin.model.camps import refit
 from bbq_plugin.model.kernels import likelihood as kernels
@@ -126,22 +127,26 @@ class Consensus:
                 )  # fmt: skip
 
             run_chunks(work, self.chunks)
-            exact = [] if self.of_all else _to_refit(t, self.copies, failed)
-        for r in exact:
-            self._without(r, gap, spread)
+            wanted = [] if self.of_all else _to_refit(t, self.copies, failed)
+            exact = [r for r in wanted if self._without(r, gap, spread)]
+            failed[wanted] = True
         within = tuple(r for r in np.flatnonzero(failed).tolist() if r not in exact)
         for r in within:
             self._put(r, self.theta, self.covariance, gap, spread)
         return LeftOut(gap, spread, _moderated(gap, spread), tuple(exact), within)
 
-    def _without(self, r: int, gap: Floats, spread: Floats) -> None:
-        """A refit."""
+    def _without(self, r: int, gap: Floats, spread: Floats) -> bool:
+        """Whether a refit is possible: the others' weights may be too small beside the rater's."""
         copies = self.copies.copy()
         copies[r] = 0.0
         objective = _objective(self.triples, self.priors, copies=copies)
-        found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
+        try:
+            found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
+        except ConvergenceError:
+            return False
         covariance = inverse(objective.passes.curvature(found.point))
         self._put(r, found.theta, covariance, gap, spread)
+        return True
 
     def _put(self, r: int, theta: Floats, covariance: Floats, gap: Floats, spread: Floats) -> None:
         t = self.triples
@@ -231,6 +236,8 @@ class WholePanel:
     theta: tuple[Floats, ...]
     covariance: tuple[Floats, ...]
     kinds: LikelyPopulations | None = None
+    #: Of those who look bad, the share with a ranking of their own.
+    own_share: float | None = None
 
 
 def views_of(

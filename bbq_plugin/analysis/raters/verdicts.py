@@ -34,7 +34,9 @@ from bbq_plugin.analysis.agreement import (
     panel_p_over,
     panel_sums,
     panel_warning,
+    ranking_evidence,
     rest_tells,
+    share_of_own,
     turned_panel,
 )
 from bbq_plugin.analysis.leaderboard import Row, Rows
@@ -57,7 +59,6 @@ from bbq_plugin.model.camps import LEAST_RATERS, CampDensity
 from bbq_plugin.model.fit import MODELS, PartedResult, in_camps
 from bbq_plugin.model.objectives import theta_density
 from bbq_plugin.model.rater_population import (
-    LikelyPopulations,
     RaterPopulation,
     likelihood_rows,
     likely_populations,
@@ -85,6 +86,8 @@ SURE = 0.9  # P(guessing or inverted) below which the answers as a whole exclude
 THRESHOLD = 0.5  # of quality, for P(q below it)
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
 MARGIN = 0.9  # of that rate that is used: P(bad) is known no better than that
+OWN = 1.0 - SURE  # P(a ranking of the rater's own) that is enough to spare a rater
+OWN_BACK = 0.5  # and one who was excluded before
 WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
 BACK = 0.2  # and below which a rater who was excluded before comes back
 CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
@@ -204,16 +207,16 @@ class Flags:
 def flags_of(
     evidence: Evidence, signs: Signs, rules: Rules, raters: tuple[str, ...],
     before: Collection[str], *, turned: bool, group: Mask, alike: Callable[[Mask], bool],
-    own: Callable[[Mask], Mask], camp_more: Callable[[Mask], tuple[Mask, Mask]],
+    own: Callable[[Mask], Floats], camp_more: Callable[[Mask], tuple[Mask, Mask]],
     coins: Callable[[Mask], Mask], told: Callable[[Mask], bool],
 ) -> Flags:  # fmt: skip
     """Apply the rules; ``turned`` says that the model uses inverted answers in reverse.
 
     ``group`` are raters who reverse a camp's ranking together. ``alike`` says whether raters agree
-    with each other beyond what the camps' rankings explain, ``own`` which of them follow a ranking
-    of their own, ``camp_more`` whom one camp more would explain, and who of these reverse the
-    ranking, ``coins`` whom in a divided panel a coin explains better than a camp, ``told`` whether
-    those who stay tell that these raters are the wrong ones.
+    with each other beyond what the camps' rankings explain, ``own`` how probably they follow a
+    ranking of their own, ``camp_more`` whom one camp more would explain, and who of these reverse
+    the ranking, ``coins`` whom in a divided panel a coin explains better than a camp, ``told``
+    whether those who stay tell that these raters are the wrong ones.
     """
     rate, enough = rules.false_rate, evidence.n_answers >= rules.least
     bad = evidence.kinds.p_guesser if turned else evidence.p_bad
@@ -234,18 +237,20 @@ def flags_of(
     by_answers = (
         most_certain(bad, enough & (bad >= SURE), MARGIN * (rate - roads * lesser)) & ~group
     )
-    still_out = np.array([name in out for name in raters], np.bool_) & (bad >= BACK) & ~group
+    was_out = np.array([name in out for name in raters], np.bool_)
+    still_out = was_out & (bad >= BACK) & ~group
     explained, reverse = camp_more(by_answers | still_out)
     group = group | reverse
     by_answers, still_out = by_answers & ~group, still_out & ~group
-    own_mind = own(by_answers | still_out)
+    p_own = own(by_answers | still_out)
     # With those who are suspect, and those with a ranking of their own: it may be one they share.
     doubtful = by_answers | still_out | (enough & (bad > WATCH) & ~group)
     same_mind = by_answers | still_out
     if not (same_mind.any() and alike(doubtful)):
         same_mind = same_mind & explained
+    # Where they share a ranking, that is what there is to say of them.
+    own_mind = (p_own > np.where(was_out, OWN_BACK, OWN)) & ~same_mind
     by_answers, still_out = by_answers & ~own_mind, still_out & ~own_mind
-    same_mind = same_mind & ~own_mind
     indifferent = (by_answers | still_out) & ~same_mind
     indifferent = indifferent & ~coins(indifferent)
     by_answers, still_out = by_answers & ~indifferent, still_out & ~indifferent
@@ -265,7 +270,8 @@ def flags_of(
         by_gold=coin & enough & (bad > WATCH),
         still_out=still_out & ~same_mind,
         suspect=bad > WATCH,
-        tied=evidence.given.tied & (evidence.n >= rules.least),
+        # Where nobody decides it is the items that are alike.
+        tied=evidence.given.tied & (evidence.n >= rules.least) & (not _all_tied(evidence)),
         inverted=inverted,
         lean=_leaning(signs, one, enough, rate),
         pattern=beyond(
@@ -294,6 +300,11 @@ def flags_of(
         untold=untold,
         dated=signs.dated,
     )
+
+
+def _all_tied(evidence: Evidence) -> bool:
+    """Whether nobody ever decided."""
+    return bool(evidence.given.tied.all())
 
 
 def _leaning(signs: Signs, one: Mask, enough: Mask, rate: float) -> Mask:
@@ -407,8 +418,8 @@ def _spared(r: int, flags: Flags) -> str:
     """Why rater ``r`` is not excluded by the answers alone."""
     if flags.own[r]:
         return (
-            "agrees with itself, if not with the others. A ranking of its own explains these "
-            "answers better than guessing"
+            "may follow a ranking of its own, which no other rater shares. That explains these "
+            "answers about as well as guessing, or better"
         )
     if flags.indifferent[r]:
         return (
@@ -727,7 +738,7 @@ def judged(
     flags = flags_of(
         evidence, signs, rules, fit.raters, before, turned=turned, group=group,
         alike=lambda some: alike_p(fit, evidence, np.flatnonzero(some)) <= ALIKE_LEVEL,
-        own=lambda some: _among(some, lambda raters: own_ranking(fit, evidence, raters)),
+        own=lambda some: _own(fit, evidence, some, whole),
         camp_more=lambda some: _camp_more(fit, evidence, some),
         coins=lambda some: _among(some, lambda raters: coins_among(fit, evidence, raters))
         if differ_in_taste(fit) else some,
@@ -766,6 +777,17 @@ def _decided(rows: list[RaterRow], words: Mapping[str, LeadWord]) -> list[RaterR
             continue
         reasons = (word.text, *row.reasons)
         found.append(replace(row, verdict=word.verdict, lead_word=word.text, reasons=reasons))
+    return found
+
+
+def _own(fit: Fit, evidence: Evidence, some: Mask, whole: WholePanel | None) -> Floats:
+    """How probably each of these raters follows a ranking of their own; 0 of the others."""
+    raters, found = np.flatnonzero(some), np.zeros(some.size)
+    known, share = raters[:0], None if whole is None else whole.own_share
+    if share is None:
+        sample = sampled_raters(fit.triples, sampled_up_to(fit.triples))
+        known = sample[evidence.p_bad[sample] >= SURE]
+    found[raters] = own_ranking(fit, evidence, raters, known, share)
     return found
 
 
@@ -935,7 +957,7 @@ def _warnings(
     judged = bool((evidence.n_answers >= rules.least).any())
     # In a divided panel agreement is within the camps.
     judged = judged and fit.division is None
-    panel = panel_warning(p_coins) if judged else ""
+    panel = panel_warning(p_coins, all_tied=_all_tied(evidence)) if judged else ""
     if panel and (flags.by_answers | flags.still_out).any():
         panel = "the raters agree with each other only without those who are excluded"
     found = (panel, warning if within else "")
@@ -1037,9 +1059,10 @@ def parted_report(fit: Fit, level: float, rules: Rules, before: Collection[str])
         return RaterReport([], (text,), rules=rules)
     parted = cast("PartedResult", fit)
     whole = _consensus(fit, fit.priors)
-    rows = parted.by_parts(_sampled, whole, sampled_up_to(fit.triples))
-    known: LikelyPopulations = likely_populations(np.concatenate(rows))
-    whole = replace(whole, kinds=known)
+    rows = np.concatenate(parted.by_parts(_sampled, whole, sampled_up_to(fit.triples)))
+    known, p_bad, bad = likely_populations(rows[:, :-1])
+    own = rows[:, -1] - np.maximum(bad, 0.0)
+    whole = replace(whole, kinds=known, own_share=share_of_own(own[p_bad >= SURE]))
     found = parted.by_parts(_written, whole, level, rules, before, parted.results)
     counts: Counter[str] = Counter()
     warnings: dict[str, int] = {}
@@ -1100,11 +1123,12 @@ def _consensus(fit: Fit, priors: Priors) -> WholePanel:
 
 
 def _sampled(fit: Fit, first: int, whole: WholePanel, last: int) -> Floats:
-    """What the answers of the sampled raters of a part say of their kinds."""
+    """What the answers of the sampled raters of a part say of their kinds, and of a ranking."""
     del first
     given, _, _, views = views_of(fit, whole)
     chosen = sampled_raters(given.pairs, last)[: fit.data.n_raters]
-    return likelihood_rows(given.pairs, views, chosen)
+    own = ranking_evidence(fit.triples, given.weight, chosen)[chosen]
+    return np.column_stack((likelihood_rows(given.pairs, views, chosen), own))
 
 
 def _written(
