@@ -474,9 +474,9 @@ def own_ranking(
     """P(a ranking of their own) of these raters, who then are no guessers.
 
     A Bradley-Terry ranking of the rater's answers alone has the evidence B against that of low
-    quality, of reversed answers or of a coin, whichever is highest. Of those who look bad (``some``
-    of all raters) the ``share`` w follows a ranking of its own, by EM, so that a panel of many
-    guessers, whose answers suit no ranking, spares hardly one of them:
+    quality, of reversed answers of any quality or of a coin, whichever is highest. Of those who
+    look bad (``some`` of all raters) the ``share`` w follows a ranking of its own, by EM, so that a
+    panel of many guessers, whose answers suit no ranking, spares hardly one of them:
 
         p = w B / (w B + 1 - w),     w = (sum p + 1/2) / (n + 1)
     """
@@ -486,7 +486,7 @@ def own_ranking(
         rows = slice(fit.triples.start[r], fit.triples.start[r + 1])
         weight, s = evidence.given.weight[rows], evidence.left_out.s[rows]
         low = _log_mean(weight, s, population.low_masses)
-        own[r] -= max(0.0, low, _log_mean(weight, -s, population.masses))
+        own[r] -= max(0.0, low, _log_mean(weight, -s, BY))
     share = share_of_own(own[some]) if share is None else share
     return _p_own(own[raters], share)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from bbq_plugin.cli import options as fitting
 from bbq_plugin.cli.main import Command
@@ -148,7 +149,7 @@ def fit(
         raise UsageError("--by-alone says how --by fits; name a tag with --by")
     if chosen == "html" and by_alone and output is None:
         raise UsageError("a page is written for each value; name it with -o report.html")
-    fitting.check_intervals(options["model"], options["intervals"])
+    fitting.check_intervals(options["model"], options["intervals"], options["cluster"])
     origin = source.origin()
     if by is not None and not by_alone:
         with _parted(source, engine, by, chosen, charts, options["covariate"]):
@@ -161,6 +162,7 @@ def fit(
         else:
             kept = options["cluster"], options["covariate"]
             groups = {"": source.read(*kept)} if by is None else source.read_by(by, kept[1])
+            _check_top_k(options["top_k"], max(data.n_items for data in groups.values()))
         results = {
             value: _analysed(replace(source, study=value) if of_study else source, data, **options)
             for value, data in groups.items()
@@ -170,6 +172,13 @@ def fit(
         else:
             _print_groups(by, results, chosen, output, origin, show_all=show_all)
         _write_all_charts(charts, results)
+
+
+def _check_top_k(top_k: int, n_items: int) -> None:
+    """Refuse a number that was given, and that all items are not more than."""
+    given = click.get_current_context().get_parameter_source("top_k")
+    if given is ParameterSource.COMMANDLINE and top_k >= n_items:
+        raise UsageError(f"--top-k {top_k}: of {n_items:,} items K is from 1 to {n_items - 1:,}")
 
 
 def _write_all_charts(

@@ -367,8 +367,13 @@ def fitted_with(data: Comparisons, **chosen: Any) -> Fit:
         return fit(data, **chosen)
 
 
-def check_intervals(model: str, intervals: str) -> None:
+def check_intervals(model: str, intervals: str, cluster: tuple[str, ...]) -> None:
     """Refuse intervals that a model does not have, before the files are read."""
+    if intervals != "robust" and not {"auto", "none"}.issuperset(cluster):
+        raise UsageError(
+            f"--cluster {','.join(cluster)} is for --intervals robust; --intervals {intervals} "
+            "allows for no clusters that are named, so leave one of them out"
+        )
     if model in ("bbq-signed", "crowd-bt") and intervals in ("posterior", "paper"):
         raise UsageError(
             f"--intervals {intervals} is not defined for --model {model}; "

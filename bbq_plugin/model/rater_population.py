@@ -179,12 +179,12 @@ def likelihood_rows(triples: Triples, views: Sequence[CampView], raters: Codes) 
 def likely_populations(rows: Floats) -> tuple[LikelyPopulations, Floats, Floats]:
     """The populations by the rows of `likelihood_rows`; of these raters P(bad), and its evidence.
 
-    The evidence is the log of P(answers | low or inverted, whichever is higher) / P(… | coin).
+    The evidence is log P(answers | low, or reversed with any quality) / P(answers | coin).
     """
     table = _Table(rows[:, :NODES], rows[:, NODES : 2 * NODES], rows[:, 2 * NODES])
     points, population = known = _likely(table)
     guesser, inverted, *_ = table.judged(*points, 0.5, 0.95)
-    likely = np.maximum(table.upright @ population.low_masses, table.turned @ population.masses)
+    likely = np.maximum(table.upright @ population.low_masses, table.turned @ BY)
     bad = np.log(np.maximum(likely, 1e-300)) + table.top
     return known, guesser + inverted, bad
 

@@ -998,7 +998,8 @@ def agreement_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict
     groups = sorted({dot.group for dot in found.agreement})[: len(_CAMP_SHAPES)]
     r = {row.group: row.correlation for row in found.correlations}
     names = {
-        group: f"{_cut_name(group, 30) if group else 'raters'} (r = {r[group]:.2f})"
+        group: (_cut_name(group, 30) if group else "raters")
+        + ("" if isnan(r[group]) else f" (r = {r[group]:.2f})")
         for group in groups
     }
     rows = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf
+from math import isinf, isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -422,7 +422,7 @@ def monitoring(stop: Stopping) -> Sentence:
     whose = "" if stop.camp is None else ", votes of all camps"
     head = f"Significant under continuous monitoring ({level_text(stop.level)}{whose}): {pairs}. "
     if stop.best is None:
-        return (f"{head}This stricter test shows no best item yet.",)
+        return (f"{head}Which item is best is not settled yet by this test, which is stricter.",)
     return (head, name(stop.best), " is the best item.")
 
 
@@ -469,9 +469,12 @@ def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
         )
     for one in found.correlations:
         who = counted(one.n_raters, "rater") + (f" ({plain(one.group)})" if one.group else "")
+        means = f"(mean quality {one.quality:.2f}, agreement {one.agreement:.0%})"
         correlated.append(
-            f"Quality and agreement of {who} correlate with r = {one.correlation:.2f} (mean "
-            f"quality {one.quality:.2f}, agreement {one.agreement:.0%})."
+            f"Quality or agreement of {who} do not differ, or they are too few to correlate them "
+            f"{means}."
+            if isnan(one.correlation)
+            else f"Quality and agreement of {who} correlate with r = {one.correlation:.2f} {means}."
         )
     for model in dict.fromkeys(row.model for row in found.sensitivity):
         rows = [row for row in found.sensitivity if row.model == model]

@@ -22,6 +22,7 @@ from bbq_plugin.analysis.stability import (
 from bbq_plugin.cli.main import main
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.errors import UnsupportedError, UsageError
+from bbq_plugin.report.charts import FILE, agreement_spec
 from bbq_plugin.report.summary import evaluation_lines
 
 MODELS: Sequence[Any] = ("bbq", "bayes-bt", "crowd-bt")
@@ -141,6 +142,15 @@ def test_raters_with_answers_in_several_groups_are_counted() -> None:
     first = evaluation_lines(found)["correlations"][0]
     assert first.startswith("Each rater is in one group")
     assert "5 raters of 8 have answers in several" in first
+
+
+def test_raters_who_do_not_differ_have_no_correlation() -> None:
+    rows = [(f"r{r}", f"i{n % 3}", f"i{n % 3 + 1}", 1.0) for r in range(3) for n in range(9)]
+    found = evaluation([bbq.fit(Comparisons.from_records(rows))], 5)
+    (line,) = evaluation_lines(found)["correlations"]
+    assert "nan" not in line
+    assert line.startswith("Quality or agreement of 3 raters do not differ")
+    assert "nan" not in str(agreement_spec(found, FILE, narrow=False))
 
 
 def test_one_rater_cannot_be_forecast() -> None:

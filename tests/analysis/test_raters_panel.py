@@ -168,3 +168,24 @@ def test_where_every_answer_is_a_tie_nobody_is_watched(items: int, raters: int) 
     assert {row.verdict for row in report} == {"keep"}
     assert np.isnan(report.p_coins)
     assert report.warnings[0].startswith("every answer is a tie")
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_ranking_that_hangs_on_one_busy_rater_is_warned_of(follows: bool) -> None:
+    """One who always answers by a ranking of their own, and has a fifth of all answers."""
+    rng = np.random.default_rng(1)
+    theta = rng.normal(0, 1, 8)
+    who = np.concatenate((np.repeat(np.arange(39), 100), np.full(1000, 39)))
+    one = rng.integers(0, 8, who.size)
+    other = (one + rng.integers(1, 8, who.size)) % 8
+    p = 0.5 + 0.8 * (1 / (1 + np.exp(theta[other] - theta[one])) - 0.5)
+    won = rng.random(who.size) < p
+    won = np.where(who == 39, (theta[one] > theta[other]) if follows else one > other, won)
+    data = Comparisons.from_arrays(
+        who, np.where(won, one, other), np.where(won, other, one),
+        items=[str(i) for i in range(8)], raters=[f"r{r}" for r in range(40)],
+    )  # fmt: skip
+    report = rater_report(fit(data))
+    told = [text for text in report.warnings if "hangs on r39, who gave 20%" in text]
+    assert len(told) == (0 if follows else 1)
+    assert "exclude" not in {row.verdict for row in list(report)[:39]}

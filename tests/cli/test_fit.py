@@ -147,6 +147,19 @@ def test_every_option_of_fit_gives_a_report(study: Path, options: list[str]) -> 
     assert len(json.loads(result.stdout)["items"]) == 5
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--cluster", "scene", "--intervals", "paper"], "leave one of them out"),
+        (["--top-k", "5"], "of 5 items K is from 1 to 4"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(study: Path, options: list[str], says: str) -> None:
+    result = bbq("fit", study, *options)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
 def test_names_from_a_file_cannot_act_on_the_terminal_or_the_sheet(tmp_path: Path) -> None:
     path = tmp_path / "votes.jsonl"
     vote = {"judge": "\x1b[2J", "model_a": "[red]a[/red]", "model_b": "=cmd()", "winner": "tie"}

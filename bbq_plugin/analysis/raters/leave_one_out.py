@@ -94,6 +94,8 @@ class Consensus:
             curvature = objective.passes.curvature(self.point)
             self.covariance = inverse(curvature)
         self.push = _push(objective, self.point)
+        #: theta without a rater, of those without whom was refitted.
+        self.without: dict[int, Floats] = {}
 
     def theta_without(self, rater: int) -> Floats:
         """One Newton step to the theta of all others, for every item."""
@@ -144,6 +146,7 @@ class Consensus:
             found = solve_newton(objective, self.theta, self.point.quality, TOLERANCE)
         except ConvergenceError:
             return False
+        self.without[r] = found.theta
         covariance = inverse(objective.passes.curvature(found.point))
         self._put(r, found.theta, covariance, gap, spread)
         return True

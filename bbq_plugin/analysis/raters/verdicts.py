@@ -50,6 +50,7 @@ from bbq_plugin.analysis.raters.leave_one_out import (
     evidence_of,
     views_of,
 )
+from bbq_plugin.analysis.uncertainty import relative_sd
 from bbq_plugin.data.records import LeadWord
 from bbq_plugin.data.triples import Codes, Floats, Mask
 from bbq_plugin.errors import ConvergenceError, UsageError
@@ -75,6 +76,7 @@ from bbq_plugin.text import (
     html_table,
     number,
     p_equals,
+    plain,
     share,
     span,
 )
@@ -101,6 +103,7 @@ LEAST_RANKINGS = 5
 UNTOUCHED = 0.5  # of a rater's rankings left as they were shown
 GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better than a coin's
 MANY = 100  # answers from which a low quality is certain enough for a remark
+HANGS = 2.0  # standard deviations that leaving out a busy rater moves an item by
 POOR = 0.7  # of a typical rater's quality
 FAR = 10_000  # answers beyond which no rater comes back
 CHECK_KEYS = "Check the task's wording and the key mapping first"
@@ -756,6 +759,7 @@ def judged(
         _decided(_rows(fit, evidence, signs, flags, rules, alone), words),
         (
             *_warnings(fit, evidence, flags, p_coins, rules),
+            *_hangs_on_one(fit, evidence),
             *_groups(fit, flags, reversed_camps),
         ),
         rules=rules,
@@ -811,7 +815,7 @@ def _camp_more(fit: Fit, evidence: Evidence, some: Mask) -> tuple[Mask, Mask]:
         return none, none
     several = max(LEAST_RATERS, GROUP * some.size)
     inverted = some & (kinds.p_inverted > kinds.p_guesser)
-    if inverted.sum() < several:
+    if not several <= inverted.sum() < 0.5 * some.size:
         inverted = none
     if not axis.fires:
         return none, inverted
@@ -962,6 +966,25 @@ def _warnings(
         panel = "the raters agree with each other only without those who are excluded"
     found = (panel, warning if within else "")
     return tuple(text for text in found if text)
+
+
+def _hangs_on_one(fit: Fit, evidence: Evidence) -> list[str]:
+    """That one busy rater decides the ranking: intervals see how answers vary, and one does not."""
+    found: list[str] = []
+    if len(evidence.consensus) > 1 or not evidence.consensus[0].without:
+        return found
+    top, n = evidence.consensus[0], evidence.n_told
+    sd = np.maximum(relative_sd(fit.covariance()), 1e-150)
+    for r, theta in top.without.items():
+        moved = theta - top.theta
+        far = np.abs(moved - moved.mean()) / sd
+        if far.max() > HANGS:
+            found.append(
+                f"the ranking hangs on {plain(fit.raters[r])}, who gave {n[r] / n.sum():.0%} of "
+                f"the answers: without this rater {plain(fit.items[int(far.argmax())])} would move "
+                f"by {far.max():.1f} standard deviations, which the intervals do not allow for"
+            )
+    return found
 
 
 def _groups(fit: Fit, flags: Flags, reversed_camps: dict[int, int]) -> list[str]:
