@@ -156,3 +156,37 @@ def test_what_changes_without_the_excluded_is_told_of_the_board_of_a_divided_pan
     assert report.without_excluded is not None
     assert report.without_excluded.best_with == best
     assert report.without_excluded.moved == 0, "coins change no rank"
+
+
+def answering(seed: int, rule: str) -> bbq.Comparisons:
+    """Six raters in 40 who prefer what comes first in the alphabet, or who copy one another."""
+    rng = np.random.default_rng([3, seed])
+    theta = np.tile(rng.normal(0, 0.9, 8), (40, 1))
+    quality = rng.beta(10, 2, 40)
+    who = np.repeat(np.arange(40), 100)
+    a = rng.integers(0, 8, who.size)
+    b = (a + rng.integers(1, 8, who.size)) % 8
+    if rule == "alphabet":
+        theta[:6], quality[:6] = -9.0 * np.arange(8), 1.0
+    gap = theta[who, a] - theta[who, b]
+    won = rng.random(who.size) < 0.5 + quality[who] * 0.5 * np.tanh(0.5 * gap)
+    if rule == "copies":
+        for column in (a, b, won):
+            column[:600] = np.tile(column[:100], 6)
+    return bbq.Comparisons.from_arrays(
+        who, np.where(won, a, b), np.where(won, b, a),
+        items=ITEMS, raters=[f"r{r:02}" for r in range(40)],
+    )  # fmt: skip
+
+
+def test_a_camp_that_ranks_by_the_alphabet_is_told_so() -> None:
+    warnings = bbq.rater_report(bbq.fit(answering(0, "alphabet"))).warnings
+    assert any("camp 2 (6 raters) ranks the items by the alphabet" in text for text in warnings)
+    assert not any("gave equal answers" in text for text in warnings)
+
+
+def test_raters_with_equal_answers_are_named_together() -> None:
+    warnings = bbq.rater_report(bbq.fit(answering(0, "copies"))).warnings
+    told = "r00, r01, r02, r03, r04, r05 gave equal answers to 100 comparisons"
+    assert any(told in text for text in warnings)
+    assert not any("alphabet" in text for text in warnings)

@@ -103,6 +103,8 @@ LEAST_RANKINGS = 5
 UNTOUCHED = 0.5  # of a rater's rankings left as they were shown
 GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better than a coin's
 MANY = 100  # answers from which a low quality is certain enough for a remark
+LEAST_NAMED, AS_NAMED = 6, 0.93  # items; rank correlation from which a camp ranks by name
+BY_CHANCE, MOST_NAMED = 1e-3, 8  # of raters with equal answers; of them that are named
 HANGS = 2.0  # standard deviations that leaving out a busy rater moves an item by
 POOR = 0.7  # of a typical rater's quality
 FAR = 10_000  # answers beyond which no rater comes back
@@ -761,6 +763,8 @@ def judged(
             *_warnings(fit, evidence, flags, p_coins, rules),
             *_hangs_on_one(fit, evidence),
             *_groups(fit, flags, reversed_camps),
+            *_camps_by_name(fit),
+            *_copies(fit, evidence),
         ),
         rules=rules,
         population=population,
@@ -983,6 +987,62 @@ def _hangs_on_one(fit: Fit, evidence: Evidence) -> list[str]:
                 f"the ranking hangs on {plain(fit.raters[r])}, who gave {n[r] / n.sum():.0%} of "
                 f"the answers: without this rater {plain(fit.items[int(far.argmax())])} would move "
                 f"by {far.max():.1f} standard deviations, which the intervals do not allow for"
+            )
+    return found
+
+
+def _camps_by_name(fit: Fit) -> list[str]:
+    """Of the smaller camps, which rank the items as their names do: a rule may have answered."""
+    found: list[str] = []
+    if fit.division is None or len(fit.items) < LEAST_NAMED:
+        return found
+    order = [sorted(fit.items).index(name) for name in fit.items]
+    rules = {"the alphabet": order, "the length of their names": [len(name) for name in fit.items]}
+    for words, by in rules.items():
+        along = [_rank_correlation(theta, -np.array(by, np.float64)) for theta in fit.camp_theta]
+        if abs(along[0]) >= AS_NAMED:
+            continue  # most raters do: the names may follow what is asked
+        found += [
+            f"camp {c + 1} ({int(fit.member_counts[c]):,} raters) ranks the items by {words} "
+            f"(rank correlation {along[c]:.2f}). A rule may have answered, and no taste"
+            for c in range(1, len(along))
+            if abs(along[c]) >= AS_NAMED
+        ]
+    return found
+
+
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    """Spearman's; 0 where all are equal."""
+    from scipy.stats import rankdata  # noqa: PLC0415 (loads slowly)
+
+    first, second = rankdata(one), rankdata(other)
+    if not (np.ptp(first) and np.ptp(second)):
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _copies(fit: Fit, evidence: Evidence) -> list[str]:
+    """Raters whose answers are all equal, which chance hardly ever makes of so many."""
+    t, weight, s = fit.triples, evidence.given.weight, evidence.left_out.s
+    # Equal sums of the same numbers in the same order, of which few others have the value.
+    one, other = np.random.default_rng(0).random((2, t.n_items))
+    mark = np.bincount(t.rater(), weight * one[t.winner] * other[t.loser], t.n_raters)
+    mark[evidence.n_answers < LEAST] = np.nan
+    _, first, which, times = np.unique(
+        mark, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    found = []
+    for group in np.flatnonzero(times > 1).tolist():
+        at = slice(t.start[first[group]], t.start[first[group] + 1])
+        # That an honest rater gives these answers to these pairs, for any two of the raters.
+        chance = float(weight[at] @ np.log(0.5 + np.abs(s[at])))
+        if chance + 2.0 * np.log(t.n_raters) < np.log(BY_CHANCE):
+            some = [plain(fit.raters[r]) for r in np.flatnonzero(which == group).tolist()]
+            more = f" and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
+            found.append(
+                f"{', '.join(some[:MOST_NAMED])}{more} gave equal answers to "
+                f"{evidence.n_told[first[group]]:,.0f} comparisons, which is no chance: they may "
+                "have copied, or the same answers were stored under several names"
             )
     return found
 
