@@ -263,3 +263,26 @@ def test_the_most_certain_are_excluded_while_the_expected_share_of_honest_ones_a
     assert most_certain(p, np.array([False, True, True, True]), 0.05).tolist() == [
         False, False, True, True,
     ]  # fmt: skip
+
+
+def test_the_order_of_rows_without_dates_changes_no_verdict() -> None:
+    rng, rows = np.random.default_rng(1), []
+    theta = rng.normal(0, 0.9, 8)
+    for r in range(20):
+        quality = rng.uniform(-1, 1)
+        for n in range(60):
+            a, b = rng.choice(8, 2, replace=False).tolist()
+            left = rng.random() < 0.5 + quality * 0.5 * np.tanh(0.5 * (theta[a] - theta[b]))
+            a, b = (a, b) if left else (b, a)
+            rows.append(bbq.Comparison(f"{r}-{n}", f"r{r}", f"i{a}", f"i{b}", "left"))
+    found = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(rows))
+        report = _report([rows[i] for i in order])
+        found.append(
+            {
+                row.rater: (row.verdict, row.reasons, round(row.self_consistency, 9))
+                for row in report
+            }
+        )
+    assert found[0] == found[1] == found[2] == found[3]

@@ -154,7 +154,7 @@ def signs_of(
     signs.tempo = _tempo(data, answers, rows, least)
     if signs.tempo is None:
         signs.not_known.append("how long an answer took")
-    signs.repeats = _repeats(single, data.n_items, honest)
+    signs.repeats = _repeats(single, data.n_items, honest, dated=answers.dated)
     if answers.ordered:
         signs.drift, signs.drift_from = _drift(rows, least)
     else:
@@ -380,28 +380,38 @@ def _tempo(data: Comparisons, answers: Answers, rows: DecidedAnswers, least: int
     return Sign(np.exp(tempo - middle), np.ones(n.size), n, p)
 
 
-def _repeats(rows: DecidedAnswers, n_items: int, honest: RaterPopulation) -> Sign | None:
+def _repeats(
+    rows: DecidedAnswers, n_items: int, honest: RaterPopulation, *, dated: bool
+) -> Sign | None:
     """The same pair again: the same answer again? Expected of an honest rater."""
     low, high = np.minimum(rows.winner, rows.loser), np.maximum(rows.winner, rows.loser)
-    pair = (rows.rater * n_items + low) * n_items + high
-    order = np.argsort(pair, kind="stable")
-    pair, winner, rater, s = pair[order], rows.winner[order], rows.rater[order], rows.s[order]
+    code, first, pair, m = np.unique(
+        (rows.rater * n_items + low) * n_items + high,
+        return_index=True, return_inverse=True, return_counts=True,
+    )  # fmt: skip
     # Answers 1 and 2 of a pair, 3 and 4, …: no answer is used twice.
-    first = np.concatenate(([True], pair[1:] != pair[:-1]))
-    begin = np.maximum.accumulate(np.where(first, np.arange(pair.size), 0))
-    odd = (np.arange(pair.size) - begin) % 2 == 1
-    if not odd.any():
+    times = (m // 2).astype(np.float64)
+    if not times.any():
         return None
-    again = np.flatnonzero(odd)
-    rater = rater[again]
-    same = (winner[again] == winner[again - 1]).astype(np.float64)
-    n, total = (count_by(rater, rows.n_raters, x) for x in (None, same))
+    if dated:
+        order = np.argsort(pair, kind="stable")
+        place = np.arange(order.size) - np.repeat(np.cumsum(m) - m, m)
+        again = np.flatnonzero(place % 2 == 1)
+        same = rows.winner[order][again] == rows.winner[order][again - 1]
+        alike = count_by(pair[order][again], code.size, same.astype(np.float64))
+    else:
+        # Which two is not known: the mean over all ways, whatever the order of the rows.
+        won = count_by(pair, code.size, (rows.winner == low).astype(np.float64))
+        alike = times * (won * (won - 1) + (m - won) * (m - won - 1)) / np.maximum(m * (m - 1), 1)
+    rater = rows.rater[first]
     # p^2 + (1 - p)^2 = 1/2 + 2 q^2 s^2
-    clear = np.nan_to_num(share(count_by(rater, rows.n_raters, 2.0 * s[again] ** 2), n))
+    by_pair = times, alike, times * 2.0 * rows.s[first] ** 2
+    n, total, clear = (count_by(rater, rows.n_raters, x) for x in by_pair)
+    clear = np.nan_to_num(share(clear, n))
     usual = 0.5 + honest.typical_quality**2 * clear
     return Sign(
         share(total, n), np.where(n > 0, usual, np.nan), n,
-        _as_low(total, n, 0.5 + NODE**2 * clear[:, None], honest),
+        _as_low(np.ceil(total - 1e-9), n, 0.5 + NODE**2 * clear[:, None], honest),
     )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ GOLD_COIN = 0.6  # share of known questions answered rightly, not visibly better
 MANY = 100  # answers from which a low quality is certain enough for a remark
 LEAST_NAMED, AS_NAMED = 6, 0.93  # items; rank correlation from which a camp ranks by name
 BY_CHANCE, MOST_NAMED = 1e-3, 8  # of raters with equal answers; of them that are named
-HANGS = 2.0  # standard deviations that leaving out a busy rater moves an item by
+HANGS = 1.0  # standard deviations that items move by without a busy rater, root mean square
 POOR = 0.7  # of a typical rater's quality
 FAR = 10_000  # answers beyond which no rater comes back
 CHECK_KEYS = "Check the task's wording and the key mapping first"
@@ -982,11 +982,13 @@ def _hangs_on_one(fit: Fit, evidence: Evidence) -> list[str]:
     for r, theta in top.without.items():
         moved = theta - top.theta
         far = np.abs(moved - moved.mean()) / sd
-        if far.max() > HANGS:
+        mean = float(np.sqrt(np.mean(far**2)))
+        if mean > HANGS:
             found.append(
                 f"the ranking hangs on {plain(fit.raters[r])}, who gave {n[r] / n.sum():.0%} of "
-                f"the answers: without this rater {plain(fit.items[int(far.argmax())])} would move "
-                f"by {far.max():.1f} standard deviations, which the intervals do not allow for"
+                f"the answers: without this rater the items would move by {mean:.1f} standard "
+                f"deviations (root mean square), {plain(fit.items[int(far.argmax())])} by "
+                f"{far.max():.1f}. The intervals do not allow for that"
             )
     return found
 
@@ -1004,7 +1006,8 @@ def _camps_by_name(fit: Fit) -> list[str]:
             continue  # most raters do: the names may follow what is asked
         found += [
             f"camp {c + 1} ({int(fit.member_counts[c]):,} raters) ranks the items by {words} "
-            f"(rank correlation {along[c]:.2f}). A rule may have answered, and no taste"
+            f"(rank correlation {along[c]:.2f}). Either the names follow what raters look for, or "
+            "a rule answered and no taste"
             for c in range(1, len(along))
             if abs(along[c]) >= AS_NAMED
         ]
