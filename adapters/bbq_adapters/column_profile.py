@@ -10,14 +10,22 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from bbq_adapters.json_csv_rows import document_rows, is_import_id, look, rows
-from bbq_adapters.labels_and_item_names import SKIPS, beside, label_meaning, tokens, word_set
+from bbq_adapters.labels_and_item_names import (
+    NO,
+    SKIPS,
+    YES,
+    beside,
+    label_meaning,
+    tokens,
+    word_set,
+)
 from bbq_adapters.row_values import RaggedRow, Row, RowPlace, is_blank, is_name, number
 from bbq_plugin.data.mappings import Column
 from bbq_plugin.errors import FormatError
 from bbq_plugin.text import name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 
 # What is held of a file: so many cells, and so much of each.
@@ -81,6 +89,10 @@ class ColumnProfile:
         """The words of its name."""
         return tokens(self.name)
 
+    def called(self, words: Collection[str]) -> bool:
+        """Whether its name has one of the words."""
+        return not set(self.words).isdisjoint(words)
+
     @cached_property
     def beside(self) -> str | None:
         """What it may change in the meaning of votes beside it."""
@@ -110,6 +122,16 @@ class ColumnProfile:
             and (not self.is_text or self.n >= _OFTEN * self.n_distinct)
             and (not self.numeric or self.whole)
         )
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether its values are true and false, or yes and no."""
+        return {value.casefold() for value in self.counts} <= {"true", "false", "yes", "no"}
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether its values say yes and no, also as numbers or letters."""
+        return {value.casefold() for value in self.counts} <= YES | NO
 
     @property
     def is_small(self) -> bool:
@@ -145,6 +167,11 @@ class ProfiledTable:
 
     def __iter__(self) -> Iterator[ColumnProfile]:
         return iter(self.columns.values())
+
+    def rows(self, *names: str, whole: bool = False) -> list[tuple[str, ...]]:
+        """The rows of some columns; only those without an empty cell if they are to be `whole`."""
+        found = zip(*(self.columns[name].values for name in names), strict=True)
+        return [row for row in found if all(row)] if whole else list(found)
 
     def where(self, wanted: Mapping[str, str]) -> ProfiledTable:
         """The same with only those rows that have these values."""
