@@ -352,9 +352,7 @@ def _hold_entries(row: Row, at: int, inside: dict[str, list[tuple[int, dict[str,
 
 
 def _of_entries(
-    entries: list[tuple[int, dict[str, str]]],
-    table: ProfiledTable,
-    lists: tuple[str, ...],
+    entries: list[tuple[int, dict[str, str]]], table: ProfiledTable, lists: tuple[str, ...]
 ) -> ProfiledTable:
     """The entries of a list as rows, each with what its row says beside such lists."""
     cells = {
@@ -504,27 +502,17 @@ def _third(value: str) -> str | None:
     return "skip" if " ".join(tokens(value.replace("'", ""))) in SKIPS else None
 
 
-_RESULTS = (
-    {"h": "left", "a": "right", "d": "tie"},
-    {"g": "left", "b": "right", "s": "tie"},
-    {"w": "left", "l": "right", "d": "tie", "t": "tie"},
-    {
-        "win": "left",
-        "loss": "right",
-        "lose": "right",
-        "lost": "right",
-        "draw": "tie",
-        "won": "left",
-    },
-    {"f": "left", "j": "right"},
-    {"z": "left", "m": "right"},
-    {"q": "left", "p": "right"},
-    {"arrowleft": "left", "arrowright": "right", "arrowdown": "tie", "arrowup": "tie"},
-    {">": "left", "<": "right", "=": "tie", ">>": "left", "<<": "right", "==": "tie"},
-    {"1-0": "left", "0-1": "right", "1/2-1/2": "tie", "½-½": "tie", "1/2": "tie", "½": "tie"},
-    {"l": "left", "r": "right", "t": "tie", "n": "tie", "d": "tie", "s": "tie", "e": "tie"},
-    {"a": "left", "b": "right", "s": "tie", "t": "tie", "d": "tie", "e": "tie", "=": "tie"},
-)
+# What is left, right and a tie in letters and words that only together mean something.
+_RESULTS = tuple(
+    {word: side for side, words in zip(("left", "right", "tie"), row, strict=True)
+     for word in words.split()}
+    for row in (
+        ("h", "a", "d"), ("g", "b", "s"), ("w", "l", "d t"),
+        ("win won", "loss lose lost", "draw"), ("f", "j", ""), ("z", "m", ""), ("q", "p", ""),
+        ("arrowleft", "arrowright", "arrowdown arrowup"), ("> >>", "< <<", "= =="),
+        ("1-0", "0-1", "1/2-1/2 ½-½ 1/2 ½"), ("l", "r", "t n d s e"), ("a", "b", "s t d e ="),
+    )
+)  # fmt: skip
 
 
 def _by_results(values: list[str], one: ColumnProfile) -> Coding | None:
@@ -596,12 +584,7 @@ def _with_third(meaning: Mapping[str, str | None], *, explicit: bool) -> Coding 
 
 
 def _by_numbers(
-    values: list[str],
-    one: ColumnProfile,
-    sides: tuple[str, str],
-    first: int | None,
-    *,
-    mixed: bool,
+    values: list[str], one: ColumnProfile, sides: tuple[str, str], first: int | None, *, mixed: bool
 ) -> Coding | None:
     """Codes such as 1/2/0, 0/1, -1/0/1 and true/false."""
     words = set(one.words)

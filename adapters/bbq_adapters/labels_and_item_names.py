@@ -22,47 +22,23 @@ def word_set(text: str, separator: str | None = None) -> frozenset[str]:
     return frozenset(text.split(separator))
 
 
+def word_lists(text: str) -> tuple[tuple[str, ...], ...]:
+    """The words of each part of a text between upright strokes, in order."""
+    return tuple(tuple(part.split()) for part in text.split("|"))
+
+
 _TOKENS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 _NEGATIVE = re.compile(r"\s*-\s*[0-9.]+\s*")
 _SIGNED = re.compile(r"\s*(\w+)\s*(>+|<+|=+|≈)\s*(\w+)\s*")
 # Ways to count the things shown, each from the first one on.
-_COUNTS: tuple[tuple[str, ...], ...] = (
-    ("left", "right"),
-    ("leftvote", "rightvote"),
-    ("links", "rechts"),
-    ("gauche", "droite"),
-    ("izquierda", "derecha"),
-    ("izquierdo", "derecho"),
-    ("esquerda", "direita"),
-    ("sinistra", "destra"),
-    ("слева", "справа"),
-    ("左", "右"),
-    ("左边", "右边"),
-    ("왼쪽", "오른쪽"),
-    ("sol", "sag"),
-    ("lewy", "prawy"),
-    ("home", "away"),
-    ("home", "visitor"),
-    ("home", "visiting"),
-    ("home", "guest"),
-    ("heim", "gast"),
-    ("local", "visitante"),
-    ("mandante", "visitante"),
-    ("casa", "trasferta"),
-    ("casa", "ospite"),
-    ("domicile", "exterieur"),
-    ("white", "black"),
-    ("red", "blue"),
-    ("r", "b"),
-    ("primero", "segundo"),
-    ("premier", "second"),
-    ("erste", "zweite"),
-    ("erstes", "zweites"),
-    ("first", "second", "third", "fourth", "fifth", "sixth"),
-    ("one", "two", "three", "four", "five", "six"),
-    tuple("abcdefgh"),
-    tuple(str(n) for n in range(1, 21)),
-    tuple(str(n) for n in range(20)),
+_COUNTS = word_lists(
+    "left right|leftvote rightvote|links rechts|gauche droite|izquierda derecha|"
+    "izquierdo derecho|esquerda direita|sinistra destra|слева справа|左 右|左边 右边|"
+    "왼쪽 오른쪽|sol sag|lewy prawy|home away|home visitor|home visiting|home guest|heim gast|"
+    "local visitante|mandante visitante|casa trasferta|casa ospite|domicile exterieur|"
+    "white black|red blue|r b|primero segundo|premier second|erste zweite|erstes zweites|"
+    "first second third fourth fifth sixth|one two three four five six|a b c d e f g h|"
+    f"{' '.join(map(str, range(1, 21)))}|{' '.join(map(str, range(20)))}"
 )
 # Counts of which the first word is often left out.
 _COUNTED_ON = frozenset({"second", "2", "1"})
@@ -211,16 +187,10 @@ _TOPICS = word_set(
 )
 _VERDICTS = word_set("left right better best prefer preferred wins winner choose chosen")
 # Buckets whose order their names say, best first.
-_SCALES: tuple[tuple[str, ...], ...] = (
-    ("best", "good", "ok", "bad", "worst"),
-    ("excellent", "good", "okay", "poor", "terrible"),
-    ("excellent", "good", "average", "poor", "bad"),
-    ("good", "fair", "poor"),
-    ("good", "neutral", "bad"),
-    ("top", "middle", "bottom"),
-    ("high", "medium", "low"),
-    ("relevant", "irrelevant"),
-    ("better", "worse"),
+_SCALES = word_lists(
+    "best good ok bad worst|excellent good okay poor terrible|excellent good average poor bad|"
+    "good fair poor|good neutral bad|top middle bottom|high medium low|relevant irrelevant|"
+    "better worse"
 )
 
 

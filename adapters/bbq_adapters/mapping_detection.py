@@ -185,7 +185,7 @@ _THINGS = word_set(
 _SCORES = {
     "winner and loser as said": 9.0, "pairs as columns": 8.0, "raters as columns": 8.0,
     "square table": 7.0, "group of rows": 7.0, "best and worst": 6.5, "marks": 6.5,
-    "ranking": 6.0, "best of n": 6.5, "one column an item": 5.5, "names of winners": 5.0,
+    "ranking": 6.0, "best of n": 2.5, "one column an item": 5.5, "names of winners": 5.0,
     "two results": 5.0, "best without others": 5.0, "one count": 5.0, "counts": 4.5,
     "pair without a header": 4.5, "two numbers": 4.0, "words": 3.5, "a scale": 3.0,
     "pair by name": 2.5, "codes": 1.5,
@@ -347,12 +347,16 @@ def _candidates(table: ProfiledTable, given: Mapping[str, Any]) -> Iterator[Cand
     yield from extremes
     for look_for in (_rankings, _lists, _pairs_as_columns, _one_row_an_item):
         yield from look_for(table)
-    if {"winner", "loser"} <= given.keys():
-        yield from _said_winner_loser(table, given["winner"], given["loser"])
-    elif not extremes:
+    said = [given[name] for name in ("winner", "loser") if name in given]
+    if len(said) == 2 and {*said} <= table.columns.keys():
+        score, why = _SCORES["winner and loser as said"], ("as said", "as said")
+        found = _won_lost("winner and loser", said[0], said[1], score, why, "likely")
+        found.explicit = True
+        yield found
+    elif len(said) < 2 and not extremes:
         yield from _winner_loser(table)
-    said = given.get("raters", ())
-    raters = [one.strip() for one in (said.split(",") if isinstance(said, str) else said)]
+    raters = given.get("raters", ())
+    raters = [one.strip() for one in (raters.split(",") if isinstance(raters, str) else raters)]
     for pair in _item_pairs(table)[:3]:
         choices, numbers = list(_choices(table, pair)), list(_two_numbers(table, pair))
         _prefer_choice(choices, numbers, table, pair)
@@ -421,27 +425,30 @@ def _agrees(options: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
 
 
 @dataclass
-class ItemPair:
-    """Two columns that may hold the items, or one with both."""
+class Items:
+    """Columns that may hold the items, or one with all of them."""
 
     columns: tuple[str, ...]
     score: float
     why: str
-    rows: list[tuple[str, str]]
+    #: The names in each row.
+    rows: Sequence[tuple[str, ...]]
     options: dict[str, Any]
     doubts: list[str] = field(default_factory=list)
-    #: The columns that tell the sides, for words such as repo_a.
-    sides: tuple[str, str] = ("", "")
 
     @classmethod
-    def of(cls, a: ColumnProfile, b: ColumnProfile, score: float, why: str) -> ItemPair:
+    def of(cls, a: ColumnProfile, b: ColumnProfile, score: float, why: str) -> Items:
         """Two columns."""
         cells = list(zip(a.values, b.values, strict=True))
-        options = {"left": a.name, "right": b.name}
-        return cls((a.name, b.name), score, why, cells, options, sides=(a.name, b.name))
+        return cls((a.name, b.name), score, why, cells, {"left": a.name, "right": b.name})
 
     @property
-    def whole(self) -> list[tuple[str, str]]:
+    def sides(self) -> tuple[str, str]:
+        """The columns that tell the sides, for words such as repo_a."""
+        return (self.columns[0], self.columns[1]) if len(self.columns) > 1 else ("", "")
+
+    @property
+    def whole(self) -> list[tuple[str, ...]]:
         """The rows in which both are named."""
         return [pair for pair in self.rows if all(pair)]
 
@@ -453,7 +460,7 @@ class ItemPair:
     def roles(self) -> list[Role]:
         """Its columns as items, as surely as their names and values say."""
         sure: Confidence = "likely" if self.score >= _SURE_ITEMS / 2 else "possible"
-        if self.score >= _SURE_ITEMS and not self.doubts:
+        if self.score >= _SURE_ITEMS and len(self.columns) == 2 and not self.doubts:
             sure = "certain"
         return _roles("item", self.columns, self.why, sure)
 
@@ -514,7 +521,7 @@ def _pair_score(a: ColumnProfile, b: ColumnProfile, *, related: bool) -> tuple[f
     return score, why
 
 
-def _item_pairs(table: ProfiledTable) -> list[ItemPair]:
+def _item_pairs(table: ProfiledTable) -> list[Items]:
     """Pairs of columns that may hold the two items, the likeliest first."""
     columns = [
         one for one in _names_like(table)
@@ -522,7 +529,7 @@ def _item_pairs(table: ProfiledTable) -> list[ItemPair]:
     ]  # fmt: skip
     related = dict.fromkeys(_pairs(columns))
     in_pair = {name for pair in related for name in pair}
-    found: list[ItemPair] = []
+    found: list[Items] = []
     for first, second in combinations(columns, 2):
         a, b = (second, first) if (second.name, first.name) in related else (first, second)
         is_related = (a.name, b.name) in related
@@ -538,10 +545,14 @@ def _item_pairs(table: ProfiledTable) -> list[ItemPair]:
         coded = all(map(_is_outcome_like, (a, b))) and not (
             a.called(_ITEM) and "3" in {*a.counts, *b.counts}
         )
-        pair = ItemPair.of(a, b, *_pair_score(a, b, related=is_related))
+        pair = Items.of(a, b, *_pair_score(a, b, related=is_related))
         if not (same or coded) and pair.whole:
             found.append(_composed(pair, table, related))
-    found = [one for one in found if one.columns[:2] in related or _is_sound(one)]
+    # Columns that are not called alike hold different names in each row.
+    found = [
+        one for one in found
+        if one.columns[:2] in related or share(one.whole, lambda pair: pair[0] == pair[1]) < 0.05
+    ]  # fmt: skip
     if any(_is_plain(one, table) for one in found):
         # Where names stand in two columns, no others are made of four.
         found = [one for one in found if len(one.columns) == 2]
@@ -554,7 +565,7 @@ def _item_pairs(table: ProfiledTable) -> list[ItemPair]:
     return sorted(found, key=lambda one: -one.score)
 
 
-def _without_marks(found: list[ItemPair]) -> list[ItemPair]:
+def _without_marks(found: list[Items]) -> list[Items]:
     """Take names of items, and not the signs they played with; and ask."""
     marks = [one for one in found if one.words & _MARKS]
     rest = [one for one in found if one not in marks]
@@ -569,12 +580,7 @@ def _without_marks(found: list[ItemPair]) -> list[ItemPair]:
     return rest
 
 
-def _is_sound(items: ItemPair) -> bool:
-    """Whether two columns that are not called alike hold different names in each row."""
-    return len(items.columns) != 2 or share(items.whole, lambda pair: pair[0] == pair[1]) < 0.05
-
-
-def _is_plain(items: ItemPair, table: ProfiledTable) -> bool:
+def _is_plain(items: Items, table: ProfiledTable) -> bool:
     """Whether words that come again name two different items in each row, in two columns."""
     columns = [table[name] for name in items.columns]
     plain = len(columns) == 2 and items.score >= 4 and not items.doubts
@@ -585,7 +591,7 @@ def _is_plain(items: ItemPair, table: ProfiledTable) -> bool:
     )
 
 
-def _named_winner(items: ItemPair, table: ProfiledTable) -> str | None:
+def _named_winner(items: Items, table: ProfiledTable) -> str | None:
     """A column that names now the one and now the other item of the row."""
     if len(items.columns) != 2:
         return None
@@ -603,7 +609,7 @@ def _named_winner(items: ItemPair, table: ProfiledTable) -> str | None:
     return None
 
 
-def _pointed_at(table: ProfiledTable) -> Iterator[ItemPair]:
+def _pointed_at(table: ProfiledTable) -> Iterator[Items]:
     """Two columns whose own names are the values of a third: baseline, candidate."""
     known = {one.name.casefold(): one for one in _names_like(table)}
     order = list(table.columns)
@@ -613,7 +619,7 @@ def _pointed_at(table: ProfiledTable) -> Iterator[ItemPair]:
             continue
         a, b = sorted(meant, key=lambda column: order.index(column.name))
         if not _pairs((a, b)):
-            yield ItemPair.of(a, b, 4.5, f"{one.name} names these columns")
+            yield Items.of(a, b, 4.5, f"{one.name} names these columns")
 
 
 def _names_numbers(one: ColumnProfile) -> bool:
@@ -629,9 +635,7 @@ def _is_outcome_like(one: ColumnProfile) -> bool:
     return None not in meanings or all(value in ("0", "1", "2", "-1") for value in one.counts)
 
 
-def _composed(
-    items: ItemPair, table: ProfiledTable, related: Iterable[tuple[str, ...]]
-) -> ItemPair:
+def _composed(items: Items, table: ProfiledTable, related: Iterable[tuple[str, ...]]) -> Items:
     """The same with a second pair of columns that sets equal names apart."""
     same = share(items.whole, lambda pair: pair[0] == pair[1])
     if same < 0.05:
@@ -673,7 +677,7 @@ _VERSUS = (" vs. ", " vs ", "_vs_", "-vs-", " VS ", " v ", " or ")
 _BETWEEN = (*_VERSUS, "|", ";", ",", "/", " - ", ":", "_", "-")
 
 
-def _combined(table: ProfiledTable) -> Iterator[ItemPair]:
+def _combined(table: ProfiledTable) -> Iterator[Items]:
     """One column with both items, such as `a_b`."""
     for one in table:
         names = one.is_names and not (one.numeric or one.is_constant)
@@ -689,7 +693,7 @@ def _combined(table: ProfiledTable) -> Iterator[ItemPair]:
                 split = [[part.strip() for part in value.split(sign)] for value in one.values]
                 rows = [(cell[0], cell[1]) if len(cell) == 2 else ("", "") for cell in split]
                 options: dict[str, Any] = {"items": (one.name,)}
-                pair = ItemPair((one.name,), 4.0, "a list of two names", rows, options)
+                pair = Items((one.name,), 4.0, "a list of two names", rows, options)
                 if not one.is_list:
                     pair.score, pair.why = 3.5, f"two names with {sign!r} between them"
                     pair.options["between"] = sign
@@ -710,11 +714,13 @@ def _is_pair(cells: Sequence[Sequence[str]]) -> bool:
 # -- a column that says who won
 
 
-def _choices(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
+def _choices(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """Two items and a column that says who won."""
     found: list[Candidate] = []
     losers: list[Candidate] = []
-    for one in () if _is_abx(table) else _choice_columns(table, items):
+    # Whether X is A or B is no preference.
+    is_abx = {"a", "b", "x"} <= {name.casefold() for name in table.columns}
+    for one in () if is_abx else _choice_columns(table, items):
         reading = _by_item_names(items, one) or _by_codes(table, items, one)
         reading = reading or _by_scale(items, one)
         if reading is None or _is_marked(table, one):
@@ -753,7 +759,7 @@ def _ask_of_other_choices(
     found: list[Candidate],
     said: Mapping[str, list[str | None]],
     table: ProfiledTable,
-    items: ItemPair,
+    items: Items,
 ) -> None:
     """Ask about what else may be the column of choices, or what it leaves out."""
     first = found[0]
@@ -815,7 +821,7 @@ def _rival(columns: Sequence[str], said: Mapping[str, list[str | None]]) -> str 
 
 
 def _counted_beside(
-    said: list[str | None], table: ProfiledTable, items: ItemPair
+    said: list[str | None], table: ProfiledTable, items: Items
 ) -> tuple[str, ...] | None:
     """Two columns of counts of which the larger one won in each row."""
     for pair in _pairs(one for one in table if one.whole and one.beside == "count"):
@@ -835,12 +841,12 @@ def _agreed(numbers: Iterable[Sequence[str]], said: Iterable[str | None]) -> lis
     ]
 
 
-def _listed_twice(table: ProfiledTable, items: ItemPair) -> str | None:
+def _listed_twice(table: ProfiledTable, items: Items) -> str | None:
     """The column by whose values each pair comes twice, the other way round."""
     for one in table:
         if one.name in items.columns or {*one.counts.values()} != {2}:
             continue
-        rows: dict[str, list[tuple[str, str]]] = {}
+        rows: dict[str, list[tuple[str, ...]]] = {}
         for value, pair in zip(one.values, items.rows, strict=True):
             rows.setdefault(value, []).append(pair)
         twice = [pairs for value, pairs in rows.items() if value and len(pairs) == 2]
@@ -849,7 +855,7 @@ def _listed_twice(table: ProfiledTable, items: ItemPair) -> str | None:
     return None
 
 
-def _same_codes(one: Candidate, table: ProfiledTable, items: ItemPair) -> list[str]:
+def _same_codes(one: Candidate, table: ProfiledTable, items: Items) -> list[str]:
     """Other columns that may be answers to another question: with the same words or codes."""
     choice = table[one.options["winner"]]
     values = set(choice.counts)
@@ -869,7 +875,7 @@ def _same_codes(one: Candidate, table: ProfiledTable, items: ItemPair) -> list[s
     ]
 
 
-def _choice_columns(table: ProfiledTable, items: ItemPair) -> Iterator[ColumnProfile]:
+def _choice_columns(table: ProfiledTable, items: Items) -> Iterator[ColumnProfile]:
     """Columns that may say who won."""
     numbers = {name for pair in _number_pairs(table) for name in pair}
     odds = any(one.called(_EXPECTED) and one.numeric for one in table)
@@ -893,7 +899,7 @@ def _choice_columns(table: ProfiledTable, items: ItemPair) -> Iterator[ColumnPro
             yield one
 
 
-def _names_marks(one: ColumnProfile, items: ItemPair, table: ProfiledTable) -> bool:
+def _names_marks(one: ColumnProfile, items: Items, table: ProfiledTable) -> bool:
     """Whether its values are signs that other columns give to the items: X, O."""
     if not one.called(_MARKS) or items.words & _MARKS:
         return False
@@ -934,7 +940,7 @@ def _is_one_or_other(table: ProfiledTable, columns: Sequence[str]) -> bool:
     return bool(rows) and all(sum(row) == 1 for row in rows)
 
 
-def _two_results(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
+def _two_results(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """A word for how the game ended for each item, of which only one is a win: chess.com."""
     words = [one for one in table if one.is_small and not one.numeric and "result" in one.words]
     for pair in _pairs(words) if len(items.columns) == 2 else ():
@@ -960,9 +966,7 @@ def _two_results(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
             yield found
 
 
-def _without_guesses(
-    found: list[Candidate], table: ProfiledTable, items: ItemPair
-) -> list[Candidate]:
+def _without_guesses(found: list[Candidate], table: ProfiledTable, items: Items) -> list[Candidate]:
     """Readings whose column of choices is called so; another only where no other one is left."""
     unsaid = [one for one in found if one.unsaid]
     if len(unsaid) < len(found) or not unsaid:
@@ -985,7 +989,7 @@ def _without_guesses(
     return [] if vague else unsaid
 
 
-def _outcomes(one: Candidate, table: ProfiledTable, items: ItemPair) -> list[str | None]:
+def _outcomes(one: Candidate, table: ProfiledTable, items: Items) -> list[str | None]:
     """What a column of choices says in each row; None where it is empty."""
     values: Mapping[str, str] = one.options.get("values", {})
     cells = table[one.options["winner"]].values
@@ -1007,7 +1011,7 @@ def _prefer_choice(
     choices: Sequence[Candidate],
     numbers: Iterable[Candidate],
     table: ProfiledTable,
-    items: ItemPair,
+    items: Items,
 ) -> None:
     """Put who won before the scores: only it knows of games that do not count."""
     for scores in numbers:
@@ -1032,7 +1036,7 @@ def _says_choice(one: Candidate) -> bool:
 
 
 def _choice_reading(
-    items: ItemPair, one: ColumnProfile, why: str, kind: str, **more: Any
+    items: Items, one: ColumnProfile, why: str, kind: str, **more: Any
 ) -> Candidate:
     """Two items and a column of choices, by its values and its name."""
     role = [Role("outcome", one.name, why)]
@@ -1042,7 +1046,7 @@ def _choice_reading(
     return found
 
 
-def _by_item_names(items: ItemPair, one: ColumnProfile) -> Candidate | None:
+def _by_item_names(items: Items, one: ColumnProfile) -> Candidate | None:
     """The column holds the name of the item that won."""
     cells = [(v, a, b) for v, (a, b) in zip(one.values, items.rows, strict=True) if v and a and b]
     is_won = one.called(_WON)
@@ -1130,18 +1134,13 @@ def _is_marked(table: ProfiledTable, one: ColumnProfile) -> bool:
     )
 
 
-def _is_abx(table: ProfiledTable) -> bool:
-    """Whether one is asked if X is A or B, which is no preference."""
-    return {"a", "b", "x"} <= {name.casefold() for name in table.columns}
-
-
-def _coding(table: ProfiledTable, items: ItemPair, one: ColumnProfile) -> Coding | None:
+def _coding(table: ProfiledTable, items: Items, one: ColumnProfile) -> Coding | None:
     """What the words or codes of a column mean for two items."""
     sides = items.sides if len(items.columns) == 2 else ("", "")
     return coding(one, sides, _first_number(table, one.name), mixed=_are_mixed(items))
 
 
-def _by_codes(table: ProfiledTable, items: ItemPair, one: ColumnProfile) -> Candidate | None:
+def _by_codes(table: ProfiledTable, items: Items, one: ColumnProfile) -> Candidate | None:
     """The column holds words or codes for the sides."""
     found = _coding(table, items, one) if one.is_small else None
     if found is None or _is_given_by_items(items, one):
@@ -1189,7 +1188,7 @@ def _take_codes(reading: Candidate, found: Coding, column: str) -> None:
 _SCALES = ((0, 100, 50), (-100, 100, 0), (-50, 50, 0), (0, 1, 0.5), (-1, 1, 0))
 
 
-def _by_scale(items: ItemPair, one: ColumnProfile) -> Candidate | None:
+def _by_scale(items: Items, one: ColumnProfile) -> Candidate | None:
     """The column holds a place on a scale from one item to the other."""
     if not (one.numeric and one.called(_SCALE)) or one.is_small:
         return None
@@ -1213,7 +1212,7 @@ def _by_scale(items: ItemPair, one: ColumnProfile) -> Candidate | None:
     return found
 
 
-def _are_mixed(items: ItemPair) -> bool:
+def _are_mixed(items: Items) -> bool:
     """Whether each item stands on the left about as often as on the right."""
     more = Counter(left for left, _ in items.whole)
     more.subtract(right for _, right in items.whole)
@@ -1234,9 +1233,9 @@ def _first_number(table: ProfiledTable, choice: str = "") -> int | None:
     return first.pop() if len(first) == 1 else None
 
 
-def _is_given_by_items(items: ItemPair, one: ColumnProfile) -> bool:
+def _is_given_by_items(items: Items, one: ColumnProfile) -> bool:
     """Whether the items alone decide the value, so that it is no answer about them."""
-    by_pair: dict[tuple[str, str], list[str]] = {}
+    by_pair: dict[tuple[str, ...], list[str]] = {}
     for pair, value in zip(items.rows, one.values, strict=True):
         if all(pair) and value:
             by_pair.setdefault(pair, []).append(value)
@@ -1248,7 +1247,7 @@ def _is_given_by_items(items: ItemPair, one: ColumnProfile) -> bool:
     return agreed and (len(again) < 4 or not one.called(_CHOICE))
 
 
-def _annotators(table: ProfiledTable, items: ItemPair, said: Sequence[str]) -> Iterator[Candidate]:
+def _annotators(table: ProfiledTable, items: Items, said: Sequence[str]) -> Iterator[Candidate]:
     """Two items, and one column of choices a rater; those `said` to be, or by their names."""
     groups: dict[str, list[ColumnProfile]] = {}
     free = [
@@ -1275,7 +1274,7 @@ def _annotators(table: ProfiledTable, items: ItemPair, said: Sequence[str]) -> I
         names = tuple(one.name for one in group)
         cells = [value for one in group for value in one.values]
         together = ColumnProfile.of(names[0], cells, {}, is_list=False)
-        named = _by_item_names(replace(items, rows=items.rows * len(group)), together)
+        named = _by_item_names(replace(items, rows=[*items.rows] * len(group)), together)
         if named is not None and not named.weak:
             values = named.options.get("values", {})
             found: Coding | None = Coding(values, explicit=True, doubts=named.doubts)
@@ -1306,7 +1305,8 @@ def _winner_loser(table: ProfiledTable) -> Iterator[Candidate]:
     """Two columns, one of the item that won and one of the item that lost."""
     columns = _names_like(table)
     found: list[Candidate] = []
-    for a in (one for one in columns if _says_won(one) and not (one.is_constant and one.n > 3)):
+    won = [one for one in columns if one.called(_WON | {"w"}) and not one.called(_NOT)]
+    for a in (one for one in won if not (one.is_constant and one.n > 3)):
         for b in (one for one in columns if one is not a and _says_lost(one, a)):
             same = share(table.rows(a.name, b.name), lambda row: row[0] == row[1] != "")
             coded = a.is_small and _is_outcome_like(a) and not _are_letters(a, b)
@@ -1346,15 +1346,6 @@ def _are_letters(winner: ColumnProfile, loser: ColumnProfile) -> bool:
     return named and len(both) > 2 and all(a != b for a, b in rows if a and b)
 
 
-def _said_winner_loser(table: ProfiledTable, winner: str, loser: str) -> Iterator[Candidate]:
-    """The columns of winner and loser that were named."""
-    if winner in table.columns and loser in table.columns:
-        score, said = _SCORES["winner and loser as said"], ("as said", "as said")
-        found = _won_lost("winner and loser", winner, loser, score, said, "likely")
-        found.explicit = True
-        yield found
-
-
 def _bare_pair(table: ProfiledTable) -> Iterator[Candidate]:
     """Two columns without a heading that says which won: by custom the first."""
     columns = [one for one in _names_like(table) if not one.is_constant]
@@ -1383,10 +1374,6 @@ def _is_unnamed(columns: Iterable[ColumnProfile]) -> bool:
     return all(one.words[:1] == ["column"] and one.words[-1].isdigit() for one in columns)
 
 
-def _says_won(one: ColumnProfile) -> bool:
-    return one.called(_WON | {"w"}) and not one.called(_NOT)
-
-
 def _says_lost(one: ColumnProfile, winner: ColumnProfile) -> bool:
     if "w" in winner.words:
         # WTeam and LTeam
@@ -1397,7 +1384,7 @@ def _says_lost(one: ColumnProfile, winner: ColumnProfile) -> bool:
 # -- ranks, scores, counts
 
 
-def _two_numbers(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
+def _two_numbers(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """Two items with a rank, a score or a number of wins each."""
     if len(items.columns) != 2:
         return
@@ -1434,7 +1421,7 @@ def _numbers_after(table: ProfiledTable, names: Sequence[str]) -> tuple[str, ...
 
 
 def _marks(
-    table: ProfiledTable, items: ItemPair, pairs: Sequence[tuple[str, ...]]
+    table: ProfiledTable, items: Items, pairs: Sequence[tuple[str, ...]]
 ) -> Iterator[Candidate]:
     """A mark for each item and one for a tie, of which each row has one: winner_model_a …"""
     ties = [one.name for one in table if one.called(_TIE) and one.n_distinct == 2]
@@ -1455,7 +1442,7 @@ _BOTH_SCORES = re.compile(r"\d{1,3}\s*([:–-])\s*\d{1,3}")
 _CLOCK = re.compile(r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?")
 
 
-def _both_scores(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
+def _both_scores(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """Two items, and their scores in one column."""
     for one in table:
         matches = [_BOTH_SCORES.fullmatch(value) for value in one.counts]
@@ -1486,7 +1473,7 @@ def _are_points(table: ProfiledTable, pair: tuple[str, ...]) -> bool:
     )
 
 
-def _one_count(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
+def _one_count(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """How often the first item beat the second, and in another row the second the first."""
     pairs = Counter(items.whole)
     back = share(pairs, lambda pair: pair[::-1] in pairs)
@@ -1512,7 +1499,7 @@ def _one_count(table: ProfiledTable, items: ItemPair) -> Iterator[Candidate]:
         yield found
 
 
-def _with_numbers(table: ProfiledTable, items: ItemPair, pair: tuple[str, ...]) -> Candidate | None:
+def _with_numbers(table: ProfiledTable, items: Items, pair: tuple[str, ...]) -> Candidate | None:
     """Two items with ranks, scores or counts of wins, as their names say; None if they do not."""
     columns = [table[name] for name in pair]
     words = {word for one in columns for word in one.words}
@@ -1537,7 +1524,7 @@ def _with_numbers(table: ProfiledTable, items: ItemPair, pair: tuple[str, ...]) 
     return _ranked(table, items, pair, is_rank=is_rank)
 
 
-def _in_file_order(table: ProfiledTable, items: ItemPair, pair: tuple[str, ...]) -> tuple[str, ...]:
+def _in_file_order(table: ProfiledTable, items: Items, pair: tuple[str, ...]) -> tuple[str, ...]:
     """The two numbers as their items stand: by the same words, else in the order of the file."""
     if len(items.columns) < 2:
         return pair
@@ -1558,11 +1545,12 @@ _IS_RANK = {True: ("a rank, 1 is the best", "lower"), False: ("a score, a higher
 
 
 def _ranked(
-    table: ProfiledTable, items: ItemPair, pair: tuple[str, ...], *, is_rank: bool
+    table: ProfiledTable, items: Items, pair: tuple[str, ...], *, is_rank: bool
 ) -> Candidate:
     """Two items with ranks or scores."""
     what, better = _IS_RANK[is_rank]
-    shape = f"two items with {'ranks' if is_rank else 'scores'}"
+    n = "two" if len(pair) == 2 else str(len(pair))
+    shape = f"{n} items with {'ranks' if is_rank else 'scores'}"
     options = {"ranks": pair, better: "better"}
     found = items.candidate(shape, "two numbers", _roles("outcome", pair, what), **options)
     found.doubts.append(f"{pair[0]} is taken for {what}; equal is a tie")
@@ -1589,63 +1577,55 @@ def _ranked(
 
 
 def _slates(table: ProfiledTable) -> Iterator[Candidate]:
-    """Three or more items with a rank each, or of which one was chosen."""
+    """Three or more items with a rank each, or of which one was chosen; also in a list."""
     names = [one.name for one in _names_like(table) if not one.is_constant]
     for group in families(names):
         if len(group) < 3 or all(table[name].numeric for name in group):
             continue
-        score = 2 + 2 * _vocabulary(table, group)
+        score = 4 + 4 * _vocabulary(table, group)
+        items = Items(group, score, "one of those shown", table.rows(*group), {"items": group})
         for ranks in families(one.name for one in table if one.numeric):
             words = {word for name in ranks for word in table[name].words}
             is_rank = bool(words & _RANK)
             low = min(table[name].low for name in ranks)
             if len(ranks) != len(group) or not words & (_RANK | _SCORE) or (is_rank and low == 0):
                 continue
-            what, better = _IS_RANK[is_rank]
-            yield Candidate(
-                f"{len(group)} items with {'ranks' if is_rank else 'scores'}",
-                {"items": group, "ranks": ranks, better: "better"}, score + 4,
-                _roles("item", group, "one of those shown") + _roles("outcome", ranks, what),
-                [f"{ranks[0]} is taken for {what}; equal is a tie"], items=group,
-            )  # fmt: skip
-        yield from _best_of(table, group, score + 2.5)
+            yield _ranked(table, items, ranks, is_rank=is_rank)
+        yield from _best_of(table, items)
     for one in table:
         if one.is_list:
-            yield from _best_of(table, (one.name,), _SCORES["best of n"])
+            rows = [tuple(list_cells(value)) if value else () for value in one.values]
+            options = {"items": (one.name,)}
+            yield from _best_of(table, Items((one.name,), 8.0, "those shown", rows, options))
 
 
-def _best_of(table: ProfiledTable, group: tuple[str, ...], score: float) -> Iterator[Candidate]:
+def _best_of(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """One of several items was chosen as the best."""
-    shown = table.rows(*group)
-    if len(group) == 1:
-        shown = [tuple(list_cells(row[0])) if row[0] else () for row in shown]
+    group = items.columns
     for one in table:
         chosen = one.called(_WON | _CHOICE) and not one.called(_NO_PREFERENCE)
-        rows = [(said, *row) for said, row in zip(one.values, shown, strict=True) if said]
+        rows = [row for row in zip(one.values, items.rows, strict=True) if row[0]]
         # Of two the side may be meant as well.
-        if one.name in group or not chosen or min(map(len, rows), default=0) <= 3:
+        if one.name in group or not chosen or min((len(row[1]) for row in rows), default=0) < 3:
             continue
-        options: dict[str, Any] = {"items": group, "best": one.name}
-        if share(rows, lambda row: row[0] in row[1:]) < 0.95:
+        role = [Role("outcome", one.name, "the item that was chosen")]
+        several = f"{len(group)} items" if len(group) > 1 else "several items"
+        found = items.candidate(f"the best of {several}", "best of n", role, best=one.name)
+        found.doubts.append("the chosen item is taken for the best; it beats the others")
+        if share(rows, lambda row: row[0] in row[1]) < 0.95:
             places = _places(one, one, len(group)) if len(group) > 1 else None
             if places is None or one.is_constant:
                 continue
-            options["values"] = places
-        found = Candidate(
-            f"the best of {len(group) if len(group) > 1 else 'several'} items", options, score,
-            [*_roles("item", group, "one of those shown"),
-             Role("outcome", one.name, "the item that was chosen")],
-            ["the chosen item is taken for the best; it beats the others"], items=group,
-        )  # fmt: skip
-        others = [other[0] for other in families(table.columns)
-                  if len(other) == len(group) > 1 and other != group]  # fmt: skip
-        if "values" in options and others:
-            found.leave_open(
-                f"each row shows {len(group)} alternatives with several properties each "
-                f"({listed([group[0], *others], 4)}), and {one.name} is the one that was chosen; "
-                f"a board ranks one property: say which with {_option('items', group)} "
-                f"-O best={one.name} -O values={spelled(options['values'])}", "items", "best",
-            )  # fmt: skip
+            found.options["values"] = places
+            others = [other[0] for other in families(table.columns)
+                      if len(other) == len(group) and other != group]  # fmt: skip
+            if others:
+                found.leave_open(
+                    f"each row shows {len(group)} alternatives with several properties each "
+                    f"({listed([group[0], *others], 4)}), and {one.name} is the one that was "
+                    f"chosen; a board ranks one property: say which with {_option('items', group)} "
+                    f"-O best={one.name} -O values={spelled(places)}", "items", "best",
+                )  # fmt: skip
         yield found
 
 

@@ -201,17 +201,8 @@ def number(value: object) -> float | None:
 # 12,5 as half of Europe writes it. Three digits after the comma may as well be thousands.
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,(?:\d{1,2}|\d{4,})", re.ASCII)
 _NTH = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-)
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+)  # fmt: skip
 _ORDINAL = re.compile(
     rf"(?:rank|choice|place|rang|platz|puesto|#|no\.?)?\s*(?:(\d+)\s*(?:st|nd|rd|th|\.)?|({'|'.join(_NTH)}))\s*"
     r"(?:choice|rank|place|preference|pref)?",
