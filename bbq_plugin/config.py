@@ -257,10 +257,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     covariate: Annotated[
         NameList,
         _help(
-            "What else moves an answer; its effect is estimated, and held equal in the ratings. "
-            "side: on which side an item stood. Or a column of numbers, left less right, such as "
-            "length_diff; where there is none, length_diff is length_left less length_right. "
-            "Repeatable. The live page shows the leaderboard with them held equal beside its own."
+            "What else influences an answer; its effect is estimated, and held equal in the "
+            "ratings. side: the side on which an item was shown. Or a column of numbers, left "
+            "minus right, such as length_diff; without one, length_diff is length_left minus "
+            "length_right. Repeatable. The live page shows the leaderboard with them held equal "
+            "beside its own."
         ),
     ] = ()
     level: Annotated[
@@ -406,8 +407,8 @@ class AlertSettings(Struct, frozen=True, kw_only=True):
     alert_on: Annotated[
         tuple[AlertKind, ...],
         _help(
-            "When. red: health turns red. excluded: a rater is newly excluded. camps: a camp "
-            "appears. settled: the leader is settled."
+            "When to send one. red: health turns red. excluded: a rater is newly excluded. camps: "
+            "a camp appears. settled: the leader is settled."
         ),
     ] = ALERTS
 

@@ -230,7 +230,7 @@ def asked(task: tuple[str, int]) -> dict[str, float]:
             )
     report = rater_report(fit(Comparisons.from_comparisons(rows), priors="auto"), false_rate=RATE)
     honest = np.array([not (made["drift"] and row.rater in ("r00", "r01")) for row in report])
-    flagged = np.array([any("good at first" in why for why in row.reasons) for row in report])
+    flagged = np.array([any("quality falls" in why for why in row.reasons) for row in report])
     leans = np.array([any("leans" in why for why in row.reasons) for row in report])
     return _counts(report, honest) | {
         "drifted": float(np.sum(flagged & ~honest)),

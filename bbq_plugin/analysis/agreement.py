@@ -577,11 +577,11 @@ def panel_warning(p: float, *, all_tied: bool = False) -> str:
         return ""
     if p > 1.0 - LEVEL:
         return (
-            "the raters contradict each other, more than coins would. No rater can be judged: "
-            "nothing tells who is right"
+            "the raters contradict each other more than random answers would. No rater can be "
+            "judged: it is not known who is right"
         )
     return (
-        f"the raters do not agree with each other more than coins would (p = {p:.2g}). "
+        f"the raters do not agree with each other more than random answers would (p = {p:.2g}). "
         "No rater can be judged: they guess, or there are too few answers for items so close"
     )
 

@@ -200,7 +200,7 @@ class CorrelationRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class MoreRatersRow(Row):
-    """What to expect with more raters of this kind: tau with what all such raters agree on."""
+    """What to expect with more raters of this kind: tau with the ranking of all such raters."""
 
     more: int
     n_raters: int

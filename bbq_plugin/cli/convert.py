@@ -123,14 +123,14 @@ def _by_suffix(output: Path | None, layout: str | None) -> Any:
     "--memory",
     default="2GB",
     show_default=True,
-    help="How much memory the database may use; beyond, it uses the disk.",
+    help="Memory that the database may use; beyond this, it uses the disk.",
 )
 @click.option(
     "--parts",
     type=click.IntRange(1, 4096),
-    help="Into how many parts raters fall. Default: by the number of votes.",
+    help="Number of parts to divide the raters into. Default: by the number of votes.",
 )
-@click.option("--retract", is_flag=True, help="Take the votes of FILES back instead.")
+@click.option("--retract", is_flag=True, help="Retract the votes of FILES instead.")
 @reading_options
 def prepare(
     source: Input,

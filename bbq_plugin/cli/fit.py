@@ -87,8 +87,8 @@ ROWS_IN_MEMORY = 5_000_000
 @click.option(
     "--by",
     metavar="TAG",
-    help="A leaderboard for each value of this tag, partially pooled: a slice of few answers leans "
-    "on all answers.",
+    help="A leaderboard for each value of this tag, partially pooled: a slice of few answers is "
+    "shrunk towards all answers.",
 )
 @click.option("--by-alone", is_flag=True, help="Fit each value of --by by its own answers alone.")
 @click.option(
@@ -138,7 +138,7 @@ def fit(
     shares = _shares(target[0]) if target else None
     if shares is not None:
         if by not in (None, shares[0]):
-            raise UsageError(f"--target is of the slices by {shares[0]!r}; give no other --by")
+            raise UsageError(f"--target is about the slices by {shares[0]!r}; give no other --by")
         if by_alone:
             raise UsageError("--target mixes pooled slices; leave --by-alone out")
         by = shares[0]
@@ -535,7 +535,8 @@ _DECISIONS: dict[str, Literal["keep", "exclude", ""]] = {
 @click.option(
     "--show-names",
     is_flag=True,
-    help="Add the names and e-mail addresses of raters, asked of the Label Studio of the store.",
+    help="Add the names and e-mail addresses of raters, requested from the Label Studio of the "
+    "store.",
 )
 @fitting.all_option
 @reading_options

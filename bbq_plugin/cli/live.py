@@ -93,7 +93,7 @@ def watch(
         told = "; ".join(f"{name}: {why}" for name, why in islice(daemon.refused.items(), 3))
         raise DataError(
             f"{counted(len(daemon.refused), 'source')} refused: {told}. The others are in the "
-            f"results. Correct or remove what is refused; all of it: bbq status --store "
+            f"results. Correct or remove what is refused; to list all: bbq status --store "
             f"{chosen.path('store')}"
         )
 
@@ -157,8 +157,8 @@ _KEYS = [
 @click.option(
     "--show-names",
     is_flag=True,
-    help="Show the names and e-mail addresses of raters on the page; they are asked of the server "
-    "and kept nowhere.",
+    help="Show the names and e-mail addresses of raters on the page; they are requested from the "
+    "server and not stored.",
 )
 @click.option(
     "--reconcile",

@@ -768,8 +768,8 @@ _OPTIONS = [
     click.option(
         "--force",
         is_flag=True,
-        help="Make a leaderboard even where it can hardly be one, as of texts that never come "
-        "again, or of two equal files.",
+        help="Make a leaderboard even if the data hardly allow one, such as texts that occur once, "
+        "or two equal files.",
     ),
     click.option(
         "--where",

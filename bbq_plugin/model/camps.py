@@ -312,7 +312,7 @@ class Division:
         if self.asked is None or self.supported is None or self.supported >= len(self.theta):
             return ()
         found = "one camp" if self.supported == 1 else f"{self.supported} camps"
-        text = f"camps={self.asked} was asked for, and the answers themselves ask for {found}"
+        text = f"camps={self.asked} was asked for, but the answers support {found}"
         return (f"{text}: that the panel is divided into {len(self.theta)} is not supported",)
 
     def covariance(self, population: Population | None) -> Floats:

@@ -786,7 +786,7 @@ def _all_equal(data: Comparisons, wins: Triples, priors: AnyPriors, tol: float) 
     one = replace(spread, alpha=times * priors.alpha, beta=times * priors.beta)
     found = MODELS["bbq"].solve(data, wins, one, "auto", tol)
     text = (
-        "half of the raters or more contradict the others, and nothing tells who is right: all "
+        "half of the raters or more contradict the others, and it is not known who is right: all "
         "count equally, and the order of the items means little"
     )
     return replace(found, warnings=(*found.warnings, text))

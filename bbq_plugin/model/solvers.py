@@ -300,7 +300,7 @@ def _start(objective: Objective, theta: Floats, quality: Floats) -> Height:
         point = objective.at(np.full(theta.size, theta.mean()), quality)
     if not np.isfinite(point.value):
         raise ConvergenceError(
-            f"the log-posterior of these data is {point.value}, not a number to climb; "
+            f"the log-posterior of these data is {point.value}, which cannot be maximised; "
             "give other priors (priors='paper', on the command line --priors paper)"
         )
     return point
@@ -337,7 +337,7 @@ def _em_or_escape(objective: Objective, point: Height) -> Height:
     if best.value > point.value:
         return best
     raise ConvergenceError(
-        "the fit is stuck where neither EM nor curvature leads upwards; "
+        "the fit is stuck: no step of EM or along the curvature increases the log-posterior; "
         "the data may be too large for double precision: scale the weights down"
     )
 

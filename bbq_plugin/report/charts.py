@@ -1045,7 +1045,7 @@ def times_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict[str
 
 
 def more_raters_spec(found: Evaluation, palette: Palette, *, narrow: bool) -> dict[str, Any]:
-    """The forecast: tau with what all such raters agree on, by the number of raters."""
+    """The forecast: tau with the ranking of all such raters, by the number of raters."""
     rows = [
         {"n": row.n_raters, "tau": row.tau, "lower": row.tau_lower, "upper": row.tau_upper}
         for row in found.forecast

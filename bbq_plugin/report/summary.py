@@ -166,8 +166,8 @@ def camp_sentence(division: PanelDivision, rater: str) -> Sentence:
     if row.inverted:
         told.append(" It follows the reverse of a larger camp: check the wording and the keys.")
     elif taste.more:
-        told += [" More than the others it prefers ", *_named(taste.more), "; less, "]
-        told += [*_named(taste.less), "."]
+        told += [" Compared with the others it prefers ", *_named(taste.more), " more and "]
+        told += [*_named(taste.less), " less."]
     return tuple(told)
 
 
@@ -397,8 +397,8 @@ def fragility_sentence(found: Fragility) -> Sentence:
             parts.append(f" and {more} more)" if more > 0 else ")")
         parts += [" ", name(removal.first), " would be first"]
     if not parts:
-        half = "No half of the comparisons, or of the raters, was found without which "
-        return (half, name(found.first), " would not be first.")
+        tried = "without any set of comparisons or raters that was tried, up to half of them."
+        return (name(found.first), f" stays first {tried}")
     parts.append(" (upper bounds: found step by step and verified by a fit without them).")
     return tuple(parts)
 
@@ -432,8 +432,8 @@ def effect_lines(analysis: Analysis) -> list[str]:
     if held is None:
         return []
     text = (
-        "The ratings hold these equal. An effect is in points of the rating, for so much more of "
-        "the covariate on one item. Raters are judged without covariates."
+        "In the ratings these covariates are held equal. An effect is in points of the rating, for "
+        "the stated difference of the covariate. Verdicts about raters ignore covariates."
     )
     lines = [text]
     if held.design.leaning is not None:
@@ -458,14 +458,14 @@ def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
         extra = "rater" if row.more == 1 else "raters"
         who = f"With {row.more:,} more {extra} of this kind" if row.more else "With today's raters"
         forecast.append(
-            f"{who} expect τ {row.tau:.2f} ({row.tau_lower:.2f}–{row.tau_upper:.2f}) with what all "
-            f"such raters agree on, and the same best item with P = {row.top1:.2f}."
+            f"{who} expect τ {row.tau:.2f} ({row.tau_lower:.2f}–{row.tau_upper:.2f}) with the "
+            f"ranking of all such raters, and the same best item with P = {row.top1:.2f}."
         )
     if found.in_several:
         correlated.append(
             f"Each rater is in one group, that of most of their answers; "
             f"{counted(found.in_several, 'rater')} of {len(found.agreement):,} have answers in "
-            "several. bbq fit --by parts the answers instead."
+            "several. bbq fit --by groups the answers instead."
         )
     for one in found.correlations:
         who = counted(one.n_raters, "rater") + (f" ({plain(one.group)})" if one.group else "")
@@ -487,7 +487,7 @@ def evaluation_lines(found: Evaluation) -> dict[str, list[str]]:
 
 
 def slice_lines(study: SlicedStudy) -> list[str]:
-    """How far slices lie apart, and what differs beyond doubt."""
+    """How far slices lie apart, and what differs significantly."""
     if len(study.groups) == 1:
         only = f"{plain(study.tag)}={plain(next(iter(study.groups)))}"
         return [f"Every answer with a value has {only}: there is nothing to compare."]
@@ -499,10 +499,10 @@ def slice_lines(study: SlicedStudy) -> list[str]:
     if any(not cell.n for cell in study.cells):
         head += " In brackets: no answer of the slice has the item; its rating is from the others."
     if not found:
-        return [f"{head} No item differs beyond doubt in any slice.", *quality_lines(study)]
+        return [f"{head} No item differs significantly in any slice.", *quality_lines(study)]
     differ = "differs" if len(found) == 1 else "differ"
     lines = [
-        f"{head} {counted(len(found), 'rating')} of {len(study.cells):,} {differ} beyond doubt."
+        f"{head} {counted(len(found), 'rating')} of {len(study.cells):,} {differ} significantly."
     ]
     found.sort(key=lambda cell: -abs(cell.difference))
     for cell in found[:MOST_SLICE_LINES]:

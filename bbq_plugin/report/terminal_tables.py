@@ -111,7 +111,7 @@ def effects_table(analysis: Analysis) -> Table:
 
 
 def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: int = _WIDE) -> Table:
-    """Build the table of ratings with slices as columns; what differs beyond doubt is marked."""
+    """Build the table of ratings with slices as columns; what differs significantly is marked."""
     digits = 2 if study.overall.limits.scale == "theta" else 0
     board, names = study.overall.leaderboard, list(study.groups)
     room = max(1, (width - 30) // 10)
@@ -120,7 +120,7 @@ def slices_table(study: SlicedStudy, *, limit: int | None = MOST_ROWS, width: in
     if len(shown) < len(names):
         more = f" (the first {len(shown)} of {len(names):,} slices; --all shows all)"
     table = Table(
-        title=f"Ratings by {plain(study.tag)}{more}; ▲ higher, ▼ lower beyond doubt",
+        title=f"Ratings by {plain(study.tag)}{more}; ▲ significantly higher, ▼ lower",
         caption=_rest(len(board), limit),
     )
     table.add_column("item", overflow="fold")

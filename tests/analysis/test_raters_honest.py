@@ -195,7 +195,7 @@ def test_a_drift_without_dates_is_a_note_and_says_what_order_it_means() -> None:
         says: Any = ("left", "right")[rng.integers(2)] if late else answer.outcome
         rows.append(bbq.Comparison(answer.key, answer.rater, answer.left, answer.right, says))
     row = _judged(bbq.Comparisons.from_comparisons(rows))[0]
-    notes = [reason for reason in row.reasons if reason.startswith("good at first")]
+    notes = [reason for reason in row.reasons if reason.startswith("quality falls")]
     assert notes
     assert "in the order of the rows" in notes[0]
     assert row.verdict == "keep"

@@ -110,7 +110,7 @@ def test_where_nothing_tells_who_is_right_no_rater_is_excluded(
     for row in report:
         assert any(text.startswith("not excluded: ") for text in row.reasons), row.reasons
         assert not any(text.startswith("inverted") for text in row.reasons)
-    assert any("nothing tells who is right" in text for text in report.warnings)
+    assert any("it is not known who is right" in text for text in report.warnings)
 
 
 def test_two_who_contradict_each_other_are_not_excluded_for_the_side_of_their_items() -> None:

@@ -81,7 +81,7 @@ def test_camps_that_were_asked_for_are_said_to_be_so(votes: Path, tmp_path: Path
     document = json.loads(bbq("fit", one, "--camps", 2, "--format", "json").stdout)
     assert len(document["camps"]) == 2
     assert any(
-        "camps=2 was asked for, and the answers themselves ask for one camp" in text
+        "camps=2 was asked for, but the answers support one camp" in text
         for text in document["warnings"]
     )
 

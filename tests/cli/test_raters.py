@@ -94,7 +94,7 @@ def test_the_page_shows_an_excluded_rater_why(votes: Path, tmp_path: Path) -> No
     text = page.read_text(encoding="utf-8")
     assert "to be kept again" in text
     assert "without this rater" in text
-    assert "answers like a coin" in text.lower()
+    assert "answers look random" in text.lower()
 
 
 def test_the_table_says_what_leaving_them_out_does(votes: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_panel_of_coins_is_warned_of_everywhere(tmp_path: Path) -> None:
     path, page = tmp_path / "coins.jsonl", tmp_path / "coins.html"
     options = "--items 6 --raters 10 --comparisons 500 --guessers 1 --seed 4"
     assert bbq("simulate", *options.split(), "-o", path).exit_code == 0
-    says = "do not agree with each other more than coins would"
+    says = "do not agree with each other more than random answers would"
     found = document(path)
     assert any(says in text for text in found["warnings"])
     assert found["p_coins"] > 0.05

@@ -320,5 +320,5 @@ def test_a_start_so_far_out_that_answers_are_impossible_is_left_for_equal_items(
 def test_what_is_not_a_number_is_refused() -> None:
     data = Comparisons.from_records([("a", "x", "y", 1.0), ("b", "y", "x", 1.0)])
     plain = Joint(data.pooled, Priors(), fixed=True)
-    with pytest.raises(ConvergenceError, match="not a number to climb"):
+    with pytest.raises(ConvergenceError, match="cannot be maximised"):
         solve_newton(plain, np.array([0.0, np.nan]), np.ones(1), 1e-8)

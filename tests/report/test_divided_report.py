@@ -107,7 +107,7 @@ def test_one_taste_is_told_as_ever(demo: Result) -> None:
 def test_a_rater_is_told_their_camp_and_how_it_differs() -> None:
     assert "".join(camp_sentence(division_of((30, "A"), (10, "F")), "ann")) == (
         "Camp 2 of 2, P = 0.97: 25% of the panel, prefers F first. "
-        "More than the others it prefers x and y; less, v."
+        "Compared with the others it prefers x and y more and v less."
     )
     inverted = camp_sentence(division_of((34, "A"), (6, "F"), correlation=-0.97, two=True), "ann")
     assert "check the wording and the keys" in "".join(inverted)

@@ -407,9 +407,10 @@ def _answers(
         )
     if flags.poor[r] and not flags.excluded[r]:
         found.append(
-            f"low quality, and certainly so: at most {evidence.upper[r]:.2f} from "
-            f"{_counted(r, evidence)}, a typical rater "
-            f"{evidence.kinds.population.typical_quality:.2f}. The fit counts such answers less"
+            f"certainly of low quality: at most {evidence.upper[r]:.2f} from "
+            f"{_counted(r, evidence)}, a typical rater has "
+            f"{evidence.kinds.population.typical_quality:.2f}. Such answers have less weight in "
+            "the fit"
         )
     if flags.still_out[r] and not flags.by_answers[r]:
         found.append(
@@ -428,17 +429,17 @@ def _spared(r: int, flags: Flags) -> str:
         )
     if flags.indifferent[r]:
         return (
-            "the panel is divided, and random answers explain these not clearly better than a camp "
-            "does. The rater may stand between the camps"
+            "the panel is divided, and random answers do not explain these clearly better than a "
+            "camp does. The rater may be between the camps"
         )
     if flags.untold[r]:
         return (
-            "nothing tells who is right. It takes two others or more who agree with each other, "
-            "and are more than those who contradict them"
+            "it is not known who is right. An exclusion needs two others or more who agree with "
+            "each other, and who are more than those who contradict them"
         )
     return (
         "agrees with the others who would be excluded, beyond what the ranking explains. They may "
-        "follow a taste of their own"
+        "share another taste"
     )
 
 
@@ -454,7 +455,7 @@ def _head(r: int, flags: Flags, *, turned: bool, tied: bool) -> str:
         return "may be inverted"
     if tied:
         return "never decides"
-    return "answers like a coin" if flags.by_answers[r] else "may be guessing"
+    return "answers look random" if flags.by_answers[r] else "may be guessing"
 
 
 def _counted(r: int, evidence: Evidence) -> str:
@@ -483,9 +484,9 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
         drift, since = signs.drift, signs.drift_from[r]
         basis = "" if signs.dated else ". This is in the order of the rows, not of time"
         found.append(
-            f"good at first, then not: quality about {drift.expected[r]:.2f} in the first "
-            f"{since:,.0f} answers and {max(drift.seen[r], 0.0):.2f} in the "
-            f"{drift.n[r] - since:,.0f} after (p {_p(drift.p[r])}){basis}"
+            f"quality falls: about {drift.expected[r]:.2f} in the first {since:,.0f} answers and "
+            f"{max(drift.seen[r], 0.0):.2f} in the {drift.n[r] - since:,.0f} after them "
+            f"(p {_p(drift.p[r])}){basis}"
         )
     if signs.switches is not None and flags.pattern[r]:
         turns = signs.switches
@@ -507,9 +508,8 @@ def _single(r: int, signs: Signs, flags: Flags) -> list[str]:
     if signs.repeats is not None and flags.inconsistent[r]:
         again = signs.repeats
         found.append(
-            f"contradicts itself: gave the same answer to {again.seen[r]:.0%} of {again.n[r]:,.0f} "
-            f"repeated pairs, where a typical rater would to {again.expected[r]:.0%} "
-            f"(p {_p(again.p[r])})"
+            f"inconsistent: gave the same answer to {again.seen[r]:.0%} of {again.n[r]:,.0f} "
+            f"repeated pairs, a typical rater to {again.expected[r]:.0%} (p {_p(again.p[r])})"
         )
     return found
 
@@ -527,8 +527,8 @@ def _leans(r: int, left: Sign, bias: SideBias | None, *, button: bool) -> str:
     mean, low, high, panel = ends if side == "left" else [1 - one for one in ends]
     low, high = min(low, high), max(low, high)
     return (
-        f"leans to one side: {went}. Of two equal items it chooses the {side} one in {mean:.0%} "
-        f"({low:.0%} to {high:.0%}), the panel in {panel:.0%}"
+        f"leans to one side: {went}. Of two equal items the rater chooses the {side} one in "
+        f"{mean:.0%} ({low:.0%} to {high:.0%}), the panel in {panel:.0%}"
     )
 
 
@@ -542,8 +542,8 @@ def way_back(r: int, evidence: Evidence, flags: Flags, expected: Expected) -> st
         count = f"about {np.ceil(n):,.0f}" if n <= FAR else f"more than {FAR:,}"
         ranks = evidence.given.n_slates[r] > 0.5 * evidence.n_answers[r]
         ways.append(
-            f"{count} further {'rankings' if ranks else 'comparisons'} answered as a typical rater "
-            f"would ({expected.agreement[r]:.0%} agreement)"
+            f"{count} further {'rankings' if ranks else 'comparisons'} with the answers of a "
+            f"typical rater ({expected.agreement[r]:.0%} agreement)"
         )
     if flags.by_button[r]:
         ways.append("answers that use both buttons")
@@ -1077,7 +1077,7 @@ def _groups(fit: Fit, flags: Flags, reversed_camps: dict[int, int]) -> list[str]
 def _reversed_group(fit: Fit, mine: Mask, head: str) -> str:
     """What is known of a small group that follows the reverse of a larger camp's ranking."""
     text = (
-        f"{head}. So small a group has more often swapped the keys or misread the question than "
+        f"{head}. In so small a group, swapped keys or a misread question are more probable than "
         "another taste: check the wording and the key mapping"
     )
     data, answers = fit.data, fit.data.answers
@@ -1091,7 +1091,7 @@ def _reversed_group(fit: Fit, mine: Mask, head: str) -> str:
         if here >= ONE_PLACE and there <= here / 2:
             text += (
                 f". {here:.0%} of its answers have the same value of {name!r}, where {there:.0%} "
-                "of the others' have it, which speaks for a fault there"
+                "of the others' have it, which indicates a fault there"
             )
     if answers is None:
         return text
@@ -1101,13 +1101,13 @@ def _reversed_group(fit: Fit, mine: Mask, head: str) -> str:
         speaks = "taste" if right > 0.5 else "swapped keys"
         text += (
             f". It answered {right:.0%} of {np.sum(said != 0):,} known questions right, which "
-            f"speaks for {speaks}"
+            f"indicates {speaks}"
         )
     if answers.dated and answers.order is not None:
         order = answers.order[rows]
         span = (float(order.max()) - float(order.min())) / max(float(np.ptp(answers.order)), 1.0)
         when = f"within {span:.0%} of the study's course"
-        text += f". Its answers came {when}, which speaks for " + (
+        text += f". Its answers came {when}, which indicates " + (
             "a fault at one time" if span < SHORT_SPAN else "no fault at one time"
         )
     return text

@@ -128,7 +128,7 @@ class Webhook:
         if self.rules.secret is None and not self.rules.insecure_webhook:
             return _said(
                 403,
-                "no secret is set, so no event is taken; start bbq serve with "
+                "no secret is set, so no event is accepted; start bbq serve with "
                 "--webhook-secret-file, or BBQ_WEBHOOK_SECRET",
             )
         if self.rules.secret is not None:

@@ -59,7 +59,7 @@ def test_raters_show_their_camp_and_can_be_sorted_by_it(server: Serving) -> None
 def test_a_raters_page_says_which_camp_and_how_it_differs(server: Serving) -> None:
     text = server.ask("/rater?name=rater-01").text
     assert "of 2, P " in text
-    assert "More than the others it prefers" in text
+    assert "Compared with the others it prefers" in text
 
 
 def test_answers_are_held_against_the_ranking_of_the_raters_own_camp(tmp_path: Path) -> None:
