@@ -506,6 +506,14 @@ def fragility(fit: Fit) -> Fragility | None:
     )
 
 
+def _reaches(pushes: Floats, n: int, gap: float) -> bool:
+    """Whether the n largest may add up to so much: far cheaper than to sort them all."""
+    if n * float(np.max(pushes)) < gap:
+        return False
+    largest = np.partition(pushes, -n)[-n:] if n < pushes.size else pushes
+    return float(np.maximum(largest, 0.0).sum()) >= gap * (1.0 - 1e-9)
+
+
 class _Study:
     """The answers of a fit, what each of them pushes, and fits without some of them."""
 
@@ -573,16 +581,18 @@ class _Study:
         """The smallest set found: how many, which item is first without it, and what is in it."""
         theta = self.fit.theta
         others = [i for i in np.argsort(-theta).tolist() if i != self.first]
-        lines = []
+        lines: list[tuple[int, int, Codes, Floats]] = []
         for other in others:
-            found = gaps(other)
+            found, gap = gaps(other), float(theta[self.first] - theta[other])
+            if len(lines) == CHALLENGERS and not _reaches(found, lines[-1][0] - 1, gap):
+                continue
             order = np.argsort(-found, kind="stable")
             moved = np.cumsum(np.maximum(found[order], 0.0))
-            needed = int(np.searchsorted(moved, theta[self.first] - theta[other])) + 1
-            lines.append((needed, other, order, moved))
-        lines.sort(key=lambda line: line[0])
+            needed = int(np.searchsorted(moved, gap)) + 1
+            lines = sorted([*lines, (needed, other, order, moved)], key=lambda line: line[0])
+            del lines[CHALLENGERS:]
         best: tuple[int, str, Codes] | None = None
-        for needed, other, order, moved in lines[:CHALLENGERS]:
+        for needed, other, order, moved in lines:
             most = int(MOST_LEFT_OUT * order.size) if best is None else best[0] - 1
             verified = self._verified(needed, other, order, moved, weights, most)
             best = verified or best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import bbq_plugin as bbq
+from bbq_plugin.analysis import stability
 from bbq_plugin.analysis.stability import Fragility, fragility
 from bbq_plugin.data.dataset import Comparisons
 from bbq_plugin.report.summary import fragility_sentence
@@ -87,3 +89,33 @@ def test_comparisons_with_a_winner_are_told_from_all() -> None:
 def test_several_camps_have_no_first_place_to_lose() -> None:
     data = bbq.simulate(raters=40, comparisons=4000, minority=0.4, spread=1.2, seed=9).arrays()
     assert fragility(bbq.fit(data, camps=2)) is None
+
+
+def test_many_items_take_no_memory_for_each_of_them() -> None:
+    fit = study(items=120, raters=5, comparisons=12_000)
+    fragility(fit)  # what the fit keeps of itself is there
+    tracemalloc.start()
+    try:
+        fragility(fit)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    a_line = 16 * fit.data.rater.size  # its order and what it moves
+    assert peak < 40 * a_line
+
+
+def test_challengers_that_are_passed_over_need_no_fewer() -> None:
+    fit = study(items=40, raters=15, comparisons=3000)
+    study_of = stability._Study(fit)
+    seen: list[tuple[int, int]] = []
+    study_of._verified = lambda needed, other, *_: seen.append((needed, other))  # type: ignore[method-assign]
+    study_of.fewest(study_of.row_gaps, study_of.row_weights)
+    by_size = []
+    for other in np.argsort(-fit.theta).tolist():
+        if other != study_of.first:
+            found = np.sort(study_of.row_gaps(other))[::-1]
+            gap = fit.theta[study_of.first] - fit.theta[other]
+            moved = np.cumsum(np.maximum(found, 0.0))
+            by_size.append((int(np.searchsorted(moved, gap)) + 1, other))
+    by_size.sort(key=lambda line: line[0])
+    assert seen == by_size[: stability.CHALLENGERS]
