@@ -215,16 +215,16 @@ class AfcAdapter:
 
     name = "afc"
     option_help = {  # noqa: RUF012 - read by plugins, never written
-        "task": "what people were asked to do",
-        "items": "columns of the items shown, as they stood",
-        "answer": "column of what was chosen",
+        "task": "the question that the raters were asked",
+        "items": "columns of the items shown, in the order of their places",
+        "answer": "column of the choice",
         "ranks": "columns of the ranks, one for each of items",
         "values": "what an answer means: a place from 1, left, right or tie",
-        "rater": "column of who answered",
+        "rater": "column of the rater",
         "time": "column of the reaction time",
         "time_unit": "unit of the reaction time",
-        "pivot": "triplet-ref: column of what the two others are compared with",
-        "reference": "an item whose comparisons are left out; otherwise it is one like any other",
+        "pivot": "triplet-ref: column of the item with which the two others are compared",
+        "reference": "an item whose comparisons are left out; without it all items count",
         "weights": "weight of the pairs of a slate",
     }
 

@@ -700,7 +700,7 @@ class ArenaAdapter:
         "strong": "Arena-Hard: weight of A>>B; its authors count it as 3 votes",
         "baseline": "Arena-Hard: the item that all others were compared with",
         "salt": "FastChat logs: a secret mixed into the hash of network addresses",
-        "rater": "column of who voted, where its name is not a usual one",
+        "rater": "column of the rater, if its name is not a usual one",
     }
 
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides

@@ -400,7 +400,7 @@ class PotatoAdapter:
             "SCHEME.DIMENSION",
             "items": "the keys of the task data that name the items (model_a,model_b), the list "
             "that names them (models), or labels: a ranking's labels are the items",
-            "weights": "how much the pairs of a ranking weigh: as the ranking tells, or 1 each",
+            "weights": "weight of the pairs of a ranking: by its information, or 1 each",
         }
     )
 

@@ -964,8 +964,8 @@ class LabelStudioAdapter:
             "place (A is better=left,B is better=right,same=tie)",
             "buckets": "the buckets of a Ranker that count, best first; _ is what was not placed",
             "within": "whether the order inside a bucket counts",
-            "weights": "how much the pairs of a ranking weigh: as the ranking tells, or 1 each",
-            "ground_truth": "whether ground truth annotations are used, skipped, or all there is",
+            "weights": "weight of the pairs of a ranking: by its information, or 1 each",
+            "ground_truth": "whether ground truth annotations are used, skipped, or used alone",
             "both_bad": "what a label for 'both are bad' counts as",
             "project": "the project's id for the keys where the export has none (CSV, JSON_MIN)",
         }
