@@ -33,6 +33,7 @@ SEED = 90_000
 ITEMS, RATERS = 8, 40
 NAMES = (("i", ITEMS), ("r", RATERS))
 STUDIES, QUICK_STUDIES = 16, 2
+OF_RATERS = 40  # studies of honest raters
 
 
 def asked(rng: np.random.Generator, n: int, items: int = ITEMS) -> NDArray[np.int64]:
@@ -169,6 +170,20 @@ def own_scene(rng: np.random.Generator, n: int, who: int) -> tuple[Rows, int]:
     return rows, who
 
 
+def beside_a_rule(rng: np.random.Generator, n: int, who: int) -> tuple[Rows, int]:
+    """The last rater has a fifth of all answers, and always chooses by an order of their own."""
+    theta, rows = rng.normal(0, 0.9, ITEMS), []
+    for r in range(who):
+        rows += answers(rng, r, theta, rng.beta(10, 2), asked(rng, n))
+    return rows + ruled(rng, who, n * who // 4), who
+
+
+def ruled(rng: np.random.Generator, rater: int, n: int) -> Rows:
+    """The answers of a rater who always chooses by some order of the items."""
+    order = np.asarray(99.0 * rng.permutation(ITEMS), np.float64)
+    return answers(rng, rater, order, 1.0, asked(rng, n))
+
+
 Attack = tuple[str, Callable[..., tuple[Rows, int]], int, int, dict[str, Any]]
 HONEST: list[Attack] = [
     ("one rater with a ranking of their own, 30 answers each", own_taste, 30, 1, {}),
@@ -190,6 +205,14 @@ HONEST: list[Attack] = [
     ("all: one scene each (sd 0.7), 60 answers", own_scene, 60, RATERS, {}),
     ("all: each answer stored three times without a time, 40 answers", copies, 40, RATERS, {}),
     ("six who cannot read half of the items, 100 answers", language, 100, 6, {"of_items": True}),
+    ("one rater with a ranking of their own, 200 answers each", own_taste, 200, 1, {}),
+    (
+        "all, beside one with a fifth of the answers who always chooses by another order",
+        beside_a_rule,
+        100,
+        RATERS - 1,
+        {},
+    ),
 ]
 
 
@@ -287,6 +310,19 @@ def stored_again(rng: np.random.Generator) -> tuple[Comparisons, Floats]:
     return Comparisons.from_arrays(*columns, items=plain.items, raters=plain.raters), panel.truth()
 
 
+def beside_one_rule(rng: np.random.Generator) -> tuple[Comparisons, Floats]:
+    """One rater has a fifth of the answers, and always chooses by an order of their own."""
+    panel = Panel(rng)
+    plain = panel.study(tagged=False)
+    rater, won, lost = np.array(ruled(rng, panel.raters, 450)).T
+    columns = (plain.rater, rater), (plain.winner, won), (plain.loser, lost)
+    data = Comparisons.from_arrays(
+        *(np.concatenate(column) for column in columns),
+        items=plain.items, raters=(*plain.raters, f"r{panel.raters}"),
+    )  # fmt: skip
+    return data, panel.truth()
+
+
 INTERVALS: list[tuple[str, dict[str, Any] | Callable[..., Any], dict[str, Any]]] = [
     ("nothing goes together, 30 raters, 60 answers each", {}, {"tagged": False}),
     ("tastes (sd 0.5)", {"taste": 0.5}, {"tagged": False}),
@@ -304,6 +340,7 @@ INTERVALS: list[tuple[str, dict[str, Any] | Callable[..., Any], dict[str, Any]]]
     ("rankings of five written as pairs, with a time", rankings, {"timed": True}),
     ("_the same, without a time_", rankings, {"timed": False}),
     ("_each answer stored three times, without a time_", stored_again, {}),
+    ("one rater with a fifth of the votes always chooses by another order", beside_one_rule, {}),
 ]  # fmt: skip
 
 
@@ -353,7 +390,7 @@ def main() -> None:
     """Run all attacks."""
     quick: bool = arguments(__doc__ or "").quick
     report = Report("attacks", "Attacks on verdicts and intervals", __doc__ or "", quick)
-    n = QUICK_STUDIES if quick else STUDIES
+    n = QUICK_STUDIES if quick else OF_RATERS
     rows = []
     tasks = [(place, seed) for place in range(len(HONEST)) for seed in range(n)]
     found = np.array(list(in_two_processes(honest, tasks))).reshape(len(HONEST), n, 5)
@@ -372,7 +409,7 @@ def main() -> None:
         report.values[name] = [out, there, watched, others, divided]
     header = ["panel", "of them excluded", "watched", "others excluded", "divided into camps"]
     report.tables.append(Table(f"Honest raters who look bad, {n} studies each", header, rows))
-    rows, n = [], 3 * n
+    rows, n = [], 3 * (QUICK_STUDIES if quick else STUDIES)
     tasks = [(place, seed) for place in range(len(INTERVALS)) for seed in range(n)]
     held = np.array(list(in_two_processes(interval, tasks))).reshape(len(INTERVALS), n, 2)
     for (name, *_), values in zip(INTERVALS, held, strict=True):
