@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bbq_plugin.data.records import Comparison, Note, Skipped, Source
     from bbq_plugin.errors import BBQError
     from bbq_plugin.live.engine import Engine
-    from bbq_plugin.live.hook import AsyncHook, Hook, Update
+    from bbq_plugin.live.python_hook import AsyncHook, Hook, Update
     from bbq_plugin.model import Fit, Priors, SignedPriors, fit
     from bbq_plugin.scale.prepared_set import open_dataset
     from bbq_plugin.simulation import simulate
@@ -45,7 +45,7 @@ _MODULES = {
     "data.records": ("Comparison", "Note", "Skipped", "Source"),
     "errors": ("BBQError",),
     "live.engine": ("Engine",),
-    "live.hook": ("AsyncHook", "Hook", "Update"),
+    "live.python_hook": ("AsyncHook", "Hook", "Update"),
     "model": ("Fit", "Priors", "SignedPriors", "fit"),
     "scale.prepared_set": ("open_dataset",),
     "simulation": ("simulate",),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bbq_plugin.live.hook import Update
+    from bbq_plugin.live.python_hook import Update
     from bbq_plugin.protocols import FeedbackGoals
 
 Verdict = str
