@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.linalg import eigh
@@ -36,6 +36,11 @@ from bbq_plugin.model.priors import Priors
 from bbq_plugin.model.robust import summed_products
 from bbq_plugin.model.solvers import Optimum, hill_solver, inverse, solve_newton
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bbq_plugin.model.fit import Fit
+
 FIRES = 1.2  # largest eigenvalue / edge from which camps are searched for
 MOST_VOTES = 4.0  # times the mean rater's, that one rater counts for in the screen
 BINS, HALF_STEPS = 256, 60  # of numbers of votes; of a bisection
@@ -44,6 +49,7 @@ COINS_BELOW = 0.00135  # of coins are below it: so many of a large panel say not
 LEAST_GAIN = 6.0  # of the criterion, for one more camp
 LEAST_RATERS = 3  # that a camp has to have
 MOST_CAMPS = 6
+WORSE = -4.0  # standard deviations below what is expected of new answers: camps are examined again
 MOST_CELLS = 20_000_000  # raters x items whose scores are held; of more raters, in blocks
 MOST_PARAMETERS = 1024  # camps x items of one dense system
 MOST_TRIPLES = 150_000, 0  # by which the number of camps is found; the fit is of all
@@ -857,3 +863,42 @@ def refit(triples: Triples, priors: Priors, now: Division, copies: Floats) -> tu
     mixture = Mixture(triples, priors, now.theta.shape[0], copies)
     found = mixture.climb(mixture.at(now.theta, now.share), 1e-5)[0]
     return copies @ found.membership / max(float(copies.sum()), 1e-300), found.theta
+
+
+class Surprise:
+    """Whether new answers fit worse than the fit by which camps were last examined expects.
+
+    Of a win with probability p it expects p log p + (1 - p) log(1 - p) nats. A rater who is not
+    known is a typical one, in any of the camps.
+    """
+
+    def __init__(self, fit: Fit) -> None:
+        self._item = {name: i for i, name in enumerate(fit.items)}
+        self._rater = {name: r for r, name in enumerate(fit.raters)}
+        self._theta = fit.camp_theta
+        self._belongs = np.vstack((fit.membership, fit.membership.mean(axis=0)))
+        self._quality = np.append(fit.quality, fit.quality.mean())
+        self._total = self._variance = 0.0
+
+    def take(
+        self, raters: Sequence[str], winners: Sequence[str], losers: Sequence[str], weight: Floats
+    ) -> None:
+        """Take in wins; those of items that the fit has not seen say nothing."""
+        won, lost = (
+            np.array([self._item.get(name, -1) for name in side], np.int64)
+            for side in (winners, losers)
+        )
+        who = np.array([self._rater.get(name, -1) for name in raters], np.int64)
+        known = (won >= 0) & (lost >= 0)
+        won, lost, who, weight = won[known], lost[known], who[known], weight[known]
+        gap = self._theta[:, won] - self._theta[:, lost]
+        s = np.einsum("nc,cn->n", self._belongs[who], 0.5 * np.tanh(0.5 * gap))
+        p = np.clip(0.5 + self._quality[who] * s, 1e-9, 1.0 - 1e-9)
+        odds = np.log(p) - np.log1p(-p)
+        self._total += float(weight @ ((1.0 - p) * odds))
+        self._variance += float(weight**2 @ (p * (1.0 - p) * odds**2))
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is worse by more than chance."""
+        return self._total < WORSE * sqrt(max(self._variance, 1.0))
