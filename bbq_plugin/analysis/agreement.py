@@ -108,10 +108,15 @@ class InterRater:
         what = "the same two items" + (f" and {self.tag}" if self.tag else "")
         if not self.n_units:
             return f"No two raters have answered about {what}, so there is no percent agreement"
+        alpha = (
+            f"Krippendorff's alpha is {self.alpha:.2f} "
+            f"({self.alpha_lower:.2f} – {self.alpha_upper:.2f})"
+        )
+        if np.isnan(self.alpha):
+            alpha = "there is no Krippendorff's alpha, because all answers are ties"
         return (
             f"Two raters who answered about {what} agree in {self.agreement:.0%} "
-            f"({self.agreement_lower:.0%} – {self.agreement_upper:.0%}); Krippendorff's alpha is "
-            f"{self.alpha:.2f} ({self.alpha_lower:.2f} – {self.alpha_upper:.2f}), over "
+            f"({self.agreement_lower:.0%} – {self.agreement_upper:.0%}); {alpha}, over "
             f"{self.n_units:,} questions with two raters or more"
         )
 
@@ -199,7 +204,9 @@ def _expected(counts: Floats) -> float:
         return float("nan")
     decided = 0.5 * float(counts[0] + counts[1])
     same = 2 * decided * (decided - 0.5) + float(counts[2]) * (float(counts[2]) - 1)
-    return 1.0 - same / (n * (n - 1))
+    expected = 1.0 - same / (n * (n - 1))
+    # Where all values are equal there is no alpha.
+    return expected if expected > 0 else float("nan")
 
 
 def _overall(
@@ -215,7 +222,7 @@ def _overall(
     error = np.sqrt(((agreed * (m - 1) - share * pairs) ** 2).sum()) / pairs.sum()
     n = m.sum()
     observed = float((m - agreed).sum() / n)
-    alpha = 1 - observed / expected if expected > 0 else float("nan")
+    alpha = 1 - observed / expected
     # D_e = 1 - 2 (d/2)^2 - t^2 of the shares d and t of decided answers and ties.
     d, t = float(total[:, :2].sum() / n), float(total[:, 2].sum() / n)
     per_unit = ((m - agreed) - observed * m) / expected
@@ -224,7 +231,7 @@ def _overall(
     spread = float(np.sqrt((per_unit**2).sum()) / n)
     values = (
         share, max(0.0, share - z * error), min(1.0, share + z * error),
-        alpha, alpha - z * spread, min(1.0, alpha + z * spread),
+        alpha, alpha - z * spread, float(np.minimum(1.0, alpha + z * spread)),
     )  # fmt: skip
     return dict(zip(names, map(float, values), strict=True))
 

@@ -88,6 +88,13 @@ def test_intervals_cover_what_many_questions_would_give() -> None:
     assert alpha > 0.89
 
 
+def test_of_ties_alone_there_is_no_alpha() -> None:
+    found = inter_rater(answers({f"q{n}": {"x": "tie", "y": "tie"} for n in range(5)}))
+    assert found.agreement == 1
+    assert found.as_dict()["alpha"] is found.as_dict()["alpha_upper"] is None
+    assert "no Krippendorff's alpha, because all answers are ties" in found.text
+
+
 def test_raters_who_share_nothing_have_no_agreement() -> None:
     found = inter_rater(answers({"q1": {"x": "left"}, "q2": {"y": "left"}}))
     assert found.n_units in (0, 1)

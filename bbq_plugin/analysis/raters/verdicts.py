@@ -1038,12 +1038,17 @@ def _copies(fit: Fit, evidence: Evidence) -> list[str]:
     for group in np.flatnonzero(times > 1).tolist():
         at = slice(t.start[first[group]], t.start[first[group] + 1])
         # That an honest rater gives these answers to these pairs, for any two of the raters.
-        chance = float(weight[at] @ np.log(0.5 + np.abs(s[at])))
+        won, lost, more = t.winner[at], t.loser[at], weight[at]
+        pair = np.minimum(won, lost).astype(np.int64) * t.n_items + np.maximum(won, lost)
+        # Both ways: a tie as two half wins says nothing.
+        _, row, place = np.unique(pair, return_index=True, return_inverse=True)
+        one_way = np.bincount(place, np.where(won < lost, more, -more))
+        chance = float(np.abs(one_way) @ np.log(0.5 + np.abs(s[at][row])))
         if chance + 2.0 * np.log(t.n_raters) < np.log(BY_CHANCE):
             some = [plain(fit.raters[r]) for r in np.flatnonzero(which == group).tolist()]
-            more = f" and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
+            rest = f" and {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
             found.append(
-                f"{', '.join(some[:MOST_NAMED])}{more} gave equal answers to "
+                f"{', '.join(some[:MOST_NAMED])}{rest} gave equal answers to "
                 f"{evidence.n_told[first[group]]:,.0f} comparisons, which is no chance: they may "
                 "have copied, or the same answers were stored under several names"
             )
