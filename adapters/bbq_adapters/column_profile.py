@@ -455,13 +455,47 @@ def coding(
     values = [value for value, _ in one.counts.most_common()]
     if not 2 <= len(values) <= SMALL and not (len(values) == 1 and one.n < 20):
         return None
-    ways = (
-        _by_sides(values, sides),
-        _by_results(values, one),
-        _by_numbers(values, one, sides, first, mixed=mixed),
-        _by_words(values),
+    return (
+        _by_sides(values, sides)
+        or _by_results(values, one)
+        or _by_numbers(values, one, sides, first, mixed=mixed)
+        or _by_words(values)
     )
-    return next((found for found in ways if found is not None), None)
+
+
+_THIRDS = {"tie": "a tie", "skip": "no answer"}
+_SWAPPED = {"left": "right", "right": "left"}
+
+
+def _asked(
+    meaning: dict[str, str],
+    thirds: Mapping[str, bool] | None = None,
+    *,
+    explicit: bool = False,
+    told: bool = True,
+    mirrored: bool = False,
+) -> Coding:
+    """A coding with what is asked about it, and the other ways to read it.
+
+    `thirds` may be a tie or no answer: whether the file says which. `mirrored`: the sides may be
+    the other way round, which fits as well where nothing has `told`.
+    """
+    found = Coding(meaning, explicit=explicit, open=not told)
+    for value, evident in (thirds or {}).items():
+        said = meaning[value]
+        other = "skip" if said == "tie" else "tie"
+        nothing = "" if evident else ", which nothing in the file says"
+        found.doubts.append(f"{value!r} is taken for {_THIRDS[said]}{nothing}")
+        # Other meanings of one value keep those of all others.
+        found.others.append(({**meaning, value: other}, f"{value!r} is {_THIRDS[other]}"))
+    if mirrored:
+        first = next(value for value, said in meaning.items() if said in _SWAPPED)
+        found.doubts.append(
+            f"{first!r} is taken for the {meaning[first]} item; it may be the other one"
+        )
+        swapped = {value: _SWAPPED.get(said, said) for value, said in meaning.items()}
+        found.others.append((swapped, "the other way round"))
+    return found
 
 
 def _by_sides(values: list[str], sides: tuple[str, str]) -> Coding | None:
@@ -477,7 +511,7 @@ def _by_sides(values: list[str], sides: tuple[str, str]) -> Coding | None:
                 meaning[value] = ("left", "right")[same.index(True)]
     if not any(meaning.values()):
         return None
-    found = _with_third({v: said or _third(v) for v, said in meaning.items()}, explicit=True)
+    found = _with_third({v: said or third_meaning(v) for v, said in meaning.items()}, explicit=True)
     if found is not None:
         # A lone letter may as well be a group or a version.
         found.sided = all(len(v) > 1 for v, said in meaning.items() if said)
@@ -494,7 +528,7 @@ def _is_short_for(word: str, value: str, words: tuple[str, ...]) -> bool:
     return said == word or (short and said[0] == word[0])
 
 
-def _third(value: str) -> str | None:
+def third_meaning(value: str) -> str | None:
     """What a value means that is no side: a tie, both bad, or no answer."""
     said = label_meaning(value)
     if isinstance(said, str):
@@ -523,11 +557,7 @@ def _by_results(values: list[str], one: ColumnProfile) -> Coding | None:
         if first in small and len(small) > 1 and all(value in known for value in small):
             meaning = {value: known[value.casefold()] for value in values}
             thirds = [value for value, said in meaning.items() if said == "tie" and len(value) == 1]
-            found = Coding(meaning, explicit=len(first) > 1)
-            for value in thirds:
-                found.doubts.append(f"{value!r} is taken for a tie")
-                found.others.append(({**meaning, value: "skip"}, f"{value!r} is no answer"))
-            return found
+            return _asked(meaning, dict.fromkeys(thirds, True), explicit=len(first) > 1)
     return _by_keys(small, values, one)
 
 
@@ -542,7 +572,7 @@ def _by_keys(small: list[str], values: list[str], one: ColumnProfile) -> Coding 
     ]
     if sorted(hands) != ["left", "right"] or not set(one.words) & _PRESSED:
         return None
-    return _either(dict(zip(values, hands, strict=True)))
+    return _asked(dict(zip(values, hands, strict=True)), mirrored=True)
 
 
 def _by_words(values: list[str]) -> Coding | None:
@@ -555,7 +585,7 @@ def _by_words(values: list[str]) -> Coding | None:
             meaning[value] = {1: "left", 2: "right"}.get(said)
             bare = bare or len(value) == 1
         else:
-            meaning[value] = _third(value)
+            meaning[value] = third_meaning(value)
     if "left" not in meaning.values() and "right" not in meaning.values():
         return None
     return _with_third(meaning, explicit=not bare)
@@ -567,20 +597,11 @@ def _with_third(meaning: Mapping[str, str | None], *, explicit: bool) -> Coding 
     known = {value: said for value, said in meaning.items() if said is not None}
     if len(unknown) > 1 or not {"left", "right"} & set(known.values()):
         return None
-    found = Coding(dict(known), explicit=explicit)
-    asked = {value: ("skip", "tie") for value, said in known.items() if said == "skip"}
+    thirds = {value: True for value, said in known.items() if said == "skip"}
     for value in unknown:
         tie = value.casefold() in _TIE_LIKE or tokens(value) == ["c"]
-        asked[value] = ("tie", "skip") if tie else ("skip", "tie")
-        found.values[value] = asked[value][0]
-    words = {"tie": "a tie", "skip": "no answer"}
-    for value, (first, second) in asked.items():
-        found.explicit = False
-        nothing = ", which nothing in the file says" if value in unknown else ""
-        found.doubts.append(f"{value!r} is taken for {words[first]}{nothing}")
-        # Other meanings of one value keep those of all others.
-        found.others.append(({**found.values, value: second}, f"{value!r} is {words[second]}"))
-    return found
+        known[value], thirds[value] = "tie" if tie else "skip", False
+    return _asked(known, thirds, explicit=explicit and not thirds)
 
 
 def _by_numbers(
@@ -592,96 +613,78 @@ def _by_numbers(
     won, lost = ("right", "left") if named == "right" else ("left", "right")
     # What is called a win or a score speaks of the first item.
     is_flag = named is not None or bool(words & _FLAG)
-    if all(value.casefold() in ("true", "false", "yes", "no") for value in values):
+    if one.is_yes_or_no:
         meaning = {value: won if value.casefold() in ("true", "yes") else lost for value in values}
-        return _either(meaning, sure=named is not None, told=is_flag)
+        return _asked(meaning, told=is_flag, mirrored=named is None)
     if not one.numeric:
         return None
-    codes = {value: number(value) for value in values}
-    kinds = frozenset(value for value in codes.values() if value is not None)
+    codes = {value: number(value) or 0.0 for value in values}
+    kinds = frozenset(codes.values())
     is_index = first == 0 or bool(words & _INDEX)
     # From the left to the right, as on a scale.
     is_scale = {"left", "right"} <= {word for side in sides for word in tokens(side)}
-    found = None
+    if kinds in ({0, 1, 2}, {1, 2, 3}):
+        often = {code: one.counts[value] for value, code in codes.items()} if mixed else {}
+        first = 0 if is_index else first
+        return _three(codes, often, first, is_button=bool(words & _BUTTON))
+    thirds: dict[str, bool] = {}
+    told, low, high = is_flag or is_scale, min(kinds), max(kinds)
     meant: dict[float, str]
     if kinds <= {0, 1}:
-        flag = named is not None or (is_flag and not is_index)
-        meant = {0: lost, 1: won} if flag else {0: "left", 1: "right"}
-        found = _either(_coded(codes, meant), told=is_flag or is_index)
+        told = is_flag or is_index
+        index = named is None and (is_index or not is_flag)
+        meant = {0: "left", 1: "right"} if index else {0: lost, 1: won}
     elif kinds <= {1, 2}:
-        found = Coding(_coded(codes, {1: "left", 2: "right"}), explicit=False)
-    elif {0, 1} <= kinds and len(kinds) == 3 and 0 < (third := max(kinds - {0, 1})) < 1:
-        found = _shares(codes, third, (won, lost), told=is_flag)
-    elif kinds in ({0, 1, 2}, {1, 2, 3}):
-        often = {code: one.counts[value] for value, code in codes.items() if code is not None}
-        first = 0 if is_index else first
-        found = _three(codes, often if mixed else {}, first, is_button=bool(words & _BUTTON))
+        return _asked(_coded(codes, {1: "left", 2: "right"}))
+    elif {0, 1} <= kinds and len(kinds) == 3 and 0 < (part := max(kinds - {0, 1})) < 1:
+        # How much of a win an item has: 1, 0 and something between.
+        told, meant = is_flag, {1: won, 0: lost, part: "tie" if part == 0.5 else "skip"}
+        thirds = {} if part == 0.5 else {v: False for v, code in codes.items() if code == part}
     elif kinds <= {-1, 0, 1}:
         meant = {-1: lost, 1: won, 0: "tie"} if is_flag else {-1: "left", 1: "right", 0: "tie"}
-        found = _either(_coded(codes, meant), told=is_flag or is_scale)
+    elif one.whole and (low, high) in ((1, 5), (1, 7), (-2, 2), (-3, 3)):
+        # A scale from one side over the middle to the other; below 0 may as well be: worse.
+        told, middle = is_scale or low > 0, (low + high) / 2
+        meant = {
+            code: "tie" if code == middle else "left" if code < middle else "right"
+            for code in kinds
+        }
     else:
-        found = _graded(codes, kinds, is_scale=is_scale)
-    return found
+        return None
+    return _asked(_coded(codes, meant), thirds, told=told, mirrored=True)
 
 
-def _shares(
-    codes: Mapping[str, float | None], third: float, sides: tuple[str, str], *, told: bool
-) -> Coding:
-    """How much of a win an item has: 1, 0 and something between."""
-    won, lost = sides
-    meaning = _coded(codes, {1: won, 0: lost, third: "tie" if third == 0.5 else "skip"})
-    found = _either(meaning, told=told)
-    if third != 0.5:
-        value = next(v for v, code in codes.items() if code == third)
-        found.doubts.insert(0, f"{value!r} is taken for no answer, which nothing in the file says")
-        found.others.insert(0, ({**meaning, value: "tie"}, f"{value!r} is a tie"))
-    return found
-
-
-def _coded(codes: Mapping[str, float | None], meaning: Mapping[float, str]) -> dict[str, str]:
-    return {value: meaning[code] for value, code in codes.items() if code is not None}
+def _coded(codes: Mapping[str, float], meaning: Mapping[float, str]) -> dict[str, str]:
+    return {value: meaning[code] for value, code in codes.items()}
 
 
 def _three(
-    codes: Mapping[str, float | None],
-    often: Mapping[float, int],
-    first: int | None,
-    *,
-    is_button: bool,
+    codes: Mapping[str, float], often: Mapping[float, int], first: int | None, *, is_button: bool
 ) -> Coding:
     """Two sides and a third value, which is a tie or no answer.
 
     Where the numbers of the columns do not say which, `often` does if it is known: two sides
     come about equally often.
     """
-    kinds = set(codes.values())
-    from_one: dict[float, str] = {1: "left", 2: "right", 0: "tie", 3: "tie"}
+    has_zero = 0 in codes.values()
+    from_one: dict[float, str] = {1: "left", 2: "right", 0 if has_zero else 3: "tie"}
     other: dict[float, str] = (
-        {0: "left", 1: "right", 2: "tie"} if 0 in kinds else {1: "left", 3: "right", 2: "tie"}
+        {0: "left", 1: "right", 2: "tie"} if has_zero else {1: "left", 3: "right", 2: "tie"}
     )
     ways = [from_one, other]
-    if 0 in kinds and first == 0:
+    if has_zero and first == 0:
         ways.reverse()
     told = first is not None
     if not told and sum(often.values()) >= _MANY:
         uneven = [_unevenness(often, way) for way in ways]
         ways = [way for _, way in sorted(zip(uneven, ways, strict=True), key=lambda one: one[0])]
         told = min(uneven) < _EVEN and max(uneven) > _UNEVEN
-    third = next(code for code, said in ways[0].items() if said == "tie" and code in kinds)
-    value = next(v for v, code in codes.items() if code == third)
-    tie, skip = _coded(codes, ways[0]), _coded(codes, {**ways[0], third: "skip"})
-    found = Coding(tie, explicit=False, open=not told)
-    if is_button:
-        # A third button: those who skip are not to be counted as undecided.
-        found.values = skip
-        found.doubts.append(f"{value!r} is taken for no answer, which nothing in the file says")
-        found.others.append((tie, f"{value!r} is a tie"))
-    else:
-        found.doubts.append(f"{value!r} is taken for a tie, which nothing in the file says")
-        found.others.append((skip, f"{value!r} is no answer"))
-    known = {code: said for code, said in ways[1].items() if code in kinds}
-    said = ", ".join(f"{code:g}={side}" for code, side in known.items())
-    found.others.append((_coded(codes, known), said))
+    value = next(v for v, code in codes.items() if ways[0][code] == "tie")
+    # A third button: those who skip are not to be counted as undecided.
+    third = {value: "skip" if is_button else "tie"}
+    found = _asked({**_coded(codes, ways[0]), **third}, {value: False}, told=told)
+    said = ", ".join(f"{code:g}={side}" for code, side in ways[1].items())
+    found.others.append((_coded(codes, ways[1]), said))
     return found
 
 
@@ -695,26 +698,6 @@ def _unevenness(often: Mapping[float, int], way: Mapping[float, str]) -> float:
     """How many times as often the one side would come as the other."""
     rare, frequent = sorted(n for code, n in often.items() if way.get(code) in ("left", "right"))
     return frequent / rare
-
-
-def _graded(
-    codes: Mapping[str, float | None], kinds: frozenset[float], *, is_scale: bool
-) -> Coding | None:
-    """A scale from one side over the middle to the other: 1 … 5, or -2 … 2."""
-    low, high = min(kinds), max(kinds)
-    if not (
-        all(code.is_integer() for code in kinds)
-        and (low, high) in ((1, 5), (1, 7), (-2, 2), (-3, 3))
-    ):
-        return None
-    middle = (low + high) / 2
-    meaning = {
-        value: "tie" if code == middle else "left" if code < middle else "right"
-        for value, code in codes.items()
-        if code is not None
-    }
-    # Below 0 may as well be: worse.
-    return _either(meaning, told=is_scale or low > 0)
 
 
 def side_named(one: ColumnProfile, sides: tuple[str, str]) -> str | None:
@@ -735,17 +718,3 @@ def side_named(one: ColumnProfile, sides: tuple[str, str]) -> str | None:
     if bool(own & (first - second)) == bool(own & (second - first)):
         return None
     return "left" if own & (first - second) else "right"
-
-
-def _either(meaning: dict[str, str], *, sure: bool = False, told: bool = True) -> Coding:
-    """A coding that may be the other way round; that fits as well where nothing has `told`."""
-    found = Coding(meaning, explicit=False, open=not (sure or told))
-    if not sure:
-        swap = {"left": "right", "right": "left"}
-        other = {value: swap.get(said, said) for value, said in meaning.items()}
-        first = next(value for value, said in meaning.items() if said in swap)
-        found.doubts.append(
-            f"{first!r} is taken for the {meaning[first]} item; it may be the other one"
-        )
-        found.others.append((other, "the other way round"))
-    return found

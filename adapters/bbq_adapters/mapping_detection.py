@@ -32,6 +32,7 @@ from bbq_adapters.column_profile import (
     profiled,
     share,
     side_named,
+    third_meaning,
 )
 from bbq_adapters.labels_and_item_names import (
     GROUPS,
@@ -1103,10 +1104,7 @@ def _can_be_typed(words: Iterable[str]) -> bool:
 
 def _third_value(value: str) -> str | None:
     """What a value means beside the names of two items."""
-    if value in ("=", "=="):
-        return "tie"
-    said = label_meaning(value)
-    return said if isinstance(said, str) else "skip" if " ".join(tokens(value)) in SKIPS else None
+    return "tie" if value in ("=", "==") else third_meaning(value)
 
 
 def _short_names(cells: Sequence[tuple[str, str, str]]) -> dict[str, str]:
