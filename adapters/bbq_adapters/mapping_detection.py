@@ -19,6 +19,7 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -448,7 +449,7 @@ class Items:
         """The columns that tell the sides, for words such as repo_a."""
         return (self.columns[0], self.columns[1]) if len(self.columns) > 1 else ("", "")
 
-    @property
+    @cached_property
     def whole(self) -> list[tuple[str, ...]]:
         """The rows in which both are named."""
         return [pair for pair in self.rows if all(pair)]
@@ -1602,9 +1603,11 @@ def _best_of(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     group = items.columns
     for one in table:
         chosen = one.called(_WON | _CHOICE) and not one.called(_NO_PREFERENCE)
+        if one.name in group or not chosen:
+            continue
         rows = [row for row in zip(one.values, items.rows, strict=True) if row[0]]
-        # Of two the side may be meant as well.
-        if one.name in group or not chosen or min((len(row[1]) for row in rows), default=0) < 3:
+        if min((len(row[1]) for row in rows), default=0) < 3:
+            # Of two the side may be meant as well.
             continue
         role = [Role("outcome", one.name, "the item that was chosen")]
         several = f"{len(group)} items" if len(group) > 1 else "several items"
@@ -1927,8 +1930,10 @@ def _pairs_as_columns(table: ProfiledTable) -> Iterator[Candidate]:
         meaning: dict[str, str] = {}
         for one in table:
             parts = [part.strip() for part in one.name.split(sign)]
+            if len(parts) != 2 or not all(parts) or not one.counts:
+                continue
             others = {value: _third_value(value) for value in one.counts if value not in parts}
-            if len(parts) == 2 and all(parts) and one.counts and all(others.values()):
+            if all(others.values()):
                 columns.append(one.name)
                 meaning |= {value: said for value, said in others.items() if said}
         if len(columns) > 1:
