@@ -473,11 +473,11 @@ def _asked(
     *,
     explicit: bool = False,
     told: bool = True,
-    mirrored: bool = False,
+    swaps: bool = False,
 ) -> Coding:
     """A coding with what is asked about it, and the other ways to read it.
 
-    `thirds` may be a tie or no answer: whether the file says which. `mirrored`: the sides may be
+    `thirds` may be a tie or no answer: whether the file says which. `swaps`: the sides may be
     the other way round, which fits as well where nothing has `told`.
     """
     found = Coding(meaning, explicit=explicit, open=not told)
@@ -488,14 +488,18 @@ def _asked(
         found.doubts.append(f"{value!r} is taken for {_THIRDS[said]}{nothing}")
         # Other meanings of one value keep those of all others.
         found.others.append(({**meaning, value: other}, f"{value!r} is {_THIRDS[other]}"))
-    if mirrored:
+    if swaps:
         first = next(value for value, said in meaning.items() if said in _SWAPPED)
         found.doubts.append(
             f"{first!r} is taken for the {meaning[first]} item; it may be the other one"
         )
-        swapped = {value: _SWAPPED.get(said, said) for value, said in meaning.items()}
-        found.others.append((swapped, "the other way round"))
+        found.others.append((mirrored(meaning), "the other way round"))
     return found
+
+
+def mirrored(meaning: Mapping[str, str]) -> dict[str, str]:
+    """The same coding with its sides exchanged."""
+    return {value: _SWAPPED.get(said, said) for value, said in meaning.items()}
 
 
 def _by_sides(values: list[str], sides: tuple[str, str]) -> Coding | None:
@@ -503,12 +507,18 @@ def _by_sides(values: list[str], sides: tuple[str, str]) -> Coding | None:
     known = dict(zip((side.casefold() for side in sides), ("left", "right"), strict=True))
     meaning = {value: known.get(value.casefold()) for value in values}
     left, right = (set(tokens(side)) for side in sides)
+    # Beside b, a is not short for away.
+    whole = {"a", "b"} <= {value.casefold() for value in values}
     if len(left - right) == len(right - left) == 1:
         words = (*(left - right), *(right - left))
+        short: dict[str, str] = {}
         for value in values:
-            same = [_is_short_for(word, value, words) for word in words]
+            same = [_is_short_for(word, value, words, whole=whole) for word in words]
             if sum(same) == 1:
-                meaning[value] = ("left", "right")[same.index(True)]
+                short[value] = ("left", "right")[same.index(True)]
+        # loss alone is not short for left.
+        if {*short.values()} == {"left", "right"} or {*short} <= {*words}:
+            meaning |= short
     if not any(meaning.values()):
         return None
     found = _with_third({v: said or third_meaning(v) for v, said in meaning.items()}, explicit=True)
@@ -518,13 +528,13 @@ def _by_sides(values: list[str], sides: tuple[str, str]) -> Coding | None:
     return found
 
 
-def _is_short_for(word: str, value: str, words: tuple[str, ...]) -> bool:
-    """Whether a word that sets two columns apart is a value, or the first letter of one."""
+def _is_short_for(word: str, value: str, words: tuple[str, ...], *, whole: bool) -> bool:
+    """Whether a word that sets two columns apart is a value, or its first letter unless `whole`."""
     said = value.casefold()
     if not word.isalpha() or not said.isalpha() or isinstance(label_meaning(value), str):
         return False
     # Of words that begin with a or b, hardly any means the one or the other.
-    short = 1 in (len(word), len(said)) and set(words) != {"a", "b"}
+    short = 1 in (len(word), len(said)) and set(words) != {"a", "b"} and not whole
     return said == word or (short and said[0] == word[0])
 
 
@@ -572,7 +582,7 @@ def _by_keys(small: list[str], values: list[str], one: ColumnProfile) -> Coding 
     ]
     if sorted(hands) != ["left", "right"] or not set(one.words) & _PRESSED:
         return None
-    return _asked(dict(zip(values, hands, strict=True)), mirrored=True)
+    return _asked(dict(zip(values, hands, strict=True)), swaps=True)
 
 
 def _by_words(values: list[str]) -> Coding | None:
@@ -615,7 +625,7 @@ def _by_numbers(
     is_flag = named is not None or bool(words & _FLAG)
     if one.is_yes_or_no:
         meaning = {value: won if value.casefold() in ("true", "yes") else lost for value in values}
-        return _asked(meaning, told=is_flag, mirrored=named is None)
+        return _asked(meaning, told=is_flag, swaps=named is None)
     if not one.numeric:
         return None
     codes = {value: number(value) or 0.0 for value in values}
@@ -651,7 +661,7 @@ def _by_numbers(
         }
     else:
         return None
-    return _asked(_coded(codes, meant), thirds, told=told, mirrored=True)
+    return _asked(_coded(codes, meant), thirds, told=told, swaps=True)
 
 
 def _coded(codes: Mapping[str, float], meaning: Mapping[float, str]) -> dict[str, str]:

@@ -30,7 +30,8 @@ def word_lists(text: str) -> tuple[tuple[str, ...], ...]:
 _TOKENS = re.compile(r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 _NEGATIVE = re.compile(r"\s*-\s*[0-9.]+\s*")
 _SIGNED = re.compile(r"\s*(\w+)\s*(>+|<+|=+|≈)\s*(\w+)\s*")
-# Ways to count the things shown, each from the first one on.
+# Ways to count the things shown, each from the first one on. The last two do so in the names of
+# columns only.
 _COUNTS = word_lists(
     "left right|leftvote rightvote|links rechts|gauche droite|izquierda derecha|"
     "izquierdo derecho|esquerda direita|sinistra destra|слева справа|左 右|左边 右边|"
@@ -38,7 +39,7 @@ _COUNTS = word_lists(
     "local visitante|mandante visitante|casa trasferta|casa ospite|domicile exterieur|"
     "white black|red blue|r b|primero segundo|premier second|erste zweite|erstes zweites|"
     "first second third fourth fifth sixth|one two three four five six|a b c d e f g h|"
-    f"{' '.join(map(str, range(1, 21)))}|{' '.join(map(str, range(20)))}"
+    f"{' '.join(map(str, range(1, 21)))}|l r|{' '.join(map(str, range(20)))}"
 )
 # Counts of which the first word is often left out.
 _COUNTED_ON = frozenset({"second", "2", "1"})
@@ -300,7 +301,7 @@ def label_meaning(label: str) -> str | int | None:
         # `A > B`, `A >> B`, `A = B`, `A < B`
         sides = (signed[1].lower(), signed[3].lower())
         for first, second in ((1, 2), (2, 1)):
-            if any(sides == count[:2] for count in _COUNTS[:-1]):
+            if any(sides == count[:2] for count in _COUNTS[:-2]):
                 return {">": first, "<": second}.get(signed[2][0], "tie")
             # `B > A`
             sides = sides[::-1]
@@ -315,7 +316,7 @@ def label_meaning(label: str) -> str | int | None:
     said = (
         [word for word in words if word not in _FILLERS] if not _NEGATIVE.fullmatch(label) else []
     )
-    for count in _COUNTS[:-1] if len(said) == 1 else ():
+    for count in _COUNTS[:-2] if len(said) == 1 else ():
         if said[0] in count:
             return count.index(said[0]) + 1
     return None

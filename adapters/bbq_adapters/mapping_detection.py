@@ -30,6 +30,7 @@ from bbq_adapters.column_profile import (
     ProfiledTable,
     coding,
     list_cells,
+    mirrored,
     profiled,
     share,
     side_named,
@@ -95,10 +96,13 @@ _TRAP = word_set(
     "reference baseline length auto llm gpt sanity check attention first shown swap swapped flipped"
     " toss ht halftime serve server majority consensus"
 )
-# What was known or expected before, and so no answer of its own; who was, where odds are given.
+# What was known, expected or said before, and so no answer of its own.
 _EXPECTED = word_set(
     "pred predicted prediction predictions prob odds forecast expected gold golden gt truth correct"
 )
+_BEFORE = word_set("previous prev prior former next")
+_AT_FIRST = word_set("first shown toss ht halftime serve server")
+# Who is expected to win, where odds are given.
 _FAVOURED = word_set("favorite favourite favored favoured")
 # Of a part of what was to be won.
 _PARTLY = word_set("half period set quarter inning round map leg toss pole")
@@ -543,6 +547,8 @@ def _item_pairs(table: ProfiledTable) -> list[Items]:
         if not is_related and (_overlap(a, b) < 0.5 or not all(alone)):
             continue
         same = a.is_constant and b.is_constant and a.counts == b.counts
+        # The one that won and the one that lost are a reading of their own.
+        same = same or _are_won_and_lost(a, b) or _are_won_and_lost(b, a)
         # Three numbers may be items that are called so.
         coded = all(map(_is_outcome_like, (a, b))) and not (
             a.called(_ITEM) and "3" in {*a.counts, *b.counts}
@@ -565,6 +571,12 @@ def _item_pairs(table: ProfiledTable) -> list[Items]:
     found += [*_combined(table), *_pointed_at(table)]
     found = _without_marks([one for one in found if one.score >= _SCORES["pair by name"]])
     return sorted(found, key=lambda one: -one.score)
+
+
+def _are_won_and_lost(a: ColumnProfile, b: ColumnProfile) -> bool:
+    return (a.called(_WON | _BEST) and not a.called(_NOT)) and (
+        b.called(_WORST) or _says_lost(b, a)
+    )
 
 
 def _without_marks(found: list[Items]) -> list[Items]:
@@ -600,9 +612,10 @@ def _named_winner(items: Items, table: ProfiledTable) -> str | None:
     left, right = (set(table[name].counts) for name in items.columns)
     if len(left | right) < 3:
         return None
-    # Who tossed or served first is named in the same way.
-    for one in sorted(table, key=lambda column: column.called(_TRAP)):
-        if one.name in items.columns or one.is_constant or not set(one.counts) & left & right:
+    for one in table:
+        # Who tossed, served first or won before is named in the same way.
+        other = one.name in items.columns or one.is_constant or one.called(_TRAP | _BEFORE)
+        if other or not set(one.counts) & left & right:
             continue
         rows = table.rows(one.name, *items.columns, whole=True)
         named = share(rows, lambda row: row[0] in row[1:])
@@ -890,7 +903,8 @@ def _choice_columns(table: ProfiledTable, items: Items) -> Iterator[ColumnProfil
             or (one.is_text and not one.is_names)
             # Beside winner_ab, winner_ba holds what was said with the sides swapped.
             or one.words[-1:] == ["ba"]
-            or one.called(_EXPECTED | _ALIKE)
+            or one.called(_EXPECTED | _ALIKE | _BEFORE)
+            or (one.called(_AT_FIRST) and not one.called(_CHOICE))
             or (odds and one.called(_FAVOURED))
             # A flag for ties says nothing of who won.
             or (flag and one.called(_TIE))
@@ -1021,7 +1035,7 @@ def _prefer_choice(
         for choice in filter(_says_choice, choices) if len(pair) == 2 else ():
             agreed = _agreed(table.rows(*pair), _outcomes(choice, table, items))
             same, winner = share(agreed, bool), choice.options["winner"]
-            named = "values" in choice.options and {"winner", "won"} & {*tokens(winner)}
+            named = not {*tokens(winner)} & (_TRAP | _PARTLY | _SCORE - {"result", "results"})
             if same > 0.95 or (agreed and named):
                 choice.score = max(choice.score, scores.score + 0.5)
                 choice.used |= {*pair}
@@ -1144,6 +1158,8 @@ def _by_codes(table: ProfiledTable, items: Items, one: ColumnProfile) -> Candida
     found = _coding(table, items, one) if one.is_small else None
     if found is None or _is_given_by_items(items, one):
         return None
+    if len(items.columns) == 2 and not (found.sided or found.open or families(items.columns)):
+        _ask_of_sides(found, items)
     shown = ", ".join(f"{value}={said}" for value, said in found.values.items())
     why = f"few values, which say who won: {shown}"
     reading = _choice_reading(items, one, why, "words" if found.explicit else "codes")
@@ -1166,6 +1182,19 @@ def _by_codes(table: ProfiledTable, items: Items, one: ColumnProfile) -> Candida
     _take_codes(reading, found, one.name)
     reading.explicit = found.explicit and not reading.doubts and one.called(_CHOICE)
     return reading
+
+
+def _ask_of_sides(found: Coding, items: Items) -> None:
+    """Ask about sides of two columns of which only the order in the file says which is which."""
+    swapped = mirrored(found.values)
+    value, said = next(
+        (v, said) for v, said in _in_order(found.values).items() if swapped[v] != said
+    )
+    first, second = items.columns if said == "left" else items.columns[::-1]
+    known = any(other == swapped for other, _ in found.others)
+    found.doubts.append(f"{value!r} is taken for {first}, by the order of the columns")
+    if not known:
+        found.others.append((swapped, f"{value!r} is {second}"))
 
 
 def _take_codes(reading: Candidate, found: Coding, column: str) -> None:
@@ -1398,6 +1427,17 @@ def _two_numbers(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     )  # fmt: skip
     pairs += [(won[0], lost[0])] if won and lost else []
     readings = [reading for pair in pairs if (reading := _with_numbers(table, items, pair))]
+    in_order = [*_pairs(table), (*won[:1], *lost[:1])]
+    for reading in readings if families(items.columns) else ():
+        name = "ranks" if "ranks" in reading.options else "wins"
+        pair = reading.options[name]
+        if pair not in in_order:
+            # In the file they stand the other way round than they count.
+            reading.others.insert(0, ({name: pair[::-1]}, f"{pair[1]} is of {items.columns[0]}"))
+            reading.leave_open(
+                f"nothing says which of {pair[0]} and {pair[1]} is of {items.columns[0]}; name it "
+                f"first, as in {_option(name, pair)} or {_option(name, pair[::-1])}", name,
+            )  # fmt: skip
     yield from _marks(table, items, pairs)
     if not readings and len(pairs) == 1 and _are_points(table, pairs[0]):
         points = _ranked(table, items, pairs[0], is_rank=False)
@@ -1648,6 +1688,9 @@ def _best_worst(table: ProfiledTable) -> Iterator[Candidate]:
         roles = [Role("best", a.name, "by its name"), Role("worst", b.name, "by its name")]
         groups = [g for g in families(one.name for one in names) if not {a.name, b.name} & {*g}]
         for group in groups:
+            if all(table[name].numeric for name in group) and not (a.numeric or b.numeric):
+                # Lengths of the two, or prices.
+                continue
             rows = table.rows(a.name, b.name, *group)
             rows = [row for row in rows if row[0] and row[1]]
             inside = share(rows, lambda row: {*row[:2]} <= {*row[2:]})

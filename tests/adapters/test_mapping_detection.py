@@ -2073,3 +2073,64 @@ def test_a_rater_in_numbers_is_no_verdict(tmp_path: Path) -> None:
     assert "rater" not in first.options
     assert any("annotator is not taken for the rater" in doubt for doubt in first.doubts)
     assert other.options["rater"] == "annotator"
+
+
+@pytest.mark.parametrize("decoy", ["previous_winner", "first_shown"])
+def test_who_won_before_or_was_shown_first_is_no_choice(tmp_path: Path, decoy: str) -> None:
+    rows: list[list[object]] = [
+        [who, left, right, (left, right)[i % 7 > 2], {left: "up", right: "down"}[winner]]
+        for i, (left, right, winner, who) in enumerate(VOTES)
+    ]
+    found = look(file(tmp_path, table(["judge", "model_a", "model_b", decoy, "x"], rows)))
+    assert all(one.options.get("winner") != decoy for one in found.readings)
+    lost: list[list[object]] = [
+        [vote[3], loser(vote), vote[2], vote[i % 2]] for i, vote in enumerate(VOTES)
+    ]
+    data, options = as_proposed(file(tmp_path, table(["judge", "worst", "best", decoy], lost)))
+    assert (options["winner"], options["loser"]) == ("best", "worst")
+    check(data)
+
+
+def test_sides_of_columns_that_name_none_are_asked_about(tmp_path: Path) -> None:
+    rows = [[row[0], row[2], row[1], row[3]] for row in chosen(("left", "right"))]
+    path = file(tmp_path, table(["judge", "baseline", "candidate", "verdict"], rows))
+    first, other = look(path).readings
+    assert first.confidence == "likely"
+    assert "'left' is taken for baseline, by the order of the columns" in str(first.doubts)
+    assert other.options["values"] == {"left": "right", "right": "left"}
+    check(read(path, other.adapter, **other.options))
+
+
+def test_a_letter_or_a_word_is_not_short_for_one_side_alone(tmp_path: Path) -> None:
+    path = file(tmp_path, table(["judge", "home", "away", "selected"], chosen(("A", "B"))))
+    data, options = as_proposed(path)
+    assert options["values"] == {"A": "left", "B": "right"}
+    check(data)
+    path = file(tmp_path, table(["judge", "img_l", "img_r", "chosen"], chosen(("win", "loss"))))
+    check(as_proposed(path)[0])
+
+
+def test_numbers_that_stand_otherwise_than_they_count_are_asked_about(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [left, 1 + i % 3, 5 if winner == left else 0, right]
+        for i, (left, right, winner, _) in enumerate(VOTES)
+    ]
+    path = file(tmp_path, table(["option_left", "score_2", "score_1", "option_right"], rows))
+    found = look(path)
+    assert not found.readings
+    assert "-O ranks=score_2,score_1 or -O ranks=score_1,score_2" in found.problem
+    for ranks in ("score_1,score_2", "score_2,score_1"):
+        (first, *_) = look(path, ranks=ranks).readings
+        assert ",".join(first.options["ranks"]) == ranks
+        assert (first.options["left"], first.options["right"]) == ("option_left", "option_right")
+
+
+def test_a_column_called_a_choice_goes_before_scores_of_something_else(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [who, left, right, "A" if winner == left else "B", i * 7 % 5, i * 3 % 5]
+        for i, (left, right, winner, who) in enumerate(VOTES)
+    ]
+    head = ["judge", "model_a", "model_b", "preference", "score_a", "score_b"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options.get("winner", "preference") == "preference"
+    check(data)
