@@ -89,7 +89,7 @@ THRESHOLD = 0.5  # of quality, for P(q below it)
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
 MARGIN = 0.9  # of that rate that is used: P(bad) is known no better than that
 OWN = 1.0 - SURE  # P(a ranking of the rater's own) that is enough to spare a rater
-OWN_BACK = 0.5  # and one who was excluded before
+OWN_LIKELY = 0.5  # and one who was excluded before, or whose answers the reverse explains
 WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
 BACK = 0.2  # and below which a rater who was excluded before comes back
 CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
@@ -254,14 +254,13 @@ def flags_of(
     if not (same_mind.any() and alike(doubtful)):
         same_mind = same_mind & explained
     # Where they share a ranking, that is what there is to say of them.
-    own_mind = (p_own > np.where(was_out, OWN_BACK, OWN)) & ~same_mind
+    reversed_ = evidence.kinds.p_inverted > evidence.kinds.p_guesser
+    own_mind = (p_own > np.where(was_out | reversed_, OWN_LIKELY, OWN)) & ~same_mind
     by_answers, still_out = by_answers & ~own_mind, still_out & ~own_mind
     indifferent = (by_answers | still_out) & ~same_mind
     indifferent = indifferent & ~coins(indifferent)
     by_answers, still_out = by_answers & ~indifferent, still_out & ~indifferent
-    inverted = benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate) & (
-        evidence.kinds.p_inverted > evidence.kinds.p_guesser
-    )
+    inverted = reversed_ & benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
     untold = by_answers | still_out | (none if turned else inverted & ~group)
     untold = untold & ~same_mind & ~own_mind & ~indifferent
     if not untold.any() or told(untold | (enough & (bad > WATCH))):
