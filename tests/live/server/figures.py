@@ -96,7 +96,7 @@ def made(server: Server) -> tuple[int, list[User]]:
         }  # fmt: skip
         said = []
         for place in rng.choice(len(people), 4, replace=False):
-            p = 1 / (1 + np.exp(0.5 * (one - two)))
+            p = 1 / (1 + np.exp(0.9 * (one - two)))
             left = rng.random() < (1 - p if place == BAD else p)
             said.append({"completed_by": people[place].id, "lead_time": float(rng.exponential(20)),
                          "result": results(rng, left=bool(left), bad=place == BAD)})  # fmt: skip
