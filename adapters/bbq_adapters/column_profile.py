@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
@@ -161,6 +162,8 @@ class ProfiledTable:
     further: frozenset[str] = frozenset()
     #: The entries of a list in each row, as rows of their own, by the name of the list.
     nested: dict[str, ProfiledTable] = field(default_factory=dict)
+    #: How many columns the header and the rows have, where these are not the same.
+    header_width: tuple[int, int] | None = None
 
     def __getitem__(self, name: str) -> ColumnProfile:
         return self.columns[name]
@@ -193,7 +196,7 @@ class ProfiledTable:
         share = len(keep) / max(1, self.n_held)
         return ProfiledTable(
             columns, round(self.n_rows * share), self.options, self.format, len(keep), 0,
-            self.fault, self.further,
+            self.fault, self.further, {}, self.header_width,
         )  # fmt: skip
 
 
@@ -218,6 +221,8 @@ def profiled(
     table = _held(chain(first, found))
     if not is_json and not header:
         table.further = frozenset(table.columns) - {key for _, row in first for key in row}
+    elif not is_json:
+        table.header_width = _header_width(head)
     table.options = options
     table.format = _format(head, options, is_json=is_json)
     return table
@@ -287,6 +292,17 @@ def _has_header(head: bytes, given: Mapping[str, Any]) -> bool:
         elif value in below:
             again += 1
     return not (again and again * 2 >= sum(value is not None for value in first.values()))
+
+
+def _header_width(head: bytes) -> tuple[int, int] | None:
+    """How many columns the header and all rows below have; None where as many."""
+    stream: Any = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(head)))
+    with suppress(FormatError):
+        found = rows(stream, "head", header=False, unique=False, uneven=True)
+        wide = [len(row) for _, row in islice(found, 4) if not isinstance(row, RaggedRow)]
+        if len({*wide[1:]}) == 1 and wide[1] != wide[0]:
+            return wide[0], wide[1]
+    return None
 
 
 def _held(found: Iterable[tuple[RowPlace, Row]]) -> ProfiledTable:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from bbq_adapters.labels_and_item_names import tokens, word_set
 from bbq_adapters.row_values import (
     HEADER_AGAIN,
     RaggedRow,
@@ -529,9 +530,13 @@ def table_lines(
         if missing := [column for column in needed if column not in columns]:
             problem = f"there is no column {', '.join(missing)}"
             raise FormatError(problem, name, 1, columns[:40], "export the file again")
+        found_rows = _without_questions(
+            ((reader.line_num, row) for row in chain(held, reader)), header=header
+        )
+        if header and not unique:
+            columns, found_rows = _as_wide_as_rows(columns, found_rows)
         width, named = len(columns), all(columns)
-        below = ((reader.line_num, row) for row in chain(held, reader))
-        for line, row in _without_questions(below, header=header):
+        for line, row in found_rows:
             place = RowPlace(name, line + shift)
             # Where files were joined, the names of the columns come again.
             again = header and row == top
@@ -549,6 +554,47 @@ def table_lines(
         raise place.error(f"not valid CSV ({error})", text.last[:60], remedy) from error
     except UnicodeDecodeError as error:
         raise _not_utf8(RowPlace(name, reader.line_num + shift + 1), error) from error
+
+
+# So many rows tell that the header is longer or shorter than all of them.
+_ROWS_TO_TELL = 20
+# A first column of such a name numbers the rows itself.
+_ROW_NUMBERS = word_set("id ids idx index number num no nr n row trial comparison question round")
+
+
+def _as_wide_as_rows(
+    columns: list[str], found: Iterator[tuple[int, list[str]]]
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The columns and the rows, where the header has another width than all rows.
+
+    What the header has beyond them is empty in each row. What it lacks has no name: at the end,
+    or, where the first cells number the rows as R writes them, at the start.
+    """
+    width = len(columns)
+    first = list(islice(found, 1))
+    surplus = first[0][1][width:] if first else []
+    if not width or not first or len(first[0][1]) == width or (surplus and not any(surplus)):
+        return columns, chain(first, found)
+    first += islice(found, _ROWS_TO_TELL)
+    rows = [row for _, row in first if any(cell.strip() for cell in row)]
+    widths = {len(row) for row in rows}
+    if len(rows) < 3 or len(widths) > 1:
+        return columns, chain(first, found)
+    (wide,) = widths
+    if 1 < wide < width:
+        lacking = [""] * (width - wide)
+        padded = (
+            (line, [*row, *lacking] if len(row) == wide else row)
+            for line, row in chain(first, found)
+        )
+        return columns, padded
+    starts = [row[0] for row in rows]
+    numbers = {*tokens(columns[0])} <= _ROW_NUMBERS
+    if len({*starts}) < len(starts) or wide > width + 1 or numbers:
+        columns = [*columns, *(f"column{i}" for i in range(width + 1, wide + 1))]
+    elif all(map(str.isdigit, starts)) and starts == sorted(starts, key=int):
+        columns = ["column1", *columns]
+    return columns, chain(first, found)
 
 
 def _made_row(row: list[str], columns: list[str], *, again: bool, free: bool) -> Row | None:

@@ -57,6 +57,7 @@ _FILLERS = word_set(
     "is are was the this that i prefer preferred better best wins winner much slightly clearly "
     "strongly answer response model option image text output video audio system candidate "
     "sample side item choose chosen version summary translation picture result "
+    "sentence passage paragraph story caption clip photo "
     "ist besser klingt mieux est mejor meglio melhor es variante"
 )
 # The same words where a script has no blanks: 左边更好 is 左边.

@@ -121,6 +121,8 @@ _ITEM = word_set(
     "script text title user entity product element alternative kandidat modell equipo jugador "
     "equipe verein mannschaft modele sistema systeme"
 )
+# What makes several of the items.
+_MADE_BY = word_set("model system method engine generator algorithm")
 # What an item had or where it stood, where another column names it; what is shown of an item.
 _MARKS = word_set("symbol symbols color colour colors mark piece stone sign side seat token")
 _SHOWN = word_set(
@@ -205,6 +207,8 @@ _MOST_READINGS = 4
 _LAST_RANK = 12
 # Of verdicts in numbers, such as 1, 2 and 3 for a tie, the highest.
 _LAST_VERDICT = 3
+# Codes go no further from 0.
+_HIGHEST_CODE = 9
 # So often two are hardly ever compared in a table that people make.
 _MOST_WINS = 100
 # So many values that name neither item are listed in a command.
@@ -336,6 +340,12 @@ def _found_in(table: ProfiledTable, given: Mapping[str, Any]) -> list[Candidate]
             elif wanted:
                 one.options["rows"] = given["rows"]
             one.options = {**part.options, **one.options}
+            if part.header_width:
+                wide, rows = part.header_width
+                end = "the last ones are taken for empty" if rows < wide else (
+                    "what has no name is taken for the last, or for numbers of the rows"
+                )  # fmt: skip
+                one.ask(f"the header names {wide} columns and the rows have {rows}: {end}")
             _add_details(one, part)
             for doubt in _DOUBTS:
                 doubt(one, part)
@@ -553,7 +563,10 @@ def _item_pairs(table: ProfiledTable) -> list[Items]:
         coded = all(map(_is_outcome_like, (a, b))) and not (
             a.called(_ITEM) and "3" in {*a.counts, *b.counts}
         )
-        pair = Items.of(a, b, *_pair_score(a, b, related=is_related))
+        score, why = _pair_score(a, b, related=is_related)
+        if is_related and score < _SURE_ITEMS and _said_to_be_compared(a, b, table):
+            score, why = _SURE_ITEMS, "by their names, and that of the column of choices"
+        pair = Items.of(a, b, score, why)
         if not (same or coded) and pair.whole:
             found.append(_composed(pair, table, related))
     # Columns that are not called alike hold different names in each row.
@@ -577,6 +590,31 @@ def _are_won_and_lost(a: ColumnProfile, b: ColumnProfile) -> bool:
     return (a.called(_WON | _BEST) and not a.called(_NOT)) and (
         b.called(_WORST) or _says_lost(b, a)
     )
+
+
+def _said_to_be_compared(a: ColumnProfile, b: ColumnProfile, table: ProfiledTable) -> bool:
+    """Whether names alone say that two columns hold what was compared: left_id, right_id, choice.
+
+    Or a1, a2 with a column such as `a1 wins` that says whether that one won.
+    """
+    words = {*a.words, *b.words}
+    ids = {"id"} < words <= {"id", "left", "right", "a", "b", "1", "2"} | _ITEM
+    for one in table if not words & (_RANK | _SCORE | _NO_ITEMS | _WHEN) else ():
+        if one.is_constant or one in (a, b):
+            continue
+        if one.is_flag and any(_says_of(one, side) for side in (a, b)):
+            return True
+        small = one.is_small and one.n >= 3 * one.n_distinct
+        if ids and small and {*one.words} <= _CHOICE and not rater_word(one.name):
+            return True
+    return False
+
+
+def _says_of(one: ColumnProfile, item: ColumnProfile) -> bool:
+    """Whether a column is called by that of an item and by winning: audio1 wins, a is better."""
+    own, won = len(item.words), _WON | _WINS
+    rest = {*one.words[own:]} - {"is", "was"}
+    return one.words[:own] == item.words and bool(rest) and rest <= won
 
 
 def _without_marks(found: list[Items]) -> list[Items]:
@@ -689,6 +727,8 @@ def _composed(items: Items, table: ProfiledTable, related: Iterable[tuple[str, .
 
 
 _VERSUS = (" vs. ", " vs ", "_vs_", "-vs-", " VS ", " v ", " or ")
+# Names of lists of the two items that were compared.
+_PAIRS = ("pair", "models", "systems")
 _BETWEEN = (*_VERSUS, "|", ";", ",", "/", " - ", ":", "_", "-")
 
 
@@ -704,7 +744,7 @@ def _combined(table: ProfiledTable) -> Iterator[Items]:
             if not one.is_list and all(part.strip().isdigit() for cell in cells for part in cell):
                 # 2-1, 3/9: scores and pages
                 break
-            if _is_pair(cells):
+            if _is_pair(cells) or (one.is_list and one.name.casefold() in _PAIRS):
                 split = [[part.strip() for part in value.split(sign)] for value in one.values]
                 rows = [(cell[0], cell[1]) if len(cell) == 2 else ("", "") for cell in split]
                 options: dict[str, Any] = {"items": (one.name,)}
@@ -738,7 +778,7 @@ def _choices(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     for one in () if is_abx else _choice_columns(table, items):
         reading = _by_item_names(items, one) or _by_codes(table, items, one)
         reading = reading or _by_scale(items, one)
-        if reading is None or _is_marked(table, one):
+        if reading is None or _is_marked(table, items, one):
             continue
         if one.called(_LESS) and not one.called(_NOT):
             reading.options["loser"] = reading.options.pop("winner")
@@ -1136,8 +1176,21 @@ def _short_names(cells: Sequence[tuple[str, str, str]]) -> dict[str, str]:
     return found if typed and len(set(found.values())) == len(found) else {}
 
 
-def _is_marked(table: ProfiledTable, one: ColumnProfile) -> bool:
-    """Whether another column says if this answer is the right one: a test, and no preference."""
+def _right_answers(columns: Iterable[ColumnProfile]) -> list[str]:
+    """Columns that say whether an answer was right; not whether one of two items was."""
+    flags = [one for one in columns if one.is_flag and one.called(_RIGHT - {"right", "hit"})]
+    sided = {name for family in families(one.name for one in flags) for name in family}
+    alone = [one for one in flags if one.name not in sided and not side_named(one, ("", ""))]
+    return [one.name for one in alone if one.n_distinct == 2 and "check" not in one.words]
+
+
+def _is_marked(table: ProfiledTable, items: Items, one: ColumnProfile) -> bool:
+    """Whether another column says if this answer is the right one: a test, and no preference.
+
+    Of two items all tests make a preference for the one that was oftener right.
+    """
+    if _right_answers(table) and len({name for pair in items.whole for name in pair}) == 2:
+        return True
     flags = [flag for flag in table if flag.n_distinct == 2 and flag.called(_RIGHT)]
     marks = [[value.casefold() in YES for value in flag.values] for flag in flags]
     return any(
@@ -1343,6 +1396,8 @@ def _winner_loser(table: ProfiledTable) -> Iterator[Candidate]:
             common = _overlap(a, b)
             score, why = _pair_score(a, b, related=True)
             score += 2.5 - 3 * (common == 0 and a.n > 10)
+            if _are_ids_of(a, b):
+                score = max(score, _SCORES["winner and loser as said"] / 2 + 3 * common)
             word = {*a.words} & {"winner", "won", "chosen", "preferred"}
             sure: Confidence = "certain" if word and common > 0 else "likely"
             found.append(_won_lost("winner and loser", a.name, b.name, score, (why, why), sure))
@@ -1354,6 +1409,13 @@ def _winner_loser(table: ProfiledTable) -> Iterator[Candidate]:
     yield from found[:1]
     if not found and len(table.columns) <= 4:
         yield from _bare_pair(table)
+
+
+def _are_ids_of(won: ColumnProfile, lost: ColumnProfile) -> bool:
+    """Whether names say that two columns of ids name who won and who lost: Winner ID, Loser ID."""
+    words = ({*won.words} & {"winner", "won"}, {*lost.words} & {"loser", "lost"})
+    rest = ({*won.words} - words[0], {*lost.words} - words[1])
+    return all(words) and rest[0] == rest[1] and bool(rest[0] & (_IDS | _ITEM | {"number"}))
 
 
 def _won_lost(
@@ -1383,6 +1445,11 @@ def _bare_pair(table: ProfiledTable) -> Iterator[Candidate]:
         return
     a, b = max(pairs, key=lambda pair: _overlap(*pair))
     rest = [one for one in table if one not in (a, b)]
+    codes = [
+        one.name for one in rest
+        if one.numeric and one.is_small and one.n >= 3 * one.n_distinct
+        and -_HIGHEST_CODE <= one.low < 0 and one.high <= _HIGHEST_CODE
+    ]  # fmt: skip
     if not _numbers_after(table, (a.name, b.name)) and not any(
         _is_outcome_like(one) or coding(one) for one in rest
     ):
@@ -1394,6 +1461,14 @@ def _bare_pair(table: ProfiledTable) -> Iterator[Candidate]:
         swapped = {"winner": b.name, "loser": a.name}
         doubt = f"nothing in the file says that {a.name} holds the winner"
         found.ask(doubt, swapped, f"{b.name} holds the winner")
+        if codes:
+            found.leave_open(
+                f"{a.name} and {b.name} may hold the compared items, and {listed(codes, 3)} codes "
+                "that say who won or which rows count, but nothing says what they mean; say it "
+                f"with {_option('left', a.name)} {_option('right', b.name)} "
+                f"{_option('winner', codes[0])} -O values=…, or with {_option('winner', a.name)} "
+                f"{_option('loser', b.name)}, and perhaps --rows", "winner",
+            )  # fmt: skip
         yield found
 
 
@@ -1516,7 +1591,8 @@ def _one_count(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     """How often the first item beat the second, and in another row the second the first."""
     pairs = Counter(items.whole)
     back = share(pairs, lambda pair: pair[::-1] in pairs)
-    if not pairs or max(pairs.values()) > 1 or back < 0.5:
+    lost = [one for one in table if one.whole and one.called(_LOSSES)]
+    if not pairs or max(pairs.values()) > 1 or back < (1 if lost else 0.5):
         return
     first, second = items.columns
     for one in table:
@@ -1550,6 +1626,12 @@ def _with_numbers(table: ProfiledTable, items: Items, pair: tuple[str, ...]) -> 
         roles = _roles("outcome", pair, "how often the item won")
         found = items.candidate("two items and how often each won", "counts", roles, wins=pair)
         found.doubts.append("a row stands for as many answers as it has wins")
+        if mirrored := _mirrored(table, items, pair):
+            found.leave_open(
+                f"{counted(mirrored, 'pair')} of items stand twice, once from each side with the "
+                f"same counts, which would count these answers twice: keep one row of each, or add "
+                f"{_option('wins', pair)} if they are different answers", "wins",
+            )  # fmt: skip
         if ties := [one.name for one in table if one.numeric and one.called(_TIE)]:
             found.options["ties"] = ties[0]
         found.used |= {*pair, *ties[:1]}
@@ -1561,6 +1643,14 @@ def _with_numbers(table: ProfiledTable, items: Items, pair: tuple[str, ...]) -> 
     if unclear or not (is_rank or words & _SCORE):
         return None
     return _ranked(table, items, pair, is_rank=is_rank)
+
+
+def _mirrored(table: ProfiledTable, items: Items, pair: tuple[str, ...]) -> int:
+    """How many pairs stand in two rows that say the same from both sides; 0 if others do not."""
+    counts = dict(zip(items.rows, table.rows(*pair), strict=True))
+    both = [(own, counts[names[::-1]]) for names, own in counts.items() if names[::-1] in counts]
+    same = share(both, lambda rows: rows[0] == rows[1][::-1])
+    return len(both) // 2 if same > 0.5 else 0
 
 
 def _in_file_order(table: ProfiledTable, items: Items, pair: tuple[str, ...]) -> tuple[str, ...]:
@@ -1620,6 +1710,9 @@ def _slates(table: ProfiledTable) -> Iterator[Candidate]:
     names = [one.name for one in _names_like(table) if not one.is_constant]
     for group in families(names):
         if len(group) < 3 or all(table[name].numeric for name in group):
+            continue
+        if len({value for name in group for value in table[name].counts}) < 3:
+            # The votes of several people, rather than what they were shown.
             continue
         score = 4 + 4 * _vocabulary(table, group)
         items = Items(group, score, "one of those shown", table.rows(*group), {"items": group})
@@ -1906,15 +1999,17 @@ def _lists(table: ProfiledTable) -> Iterator[Candidate]:
                if None not in one}  # fmt: skip
     for name in (name for name in cells if name not in numeric):
         flat = [cell for row in cells[name] for cell in row]
-        if len(flat) < 1.5 * len(set(flat)) or max(map(len, flat)) > 80:
+        again = len(flat) >= 1.5 * len(set(flat))
+        if max(map(len, flat)) > 80:
             continue
-        if table[name].called(_ORDERED | {"order"}) and not table[name].called(_PLANNED):
+        is_order = table[name].called(_ORDERED | {"order"}) and not table[name].called(_PLANNED)
+        if again and is_order:
             yield _ranking_in_one(name, "names, best first", "the first is taken for the best")
             continue
         sizes = [value.count("\x1f") if value else -1 for value in table[name].values]
         for ranks, values in numeric.items():
             long = [value.count("\x1f") if value else -1 for value in table[ranks].values]
-            called, low = table[ranks].called(_RANK), min(values)
+            called, low = _holds_ranks(table[ranks], cells[ranks]), min(values)
             # One of the list is marked: [1, 0]
             marked = table[ranks].called(_CHOICE) and all(
                 sorted(row) == ["0"] * (len(row) - 1) + ["1"] for row in cells[ranks]
@@ -1923,15 +2018,27 @@ def _lists(table: ProfiledTable) -> Iterator[Candidate]:
                 continue
             if (called and low == 0) or not (called or table[ranks].called(_SCORE) or marked):
                 continue
+            if not (called or again):
+                continue
             better = "lower" if called and low >= 1 else "higher"
-            yield Candidate(
+            what = "a rank, 1 for the best," if better == "lower" else "a score or a mark"
+            found = Candidate(
                 "a list of items with a list of ranks",
                 {"items": (name,), "ranks": (ranks,), better: "better"}, _SCORES["ranking"],
                 [Role("item", name, "a list"), Role("outcome", ranks, "a list as long")],
-                [f"{ranks} has a rank for each of {name}, in the same order"], items=(name,),
+                [f"{ranks} has {what} for each of {name}, in the same order; equal is a tie"],
+                items=(name,),
             )  # fmt: skip
+            found.score += 0.5 * again + 0.5 * table[name].called(_ITEM)
+            yield found
     for one in table:
         yield from _ordered_text(one)
+
+
+def _holds_ranks(one: ColumnProfile, rows: Iterable[Sequence[str]]) -> bool:
+    """Whether a list of numbers has the rank of each item, and not their order."""
+    equal = any(len({*row}) < len(row) for row in rows)
+    return one.called(_RANK) or (one.called({"order", "ordering"}) and equal)
 
 
 def _ranking_in_one(name: str, why: str, doubt: str, **more: Any) -> Candidate:
@@ -2002,12 +2109,15 @@ def _one_row_an_item(table: ProfiledTable) -> Iterator[Candidate]:
     items = [
         one for one in _names_like(table)
         if one in rest and one.n_distinct > 2 and one.n >= 3 * one.n_distinct
-        and not rater_word(one.name) and (not one.numeric or one.called(_ITEM))
+        and not rater_word(one.name)
+        and (not one.numeric or one.called(_ITEM | _IDS | _NUMBERS - {"no"}))
     ]  # fmt: skip
     keys = [
         one for one in rest
         if not one.is_text and 3 * one.n_distinct < 2 * one.n and not one.is_constant
     ][:_MOST_KEYS]  # fmt: skip
+    # Numbers are names where nothing else is.
+    items.sort(key=lambda one: one.numeric)
     for item in items[:_MOST_KEYS]:
         others = [one for one in keys if one is not item]
         ways: list[tuple[ColumnProfile, ...]] = [(one,) for one in others]
@@ -2051,7 +2161,7 @@ def _grouped_answers(
         if share(values, _are_places) <= 0.95:
             return None
         shape, meant = {"ranks": (outcome.name,), "lower": "better"}, "a rank, 1 is the best"
-    elif item.n_distinct <= max(sizes):
+    elif item.n_distinct <= max(sizes) or (item.numeric and not item.called(_ITEM)):
         return None
     elif {*outcome.counts} == {"-1", "0", "1"} and all(
         one.count(-1) == one.count(1) == 1 for one in values
@@ -2427,7 +2537,8 @@ def _ask_of_places(found: Candidate, table: ProfiledTable) -> None:
         if is_read or not _tells_places(one, found, table):
             continue
         said = found.options
-        choice = said.get("winner") or said.get("loser") or said.get("wins", ("the choice",))[0]
+        choice = said.get("winner") or said.get("loser")
+        choice = choice or (said.get("wins") or said.get("raters") or ("the choice",))[0]
         codes = {*said.get("values", OUTCOMES)} - PLACES
         if "wins" in said or codes & table.columns.keys():
             # winner_model_a, model_a: the items of these columns are meant, wherever they stood
@@ -2523,9 +2634,42 @@ def _ask_of_unused_winner(found: Candidate, table: ProfiledTable) -> None:
                 )
 
 
+def _ask_of_other_names(found: Candidate, table: ProfiledTable) -> None:
+    """Where a column names the model of the winner, several of the items may be the same one."""
+    choice = found.options.get("winner")
+    if choice is None or "loser" in found.options or len(found.items) != 2:
+        return
+    said: Mapping[str, str] = found.options.get("values", {})
+    sides = {"left": 0, "right": 1}
+    pairs = table.rows(*found.items)
+    won = [
+        pair[sides[side]] if (side := said.get(value, value)) in sides else value
+        for value, pair in zip(table[choice].values, pairs, strict=True)
+    ]
+    names = {name for pair in pairs for name in pair if name}
+    for one in table if choice in table.columns else ():
+        model = one.called(_WON) and one.called(_MADE_BY)
+        if one.name in (choice, *found.items) or not model or {*one.counts} & names:
+            continue
+        called: dict[str, set[str]] = {}
+        for name, other in zip(won, one.values, strict=True):
+            if name in names and other:
+                called.setdefault(name, set()).add(other)
+        others = {other for each in called.values() for other in each}
+        if 1 < len(others) < len(called) and all(len(each) == 1 for each in called.values()):
+            (other,) = called[first := next(iter(called))]
+            found.leave_open(
+                f"{one.name} names the winner otherwise than {found.items[0]} and "
+                f"{found.items[1]}, with fewer names ({other} for {first}): to compare by these "
+                f"names, add {_option('winner', choice)} with --rename FILE; without a file it "
+                f"compares the items of {found.items[0]} and {found.items[1]}", "winner",
+            )  # fmt: skip
+            return
+
+
 #: All that is asked about a candidate once its columns are known.
 _DOUBTS: tuple[Callable[[Candidate, ProfiledTable], None], ...] = (
-    _ask_of_places, _ask_of_column, _leave_out_empty, _ask_of_unused_winner,
+    _ask_of_places, _ask_of_column, _leave_out_empty, _ask_of_unused_winner, _ask_of_other_names,
 )  # fmt: skip
 
 
@@ -2636,6 +2780,8 @@ def _why_nothing(table: ProfiledTable) -> str:
 
 def _what_is_missing(columns: Sequence[ColumnProfile], first: str, second: str) -> str:
     """Why two columns of items are no comparisons."""
+    if right := _right_answers(columns):
+        return f"{right[0]} says which answers are right, and a task with right answers is no vote"
     if empty := [one.name for one in columns if not one.counts and one.called(_CHOICE)]:
         return f"{empty[0]} is empty"
     missing = "no column clearly says who won"

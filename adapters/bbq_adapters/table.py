@@ -300,6 +300,8 @@ class RowAnswer:
     #: Sets the answers of a row apart.
     part: str = ""
     rater: str | None = None
+    #: So many of the items shown were shown before in the row.
+    again: int = 0
 
 
 _Answers = Callable[[Row, RowPlace], Iterator[RowAnswer | Skipped]]
@@ -404,6 +406,7 @@ class _MappedRows:
         self._unread: dict[str, list[Any]] = {}
         self._weights: list[float] = []
         self._n_split = 0
+        self._n_again = 0
 
     def records(self, row: Row, place: RowPlace) -> Iterator[Comparison | Skipped]:
         columns = self.columns
@@ -432,6 +435,7 @@ class _MappedRows:
             if isinstance(answer, Skipped):
                 yield answer
                 continue
+            self._n_again += answer.again > 0
             pairs = [replace(p, weight=p.weight * heavy) for p in self._split(answer.pairs)]
             if not pairs:
                 yield Skipped(str(place), AGAINST_ITSELF)
@@ -508,6 +512,11 @@ class _MappedRows:
         for what, (n, place, value) in self._unread.items():
             where = f"in {counted(n, 'row')}, first in {place}: {brief(value)}"
             yield Note(f"{what} {where}; it is left out there")
+        if self._n_again:
+            yield Note(
+                f"{counted(self._n_again, 'row')} showed an item more than once; it is compared "
+                "with the others of the row once, and not with itself"
+            )
         if self._n_split:
             sign = self.columns.split
             yield Note(
@@ -899,13 +908,18 @@ def _best(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - one 
         said = [_chosen(row, column, shown, columns, place) for column in chosen]
         # Some files list only those that were neither.
         shown += [name for name in said if name not in shown]
-        if len(set(shown)) < len(shown) or len(set(said)) < len(said):
+        # A placeholder, such as that of a removed text, may have been shown twice.
+        different = list(dict.fromkeys(shown))
+        if len(different) < len(shown) and len(set(said)) < len(said) == 2:
+            yield Skipped(str(place), "the best is the worst as well", said[0], expected=True)
+        elif len(set(said)) < len(said):
             yield Skipped(str(place), AGAINST_ITSELF, said[0])
-        elif len(shown) < 2:
+        elif len(different) < 2:
             yield Skipped(str(place), "only one item was shown")
         else:
             worst = said[1] if len(said) > 1 else None
-            yield RowAnswer(best_worst_pairs(said[0], worst, shown, columns.weights))
+            pairs = best_worst_pairs(said[0], worst, different, columns.weights)
+            yield RowAnswer(pairs, again=len(shown) - len(different))
 
     return answers
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from bbq_plugin.data.files import inspected, opened, read
 from bbq_plugin.data.mappings import UnclearError
-from bbq_plugin.errors import FormatError
+from bbq_plugin.errors import FormatError, UnrankableError
 from tests.adapters.made_votes import ITEMS, RATERS, chosen, loser, orders, table, votes
 
 if TYPE_CHECKING:
@@ -2134,3 +2135,168 @@ def test_a_column_called_a_choice_goes_before_scores_of_something_else(tmp_path:
     data, options = as_proposed(file(tmp_path, table(head, rows)))
     assert options.get("winner", "preference") == "preference"
     check(data)
+
+
+def test_items_and_their_ranks_may_stand_in_two_lists(tmp_path: Path) -> None:
+    rows = [
+        {"id": i, "outputs": sorted(order[:4]), "ranking": [1 + order.index(x) % 3 for x in
+         sorted(order[:4])]} for i, order in enumerate(ORDERS)
+    ]  # fmt: skip
+    data, options = as_proposed(file(tmp_path, json.dumps(rows), "votes.json"))
+    assert options == {"items": ("outputs",), "ranks": ("ranking",), "lower": "better"}
+    # The first and the fourth have equal ranks.
+    assert (data.n_comparisons, data.n_ties) == (6 * len(ORDERS), len(ORDERS))
+    # Each item comes in one row only: read in the same way, and refused for that.
+    single = [
+        {"outputs": [f"out{i}.{k}" for k in range(4)], "ranking": [1 + (i + k) % 4 for k in
+         range(4)]} for i in range(30)
+    ]  # fmt: skip
+    path = file(tmp_path, json.dumps(single), "single.json")
+    first = look(path).readings[0]
+    assert dict(first.options)["ranks"] == ("ranking",)
+    assert any("1 for the best" in doubt and "equal is a tie" in doubt for doubt in first.doubts)
+    # An order of equal numbers holds ranks; else it may as well name the items in order.
+    as_order = [{"models": row["outputs"], "order": row["ranking"]} for row in rows]
+    data, options = as_proposed(file(tmp_path, json.dumps(as_order), "order.json"))
+    assert options["ranks"] == ("order",)
+    as_order = [{"models": sorted(one), "order": [1, 2, 3, 4, 5]} for one in ORDERS]
+    assert not look(file(tmp_path, json.dumps(as_order), "order.json")).readings
+
+
+def test_a_long_ranking_of_numbered_items_is_grouped_by_who_ranked(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [i, ITEMS.index(name), "yes", place]
+        for i, order in enumerate(ORDERS)
+        for place, name in enumerate(order, 1)
+    ]
+    path = file(tmp_path, table(["Student ID", "School ID", "Included", "Preference Rank"], rows))
+    data, options = as_proposed(path)
+    assert options["items"] == ("School ID",)
+    assert (options["group"], options["rater"]) == (("Student ID",), "Student ID")
+    assert (options["ranks"], options["lower"]) == (("Preference Rank",), "better")
+    assert (data.n_comparisons, len(data.raters)) == (10 * len(ORDERS), len(ORDERS))
+    assert sorted(data.items) == ["0", "1", "2", "3", "4"]
+
+
+MTURK = ["WorkerId", "Input.text1", "Input.text2", "Input.model1", "Input.model2", "Answer.choice"]
+
+
+def test_a_header_may_be_longer_or_shorter_than_all_rows(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [who, f"said {i}", f"told {i}", a, b, "Sentence A" if winner == a else "Sentence B"]
+        for i, (a, b, winner, who) in enumerate(VOTES)
+    ]
+    data, _ = as_proposed(file(tmp_path, table([*MTURK, "Approve", "Reject"], rows)))
+    check(data)
+    found = look(file(tmp_path, table([*MTURK, "Approve", "Reject"], rows)))
+    assert [one.name for one in found.columns if not one.n_distinct] == ["Approve", "Reject"]
+    # Columns without a name at the end.
+    path = file(tmp_path, table([*MTURK, ""], [[*row, 17e8 + i, ""] for i, row in enumerate(rows)]))
+    check(as_proposed(path)[0])
+    path = file(tmp_path, table(MTURK, [[*row, 17e8 + i] for i, row in enumerate(rows)]))
+    check(as_proposed(path)[0])
+    # R numbers the rows, without a name above.
+    path = file(tmp_path, table(MTURK, [[i, *row] for i, row in enumerate(rows, 1)]))
+    check(as_proposed(path)[0])
+    # Where the first column numbers them, the one without a name is the last.
+    short = [[i, a, b, winner, who] for i, (a, b, winner, who) in enumerate(VOTES)]
+    found = look(file(tmp_path, table(["trial", "left", "right", "winner"], short)))
+    assert [one.name for one in found.columns] == ["trial", "left", "right", "winner", "column5"]
+    # Single rows that end early are still damaged.
+    path = file(tmp_path, table(MTURK, [*rows[:50], rows[50][:4], *rows[51:]]))
+    assert read(path, max_skipped=0.5).n_comparisons == len(VOTES) - 1
+
+
+def test_names_of_columns_say_what_was_compared_where_ids_hardly_come_twice(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[i, 2 * i, 2 * i + 1, i % 2] for i in range(40)]
+    path = file(tmp_path, table(["nr", "Winner ID", "Loser ID", "expert"], rows))
+    assert dict(look(path).readings[0].options).items() >= {
+        "winner": "Winner ID", "loser": "Loser ID",
+    }.items()  # fmt: skip
+    with pytest.raises(UnrankableError, match="no item is compared with more than one other"):
+        as_proposed(path)
+    said = [[f"a/{i}.wav", f"b/{i}.wav", ("True", "False")[i % 3 == 0]] for i in range(40)]
+    path = file(tmp_path, table(["clip1", "clip2", "clip2 wins"], [[*row] for row in said]))
+    options = dict(look(path).readings[0].options)
+    assert (options["left"], options["winner"]) == ("clip1", "clip2 wins")
+    assert options["values"] == {"False": "left", "True": "right"}
+    # What 0 and 1 mean is asked.
+    path = file(tmp_path, table(["left_id", "right_id", "choice"], [row[1:] for row in rows]))
+    found = look(path)
+    assert not found.readings
+    assert "choice may say who won" in found.problem
+
+
+def test_counts_from_both_sides_are_not_counted_twice(tmp_path: Path) -> None:
+    won = {(a, b): 3 + i for i, (a, b) in enumerate(combinations(ITEMS, 2))}
+    rows: list[list[object]] = [[a, b, n, 20 - n] for (a, b), n in won.items()]
+    head = ["deck", "versus", "won", "lost"]
+    assert as_proposed(file(tmp_path, table(head, rows)))[0].n_comparisons == 20 * len(rows)
+    mirrored = [*rows, *([b, a, lost, n] for a, b, n, lost in rows[:4])]
+    found = look(file(tmp_path, table(head, mirrored)))
+    assert not found.readings
+    assert "4 pairs of items stand twice" in found.problem
+    # Where these are other games, the same columns may be named.
+    path = file(tmp_path, table(head, mirrored))
+    assert look(path, wins="won,lost").readings
+
+
+def test_codes_beside_two_names_without_a_header_are_asked_about(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [vote[2], loser(vote), -2 if i % 9 == 0 else -1] for i, vote in enumerate(VOTES)
+    ]
+    found = look(file(tmp_path, table(None, rows)))
+    assert not found.readings
+    assert "column3 codes that say who won" in found.problem
+
+
+def test_sides_of_several_votes_are_no_items(tmp_path: Path) -> None:
+    rows = [
+        {"pair": ["oak", "elm"], "winner": "AB"[i % 2],
+         "votes": [{"judge": who, "winner": "AB"[(i + k) % 2]} for k, who in enumerate(RATERS)]}
+        for i in range(10)
+    ]  # fmt: skip
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    for one in look(file(tmp_path, text, "votes.jsonl")).readings:
+        assert one.options["items"] == ("pair",)
+
+
+def test_a_task_with_right_answers_is_no_vote(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        ["box_1", "box_2", f"box_{1 + i % 3 % 2}", int(i % 7 > 0)] for i in range(40)
+    ]
+    found = look(file(tmp_path, table(["left_box", "right_box", "selected_box", "correct"], rows)))
+    assert not found.readings
+    assert "correct says which answers are right" in found.problem
+    # Whether each of the two was right says nothing of the task.
+    both: list[list[object]] = [[*row[:3], row[3], i % 2] for i, row in enumerate(rows)]
+    head = ["left_box", "right_box", "selected_box", "correct_1", "correct_2"]
+    assert look(file(tmp_path, table(head, both))).readings
+
+
+def test_fewer_names_of_winners_are_asked_about(tmp_path: Path) -> None:
+    made_by = dict(zip(ITEMS, ("hard", "soft", "hard", "soft", "soft"), strict=True))
+    rows: list[list[object]] = [
+        [a, b, "A" if winner == a else "B", made_by[winner]] for a, b, winner, _ in VOTES
+    ]
+    path = file(tmp_path, table(["a_run", "b_run", "winner", "winner_model"], rows))
+    found = look(path)
+    assert not found.readings
+    assert "winner_model names the winner otherwise" in found.problem
+    data = read(
+        path, "table", left="a_run", right="b_run", winner="winner", values="A=left,B=right"
+    )
+    check(data, raters=0)
+
+
+def test_options_shown_twice_are_compared_once(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[*order[:4], order[0], order[3]] for order in ORDERS]
+    for row in rows[:3]:
+        row[2] = row[0]
+    rows[3][3] = rows[3][5] = rows[3][4]
+    head = ["Item1", "Item2", "Item3", "Item4", "BestItem", "WorstItem"]
+    data, _ = as_proposed(file(tmp_path, table(head, rows)))
+    # Three rows of three different items; in one the best is the worst as well.
+    assert data.n_comparisons == 3 * 3 + 5 * (len(ORDERS) - 4)
+    assert any("3 rows showed an item more than once" in note for note in data.warnings)
+    assert data.skip_reasons == {"the best is the worst as well": 1}
