@@ -21,6 +21,7 @@ from bbq_adapters.labels_and_item_names import (
     word_set,
 )
 from bbq_adapters.row_values import RaggedRow, Row, RowPlace, is_blank, is_name, number
+from bbq_adapters.table import OF_COLUMNS, transposed
 from bbq_plugin.data.mappings import Column
 from bbq_plugin.errors import FormatError
 from bbq_plugin.text import name_text
@@ -176,6 +177,20 @@ class ProfiledTable:
         found = zip(*(self.columns[name].values for name in names), strict=True)
         return [row for row in found if all(row)] if whole else list(found)
 
+    def turned(self) -> ProfiledTable | None:
+        """The same with a row for each column but the first, which names the columns."""
+        first, *others = self
+        cells = [[one.name for one in others], *zip(*(one.values for one in others), strict=True)]
+        names = [OF_COLUMNS, *first.values]
+        if self.n_held < self.n_rows or len({*names}) < len(names) or not all(names):
+            return None
+        columns = {
+            name: ColumnProfile.of(name, list(values), {}, is_list=False)
+            for name, values in zip(names, cells, strict=True)
+        }
+        options = {**self.options, "transposed": True}
+        return ProfiledTable(columns, len(others), options, self.format, len(others))
+
     def where(self, wanted: Mapping[str, str]) -> ProfiledTable:
         """The same with only those rows that have these values."""
         if not wanted:
@@ -217,6 +232,8 @@ def profiled(
         if not header:
             options["header"] = False
         found = rows(stream, name, header=header, unique=False, uneven=True)
+    if str(given.get("transposed")).lower() in ("true", "yes", "on", "1"):
+        found, options["transposed"] = transposed(found), True
     first = list(islice(found, 1))
     table = _held(chain(first, found))
     if not is_json and not header:

@@ -202,20 +202,88 @@ def document(stream: io.BufferedReader, name: str, begun: bytes = b"") -> Any:
 
 
 def document_rows(document: Any, path: str | None) -> tuple[str, list[Row]] | None:
-    """Where the rows of a document stand, and the rows; None if there are none."""
+    """Where the rows of a document stand, and the rows; None if there are none.
+
+    Of several lists it is one that refers to another by two ids, as matches to players, else the
+    longest. The names of what a row refers to are added.
+    """
+    named = {at: names for at, rows in _lists_of_rows(document) if (names := _names_by_id(rows))}
     if path is not None:
         found = _as_rows(document if path == "." else lookup(document, path))
-        return None if found is None else (path, found)
+        return None if found is None else (path, _with_names(found, path, named))
     best: tuple[str, list[Row]] | None = None
+    most = (False, 0)
+    for at, found in _lists_of_rows(document):
+        joined = _with_names(found, at, named)
+        if (size := (joined is not found, len(found))) > most:
+            best, most = (at, joined), size
+    return best
+
+
+_ID_AT_END = re.compile(r"(?<=.)[_-]?(?:id|Id|ID)$")
+# What an entry of a list is known by, and what it is called.
+_IDS = ("id", "_id", "uuid")
+_NAMES = ("name", "title", "label", "username")
+
+
+def _names_by_id(found: list[Row]) -> dict[str, Any]:
+    """The names of the entries of a list by their ids; none where it has no such fields."""
+    for key in _IDS:
+        name = next((one for one in _NAMES if key in found[0] and one in found[0]), None)
+        if name is not None:
+            names = {str(row.get(key)): row.get(name) for row in found}
+            good = len(names) == len(found) and all(map(is_name, names.values()))
+            return names if good else {}
+    return {}
+
+
+def _with_names(found: list[Row], at: str, named: dict[str, dict[str, Any]]) -> list[Row]:
+    """The rows with the names of what two fields or more refer to, as `player1.name`.
+
+    What an object has by the same ids, such as scores, is added as `player1.score`.
+    """
+    for other, names in named.items():
+        fields = [
+            field
+            for field, value in found[0].items()
+            if field not in _IDS and is_name(value) and str(value) in names
+        ]
+        refer = [
+            field
+            for field in fields
+            if all(row.get(field) is None or str(row[field]) in names for row in found)
+        ]
+        if at == other or len(refer) < 2:
+            continue
+        return [_with_names_of(row, refer, names) for row in found]
+    return found
+
+
+def _with_names_of(row: Row, refer: Sequence[str], names: dict[str, Any]) -> Row:
+    ids = {field: str(row[field]) for field in refer if row.get(field) is not None}
+    by_id = [
+        field
+        for field, value in row.items()
+        if isinstance(value, dict) and value and value.keys() <= {*ids.values()}
+    ]
+    out = {field: value for field, value in row.items() if field not in by_id}
+    for field, own in ids.items():
+        about = _ID_AT_END.sub("", field)
+        out[f"{about}.name"] = names[own]
+        out |= {f"{about}.{what}": row[what].get(own) for what in by_id}
+    return out
+
+
+def _lists_of_rows(document: Any) -> Iterator[tuple[str, list[Row]]]:
+    """The lists of rows in a document by their paths, those further outside first."""
     waiting = [(".", document)]
     while waiting:
         at, value = waiting.pop(0)
         found = _as_rows(value)
-        if found is not None and (best is None or len(found) > len(best[1])):
-            best = at, found
-        if isinstance(value, dict) and at.count(".") < _DEEPEST_LIST and found is None:
+        if found is not None:
+            yield at, found
+        elif isinstance(value, dict) and at.count(".") < _DEEPEST_LIST:
             waiting += [(key if at == "." else f"{at}.{key}", one) for key, one in value.items()]
-    return best
 
 
 def _as_rows(value: Any) -> list[Row] | None:

@@ -54,7 +54,7 @@ from bbq_adapters.labels_and_item_names import (
     word_set,
 )
 from bbq_adapters.row_values import is_nothing, number, ordinal, seconds_since_1970
-from bbq_adapters.table import EACH, NONE
+from bbq_adapters.table import EACH, NONE, OF_COLUMNS
 from bbq_plugin.data.mappings import Confidence, Inspection, Reading, Role, spelled
 from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.text import counted, listed
@@ -213,6 +213,8 @@ _HIGHEST_CODE = 9
 _MOST_WINS = 100
 # So many values that name neither item are listed in a command.
 _MOST_STRAYS = 8
+# A table in which each row is an item has no more rows.
+_MOST_TURNED = 60
 # Of a wide table so many columns are tried as the one of the items, or of the answers.
 _MOST_KEYS = 8
 
@@ -287,6 +289,8 @@ def inspected(stream: io.BufferedReader, name: str, given: Mapping[str, Any]) ->
     if table.n_ragged * 2 > table.n_rows or not table.columns:
         return replace(base, format="text", problem="this is text, and not a table with columns")
     found = _found(table, given)
+    if not found:
+        found = list(_ranked_by_columns(table))
     if not found or (found[0].weak and given.keys().isdisjoint(found[0].answers)):
         return replace(base, problem=found[0].weak if found else _why_nothing(table))
     readings = _readings(found, given)
@@ -1990,6 +1994,31 @@ def _candidate_columns(table: ProfiledTable) -> Iterator[Candidate]:
     yield found
 
 
+def _ranked_by_columns(table: ProfiledTable) -> Iterator[Candidate]:
+    """The first column names the items, and each of the others is a ranking of them."""
+    turned: ProfiledTable | None = table
+    if not table.options.get("transposed"):
+        turned = table.turned() if 2 < table.n_held <= _MOST_TURNED else None
+    if turned is None:
+        return
+    _, *items = turned
+    names = tuple(one.name for one in items)
+    whole = all(one.whole and not one.n_empty for one in items)
+    rows = [sorted(number(rank) or 0 for rank in row) for row in turned.rows(*names)]
+    if not whole or len(rows) < 3 or all(number(name) is not None for name in names):
+        return
+    every = [float(place) for place in range(1, len(names) + 1)]
+    if share(rows, lambda row: row == every) > 0.5 and all(map(_are_places, rows)):
+        options = {**turned.options, "ranks": names, "lower": "better", "rater": OF_COLUMNS}
+        first = next(iter(table)).name
+        yield Candidate(
+            "one row an item and one column a ranking", options, _SCORES["one column an item"],
+            [Role("item", first, "a name for each row")],
+            [f"each column but {first} is a ranking by somebody, 1 for the best"],
+            [({"rater": NONE}, "the columns are no people")],
+        )  # fmt: skip
+
+
 def _lists(table: ProfiledTable) -> Iterator[Candidate]:
     """Names and ranks in lists, or all names of a ranking in one cell."""
     cells = {one.name: [list_cells(value) for value in one.values if value]
@@ -2690,15 +2719,6 @@ def _to_rewrite(table: ProfiledTable) -> str | None:
                 f"{one.name} holds a sentence about two items, such as {next(iter(one.counts))!r}: "
                 "write them into two columns called winner and loser"
             )
-    first, *others = table
-    orders = [sorted(one.values) for one in others if one.whole and one.low == 1]
-    places = sorted(str(place) for place in range(1, len(first.values) + 1))
-    is_named = first.n_distinct == first.n > 2 and len(orders) == len(others) > 2
-    if is_named and share(orders, lambda order: order == places) > 0.5:
-        return (
-            f"each column but {first.name} may be a ranking of what {first.name} names: "
-            "swap rows and columns, so that each row is a ranking"
-        )
     if scores := _alike_scales(table):
         return (
             f"{listed(scores, 4)} hold numbers of the same scale: if each is an item with its "
@@ -2787,7 +2807,7 @@ def _what_is_missing(columns: Sequence[ColumnProfile], first: str, second: str) 
     missing = "no column clearly says who won"
     if expected := [one.name for one in columns if one.called(_EXPECTED & _TRAP)]:
         return f"{missing} ({expected[0]} looks like what was known or expected)"
-    pairs = _pairs(one for one in columns if one.numeric)
+    pairs = _pairs(one for one in columns if one.numeric and not one.called(_IDS))
     if scores := [pair for pair in pairs if not {first, second} & {*pair}]:
         missing += (
             f"; if {scores[0][0]} and {scores[0][1]} are scores, add {_option('ranks', scores[0])} "

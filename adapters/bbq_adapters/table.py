@@ -143,6 +143,7 @@ class TableColumns:
     weights: Weights = "information"
     records: str | None = None
     header: bool = True
+    transposed: bool = False
 
     def named(self) -> list[str]:
         """The columns that are said to be something, parts of composed names one by one."""
@@ -177,7 +178,7 @@ class TableAdapter:
         "raters", "pairs",
     )  # fmt: skip
     #: With these a file is read as a whole.
-    whole_options = ("matrix", "records", "header", "group", "unranked")
+    whole_options = ("matrix", "records", "header", "group", "unranked", "transposed")
     option_help = {  # noqa: RUF012 - read by plugins, never written
         "left": "column of the item on the left",
         "right": "column of the item on the right",
@@ -212,6 +213,7 @@ class TableAdapter:
         "weights": "weight of the pairs of a ranking",
         "records": "path of the list of rows in a JSON document; . is the document itself",
         "header": "false: the first line is a row, and the columns are column1, column2, …",
+        "transposed": "true: each column but the first is an answer, and the first names its parts",
         "mapping": "TOML file with these options, to be kept with the study",
     }
 
@@ -264,6 +266,7 @@ class TableAdapter:
         weights: Weights | None = None,
         records: str | None = None,
         header: bool | None = None,
+        transposed: bool | None = None,
         mapping: str | None = None,
     ) -> Iterator[Comparison | Skipped | Note]:
         """Yield the records of each row."""
@@ -283,7 +286,7 @@ def _saved(path: str) -> TableColumns:
             meant = did_you_mean(what, OPTIONS)
             raise UsageError(f"{path}: there is no {what!r}; known: {', '.join(OPTIONS)}{meant}")
         good: type = list if what in _LISTS else dict if what in _TABLES else str
-        good = bool if what == "header" else float if what == "middle" else good
+        good = bool if what in ("header", "transposed") else float if what == "middle" else good
         if not isinstance(column, good) and not (good is float and isinstance(column, int)):
             raise UsageError(f"{path}: {what} is {column!r}; expected {good.__name__}")
     return TableColumns(**found)
@@ -314,6 +317,8 @@ def _records(
         stream, name, records=columns.records, header=columns.header, unique=False,
         uneven=bool(columns.ranking),
     )  # fmt: skip
+    if columns.transposed:
+        found = transposed(found)
     found = _with_all_names(_grouped(_entries(found, columns), columns), columns)
     ragged, first = first_whole(found)
     yield from ragged
@@ -351,6 +356,32 @@ def _entries(
         if isinstance(inside := row.get(name), list)
         for i, entry in enumerate(inside, 1)
     )
+
+
+#: What the names of the columns of a transposed table are: of those who answered.
+OF_COLUMNS = "rater"
+
+
+def transposed(found: Iterator[tuple[RowPlace, Row]]) -> Iterator[tuple[RowPlace, Row]]:
+    """Each column but the first as a row, whose columns are called by the first column."""
+    held: list[tuple[RowPlace, Row]] = []
+    for place, row in found:
+        if isinstance(row, RaggedRow):
+            yield place, row
+        else:
+            held.append((place, row))
+    if not held:
+        return
+    first, *others = held[0][1]
+    names = [_word(row.get(first)) for _, row in held]
+    for name, (place, row) in zip(names, held, strict=True):
+        if not name or names.count(name) > 1:
+            raise place.error(
+                f"{first} is to name each row", row.get(first), "give each row its own name"
+            )
+    for i, other in enumerate(others, 1):
+        cells = {name: row.get(other) for name, (_, row) in zip(names, held, strict=True)}
+        yield held[0][0]._replace(element=i), {OF_COLUMNS: other, **cells}
 
 
 def _grouped(

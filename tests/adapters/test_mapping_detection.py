@@ -1913,13 +1913,34 @@ def test_the_name_beside_each_ballot_is_proposed_as_the_rater(tmp_path: Path) ->
     assert len(data.raters) == len(ORDERS)
 
 
-def test_rankings_in_columns_are_refused_with_how_to_write_them(tmp_path: Path) -> None:
+def test_rankings_in_columns_are_read_with_rows_and_columns_swapped(tmp_path: Path) -> None:
     rows: list[list[object]] = [
         [item, *(order.index(item) + 1 for order in ORDERS[:9])] for item in ITEMS
     ]
     head = ["candidate", *(f"juror{i}" for i in range(9))]
-    problem = look(file(tmp_path, table(head, rows))).problem
-    assert "swap rows and columns" in problem
+    path = file(tmp_path, table(head, rows))
+    expected: dict[str, Any] = {
+        "transposed": True,
+        "ranks": ITEMS,
+        "lower": "better",
+        "rater": "rater",
+    }
+    assert dict(look(path).readings[0].options) == expected
+    assert dict(look(path, transposed=True).readings[0].options) == expected
+    data, _ = as_proposed(path)
+    assert data.raters == tuple(f"juror{i}" for i in range(9))
+    first = dict.fromkeys(ITEMS, 0)
+    for winner in data.winner.tolist():
+        first[data.items[winner]] += 1
+    assert first == {
+        item: sum(4 - order.index(item) for order in ORDERS[:9]) for item in ITEMS
+    }  # fmt: skip
+    # Numbers of people, and measurements, are no rankings.
+    other = [[item, *(10 * i + j for j in range(9))] for i, item in enumerate(ITEMS)]
+    assert not look(file(tmp_path, table(head, [[*row] for row in other]))).readings
+    twice = file(tmp_path, table(head, [*rows, rows[0]]))
+    with pytest.raises(FormatError, match="candidate is to name each row"):
+        read(twice, "table", **expected)
 
 
 def test_trials_among_screens_of_the_same_kind_are_found_by_their_items(tmp_path: Path) -> None:
@@ -2300,3 +2321,37 @@ def test_options_shown_twice_are_compared_once(tmp_path: Path) -> None:
     assert data.n_comparisons == 3 * 3 + 5 * (len(ORDERS) - 4)
     assert any("3 rows showed an item more than once" in note for note in data.warnings)
     assert data.skip_reasons == {"the best is the worst as well": 1}
+
+
+@pytest.mark.parametrize("on_one_line", [True, False])
+def test_of_several_lists_in_a_document_the_one_with_the_games_is_read(
+    tmp_path: Path, *, on_one_line: bool
+) -> None:
+    players = [{"id": i, "name": name, "image": ""} for i, name in enumerate(ITEMS, 7)]
+    numbers = {one["name"]: one["id"] for one in players}
+    games = [
+        {"id": 100 + i, "player1Id": numbers[a], "player2Id": numbers[b],
+         "score": {str(numbers[a]): 11 if winner == a else i % 9,
+                   str(numbers[b]): 11 if winner == b else i % 9}}
+        for i, (a, b, winner, _) in enumerate(VOTES[:30])
+    ]  # fmt: skip
+    spectators = [{"id": i, "name": f"guest {i}"} for i in range(99)]
+    document = {"players": players, "matches": games, "guests": spectators}
+    text = json.dumps(document, indent=None if on_one_line else 1)
+    data, options = as_proposed(file(tmp_path, text, "games.json"))
+    assert (options["left"], options["right"]) == ("player1.name", "player2.name")
+    assert (options["ranks"], options["higher"]) == (("player1.score", "player2.score"), "better")
+    wins = dict.fromkeys(data.items, 0)
+    for winner in data.winner.tolist():
+        wins[data.items[winner]] += 1
+    assert wins == {item: sum(vote[2] == item for vote in VOTES[:30]) for item in ITEMS}
+    # An id of the winner, and lists by name: as before, the longest list.
+    for game, vote in zip(games, VOTES, strict=False):
+        game["winner_id"] = numbers[vote[2]]
+        del game["score"]
+    path = file(tmp_path, json.dumps(document), "games.json")
+    data, options = as_proposed(path)
+    assert options["winner"] in ("winner.name", "winner_id")
+    assert sorted(data.items) == sorted(ITEMS)
+    guests = file(tmp_path, json.dumps({"players": players, "guests": spectators}), "guests.json")
+    assert look(guests).n_rows == len(spectators)
