@@ -179,10 +179,12 @@ class ProfiledTable:
 
     def turned(self) -> ProfiledTable | None:
         """The same with a row for each column but the first, which names the columns."""
+        if len(self.columns) < 2 or self.n_held < self.n_rows:
+            return None
         first, *others = self
         cells = [[one.name for one in others], *zip(*(one.values for one in others), strict=True)]
         names = [OF_COLUMNS, *first.values]
-        if self.n_held < self.n_rows or len({*names}) < len(names) or not all(names):
+        if len({*names}) < len(names) or not all(names):
             return None
         columns = {
             name: ColumnProfile.of(name, list(values), {}, is_list=False)

@@ -220,6 +220,10 @@ def document_rows(document: Any, path: str | None) -> tuple[str, list[Row]] | No
     return best
 
 
+# What fields that refer to such an entry are called, beside the name of its list.
+_REFER_WORDS = word_set(
+    "id ids winner loser won lost home away left right first second one two 1 2 a b"
+)
 _ID_AT_END = re.compile(r"(?<=.)[_-]?(?:id|Id|ID)$")
 # What an entry of a list is known by, and what it is called.
 _IDS = ("id", "_id", "uuid")
@@ -243,15 +247,16 @@ def _with_names(found: list[Row], at: str, named: dict[str, dict[str, Any]]) -> 
     What an object has by the same ids, such as scores, is added as `player1.score`.
     """
     for other, names in named.items():
-        fields = [
-            field
-            for field, value in found[0].items()
-            if field not in _IDS and is_name(value) and str(value) in names
-        ]
+        own = tokens(other)
+        words = _REFER_WORDS | {*own, *(word.removesuffix("s") for word in own)}
         refer = [
             field
-            for field in fields
-            if all(row.get(field) is None or str(row[field]) in names for row in found)
+            for field, value in found[0].items()
+            if field not in _IDS
+            and is_name(value)
+            # Numbers of goals may be ids of players as well.
+            and {*tokens(field)} <= words
+            and all(row.get(field) is None or str(row[field]) in names for row in found)
         ]
         if at == other or len(refer) < 2:
             continue

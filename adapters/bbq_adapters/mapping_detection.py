@@ -689,6 +689,10 @@ def _is_outcome_like(one: ColumnProfile) -> bool:
     if one.n_distinct > 4 or one.is_constant:
         return False
     meanings = [label_meaning(value) for value in one.counts]
+    if any(isinstance(said, int) and said > 2 and " " in value for value, said in
+           zip(one.counts, meanings, strict=True)):  # fmt: skip
+        # Photo 3 is a name, and no side of two.
+        return False
     return None not in meanings or all(value in ("0", "1", "2", "-1") for value in one.counts)
 
 

@@ -717,6 +717,8 @@ def read_by(
 
 # What pandas and databases write where there is nothing.
 _EMPTY_NAMES = ("nan", "null")
+# The same in capitals only: Na may be a name.
+_EMPTY_CAPITALS = ("NA", "N/A", "#N/A")
 # Names longer than this on average are texts.
 _TEXT = 60
 # So few comparisons may be an excerpt, of which items have few votes.
@@ -731,7 +733,10 @@ def check_board(data: Comparisons) -> None:
     """Refuse comparisons of which no leaderboard can be made."""
     n = len(data.items)
     for what, names_of in (("an item", data.items), ("a rater", data.raters)):
-        empty = [name for name in names_of if name.casefold() in _EMPTY_NAMES]
+        empty = [
+            name for name in names_of
+            if name.casefold() in _EMPTY_NAMES or name in _EMPTY_CAPITALS
+        ]  # fmt: skip
         if empty:
             raise UnrankableError(
                 f"{what} is called {empty[0]!r}, which is how programs write an empty cell; drop "

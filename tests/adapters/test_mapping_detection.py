@@ -2355,3 +2355,38 @@ def test_of_several_lists_in_a_document_the_one_with_the_games_is_read(
     assert sorted(data.items) == sorted(ITEMS)
     guests = file(tmp_path, json.dumps({"players": players, "guests": spectators}), "guests.json")
     assert look(guests).n_rows == len(spectators)
+
+
+def test_numbered_photos_are_names_and_no_sides(tmp_path: Path) -> None:
+    rows = [[vote[3], *(f"Photo {1 + ITEMS.index(x)}" for x in vote[:3])] for vote in VOTES]
+    rows = [row for row in rows if "Photo 5" not in row]
+    path = file(
+        tmp_path, table(["judge", "alpha_1", "alpha_2", "choice"], [[*row] for row in rows])
+    )
+    data, _ = as_proposed(path)
+    assert sorted(data.items) == [f"Photo {i}" for i in range(1, 5)]
+    assert data.n_comparisons == len(rows)
+
+
+def test_numbers_that_may_be_ids_of_other_rows_are_not_joined(tmp_path: Path) -> None:
+    teams = [{"id": i, "name": name} for i, name in enumerate(ITEMS)]
+    games = [
+        {"home_id": ITEMS.index(a), "away_id": ITEMS.index(b),
+         "home_goals": 3 if winner == a else 1, "away_goals": 3 if winner == b else 1}
+        for a, b, winner, _ in VOTES[:30]
+    ]  # fmt: skip
+    path = file(tmp_path, json.dumps({"teams": teams, "games": games}), "games.json")
+    names = [one.name for one in look(path).columns]
+    assert {"home.name", "away.name"} < {*names}
+    assert not {"home_goals.name", "away_goals.name"} & {*names}
+    assert as_proposed(path)[1]["ranks"] == ("home_goals", "away_goals")
+
+
+@pytest.mark.parametrize("empty", ["NA", "N/A"])
+def test_an_empty_cell_as_programs_write_it_is_no_item(tmp_path: Path, empty: str) -> None:
+    rows: list[list[object]] = [[vote[2], loser(vote)] for vote in VOTES]
+    path = file(tmp_path, table(["winner", "loser"], [*rows, ["oak", empty], ["elm", empty]]))
+    with pytest.raises(UnrankableError, match="which is how programs write an empty cell"):
+        as_proposed(path)
+    assert empty in read(path, force=True).items
+    assert "Na" in read(file(tmp_path, table(["winner", "loser"], [*rows, ["oak", "Na"]]))).items
