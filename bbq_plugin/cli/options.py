@@ -928,6 +928,8 @@ def reading_options(command: _Command) -> _Command:
     @wraps(command)
     def wrapped(**typed: Any) -> Any:
         _check_source(typed["files"], typed["store"], typed["study"])
+        if "output" in typed:
+            typed["output"] = _checked_output(typed["output"], typed["files"], typed["store"])
         short = {name: typed.pop(name) for name in _SHORT}
         typed["options"] = merged(typed["options"], short)
         mapping = typed.pop("mapping")
@@ -970,6 +972,20 @@ def _check_source(files: tuple[str, ...], store: Path | None, study: str | None)
             raise UsageError(
                 f"{option.opts[-1]} says how FILES are read, and --store reads none; leave it out"
             )
+
+
+def _checked_output(output: Path | None, files: tuple[str, ...], store: Path | None) -> Path | None:
+    """Where to write: never over what is read; ``-`` is standard output, as it is for input."""
+    if output is None or str(output) == STDIN:
+        return None
+    if output.is_file():
+        matched = (glob(typed, recursive=True) if has_magic(typed) else [typed] for typed in files)  # noqa: PTH207
+        read = [*(Path(name) for names in matched for name in names), *filter(None, (store,))]
+        if any(path.is_file() and path.samefile(output) for path in read):
+            raise UsageError(
+                f"-o {output}: this file is to be read, and would be overwritten; name another one"
+            )
+    return output
 
 
 def _key(key_file: Path | None, *, wanted: bool) -> bytes | None:

@@ -387,6 +387,27 @@ def test_files_with_the_names_of_raters_are_for_their_owner_alone(
     assert stat.S_IMODE((tmp_path / "c.csv").stat().st_mode) == 0o644
 
 
+@pytest.mark.parametrize("command", ["fit", "raters", "pairs", "evaluate", "convert"])
+def test_no_output_replaces_what_is_read(study: Path, tmp_path: Path, command: str) -> None:
+    votes, link = tmp_path / "votes.csv", tmp_path / "link.csv"
+    assert bbq("convert", study, "-o", votes).exit_code == 0
+    link.symlink_to(votes)
+    before = votes.read_bytes()
+    for named, output in ((votes, votes), (votes, link), (tmp_path / "*.csv", votes)):
+        found = bbq(command, named, "-o", output)
+        assert found.exit_code == 2
+        assert "would be overwritten" in found.stderr
+    assert votes.read_bytes() == before
+
+
+def test_a_dash_is_standard_output(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert document("fit", study, "-o", "-")["schema"] == "bbq.report/1"
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_link_is_followed_and_a_pipe_stays_a_pipe(study: Path, tmp_path: Path) -> None:
     real, link, pipe = (tmp_path / name for name in ("real.csv", "link.csv", "pipe.csv"))
     real.write_text("old")
