@@ -500,7 +500,7 @@ def own_ranking(
 
 def share_of_own(ahead: Floats) -> float:
     """Of raters who look bad, the share with a ranking of their own, from log B of each."""
-    share = 0.5
+    share, ahead = 0.5, ahead[ahead < np.inf]
     for _ in range(OWN_STEPS):
         share = (float(_p_own(ahead, share).sum()) + 0.5) / (ahead.size + 1.0)
     return share
@@ -514,14 +514,17 @@ def _p_own(ahead: Floats, share: float) -> Floats:
 def ranking_evidence(t: Triples, weights: Floats, raters: Codes) -> Floats:
     """By rater, log evidence of a ranking of these raters' own against a coin; -inf where none.
 
-    The mean over OWN_SPREADS.
+    The mean over OWN_SPREADS; infinite of raters who met two items alone.
     """
     found = np.full(t.n_raters, -np.inf)
     for r in raters.tolist():
         rows = slice(t.start[r], t.start[r + 1])
         weight = weights[rows]
         items, at = np.unique(np.concatenate((t.winner[rows], t.loser[rows])), return_inverse=True)
-        if 2 < items.size <= MOST_OWN:
+        if items.size == 2:
+            # Who prefers the other one is no more inverted, or random, than of another mind.
+            found[r] = np.inf
+        elif items.size <= MOST_OWN:
             won, lost = at[: weight.size], at[weight.size :]
             by = [_ranking_evidence(won, lost, weight, items.size, sd) for sd in OWN_SPREADS]
             found[r] = np.logaddexp.reduce(by) - np.log(len(by))

@@ -190,3 +190,17 @@ def test_raters_with_equal_answers_are_named_together() -> None:
     told = "r00, r01, r02, r03, r04, r05 gave equal answers to 100 comparisons"
     assert any(told in text for text in warnings)
     assert not any("alphabet" in text for text in warnings)
+
+
+def test_of_two_items_who_prefers_the_other_one_is_not_excluded() -> None:
+    rng = np.random.default_rng(8)
+    theta = rng.normal(1.5, 1.5, 40)  # how much each of them prefers a, honestly
+    who = np.repeat(np.arange(40), 20)
+    won = rng.random(who.size) < 1 / (1 + np.exp(-theta[who]))
+    data = bbq.Comparisons.from_arrays(
+        who, np.where(won, 0, 1), np.where(won, 1, 0),
+        items=["a", "b"], raters=[f"r{r:02}" for r in range(40)],
+    )  # fmt: skip
+    report = bbq.rater_report(bbq.fit(data))
+    assert any(row.p_bad > 0.9 for row in report)
+    assert not report.excluded
