@@ -508,7 +508,7 @@ def fragility(fit: Fit) -> Fragility | None:
 
 def _reaches(pushes: Floats, n: int, gap: float) -> bool:
     """Whether the n largest may add up to so much: far cheaper than to sort them all."""
-    if n * float(np.max(pushes)) < gap:
+    if n < 1 or n * float(np.max(pushes)) < gap:
         return False
     largest = np.partition(pushes, -n)[-n:] if n < pushes.size else pushes
     return float(np.maximum(largest, 0.0).sum()) >= gap * (1.0 - 1e-9)

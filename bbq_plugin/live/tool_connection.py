@@ -1,7 +1,7 @@
 """How two servers know each other: address and token of the tool, its open project, our secrets.
 
-All of them are typed, in the environment or in a file; a secret is never typed, because every user
-of the machine sees the list of processes.
+Addresses are typed, in the environment or in a file; a secret is never typed, because every user of
+the machine sees the list of processes.
 """
 
 from __future__ import annotations
@@ -325,5 +325,6 @@ class OpenProject:
         self._failing.add(self._purpose)
 
     def close(self) -> None:
-        """Let the project go."""
+        """Let the project go; it is opened again if it is needed."""
         self._stack.close()
+        self._opened = None
