@@ -151,6 +151,32 @@ _CRITERIA = word_set(
 )
 _MORE = word_set("better best most more prefer preferred like liked higher")
 _LESS = word_set("worse worst least less dislike disliked dispreferred lower")
+# What a text asks for, where it asks for the worse of two.
+_WORSE = word_set(
+    "worse worst inferior poorer poorest dislike disliked reject rejected remove eliminate discard "
+    "loser lost schlechter schlechtere schlechteste peor peores pire pires peggio peggiore pior "
+    "хуже 更差 较差"
+)
+_FLAWS = word_set(
+    "noise noisy noisier noisiest annoying annoyed annoyance distorted distortion distortions "
+    "artifact artifacts artefact artefacts toxic toxicity blur blurry blurrier blurriest blurred "
+    "degraded degradation unpleasant ugly uglier ugliest harmful offensive disturbing impaired "
+    "impairment impairments errors flaws defects biased hateful rude boring unnatural unrealistic "
+    "inaccurate irritating fake bad storend storender storendste"
+)
+_FEWER = word_set("less least fewer fewest lower lowest without no not free")
+_BETTER = word_set("better best prefer preferred preference nicer superior")
+# What more of is better, so that less of it is worse.
+_GOOD = _BETTER | word_set(
+    "like liked natural realistic pleasant helpful good attractive appealing beautiful quality "
+    "accurate correct useful safe sharp clear convincing favorite favourite"
+)
+# Names of columns of what was asked, and words of such texts.
+_ASKED = _QUESTIONS | word_set("question instruction instructions task frage consigne pregunta")
+_CUES = word_set(
+    "which select choose pick click mark identify welche welches welcher wahle quelle quel cual "
+    "quale qual choisissez elige"
+)
 _FEW = 14
 # Words of columns that say who answered, the surer ones first; and words that make such a column
 # something else.
@@ -403,6 +429,28 @@ def _asks(words: set[str], values: Collection[str]) -> bool:
         or sum(bool(one & _CRITERIA) for one in said) > 1
         or (all(sides) and not any(isinstance(label_meaning(value), str | int) for value in values))
     )
+
+
+def asks_for_worse(text: str) -> bool | None:
+    """Whether a text asks for the worse of two: noisier, least liked; None where that is unclear.
+
+    Who asks for the better one may speak of flaws as well: for fewer of them.
+    """
+    words = set(tokens(text))
+    worse, fewer = words & _WORSE, words & _FEWER
+    if worse:
+        return None if fewer or words & _BETTER else True
+    if words & _FLAWS and not words & _BETTER:
+        more = words & {"more", "most"}
+        return (None if more else False) if fewer else True
+    if words & _FLAWS or not fewer - {"no", "not", "without", "free"}:
+        return False
+    return True if words & _GOOD and not words & {"more", "most"} else None
+
+
+def is_question(name: str, text: str) -> bool:
+    """Whether a text may be what was asked, by the name of its column or by its own words."""
+    return bool({*tokens(name)} & _ASKED or {*tokens(text)} & _CUES)
 
 
 def is_bare(label: str) -> bool:

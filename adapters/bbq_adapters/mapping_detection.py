@@ -42,8 +42,10 @@ from bbq_adapters.labels_and_item_names import (
     PLACES,
     SKIPS,
     YES,
+    asks_for_worse,
     families,
     is_check,
+    is_question,
     is_topic,
     kept_rows,
     label_meaning,
@@ -54,7 +56,7 @@ from bbq_adapters.labels_and_item_names import (
     word_set,
 )
 from bbq_adapters.row_values import is_nothing, number, ordinal, seconds_since_1970
-from bbq_adapters.table import EACH, NONE, OF_COLUMNS
+from bbq_adapters.table import EACH, NONE, OF_COLUMNS, pair_in_name
 from bbq_plugin.data.mappings import Confidence, Inspection, Reading, Role, spelled
 from bbq_plugin.data.records import OUTCOMES
 from bbq_plugin.text import counted, listed
@@ -310,7 +312,7 @@ _LISTED = re.compile(r"\.\d+\.")
 def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[Candidate]:
     """All candidates, the likeliest first; of a list of answers in each row, all of them."""
     out = _found_in(table, given)
-    one_of_many = [one for one in out if _LISTED.search(str(one.options.get("winner", "")))]
+    one_of_many = [one for one in out if _is_one_of_many(one)]
     if not table.nested or (out and out[0] not in one_of_many):
         return out
     inner: list[Candidate] = []
@@ -321,10 +323,17 @@ def _found(table: ProfiledTable, given: Mapping[str, Any]) -> list[Candidate]:
                 one.ask(f"each entry of {name} is taken for an answer of its own")
                 inner.append(one)
     for one in one_of_many:
-        one.weak = (
-            f"{one.options['winner']} is one of several answers of the row; say which to read"
-        )
+        choice = one.options.get("winner", one.items[0])
+        one.weak = f"{choice} is one of several answers of the row; say which to read"
     return sorted(inner, key=lambda one: -one.score) or out
+
+
+def _is_one_of_many(one: Candidate) -> bool:
+    """Whether the choices are those of one entry of a list, or of entries about other items."""
+    raters = one.options.get("raters", ())
+    return bool(_LISTED.search(str(one.options.get("winner", "")))) or (
+        bool(raters) and all(map(_LISTED.search, (*one.items, *raters)))
+    )
 
 
 def _found_in(table: ProfiledTable, given: Mapping[str, Any]) -> list[Candidate]:
@@ -394,7 +403,7 @@ _ORDER = {"left": 0, "right": 1, "tie": 2, "both_bad": 3, "skip": 4}
 # An option of these that is given says what shape the mapping has.
 _SHAPING = (
     "left", "right", "winner", "loser", "items", "ranks", "ranking", "best", "matrix", "wins",
-    "raters",
+    "raters", "pairs", "group", "ties", "middle",
 )  # fmt: skip
 
 
@@ -543,9 +552,11 @@ def _pair_score(a: ColumnProfile, b: ColumnProfile, *, related: bool) -> tuple[f
 
 def _item_pairs(table: ProfiledTable) -> list[Items]:
     """Pairs of columns that may hold the two items, the likeliest first."""
+    answers = {name for found in _pairs_as_columns(table) for name in found.options["pairs"]}
     columns = [
         one for one in _names_like(table)
         if not (one.is_constant and one.numeric) and not one.is_yes_or_no
+        and one.name not in answers
     ]  # fmt: skip
     related = dict.fromkeys(_pairs(columns))
     in_pair = {name for pair in related for name in pair}
@@ -788,7 +799,7 @@ def _choices(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
         reading = reading or _by_scale(items, one)
         if reading is None or _is_marked(table, items, one):
             continue
-        if one.called(_LESS) and not one.called(_NOT):
+        if (one.called(_LESS) and not one.called(_NOT)) or _is_called_worse(one):
             reading.options["loser"] = reading.options.pop("winner")
             reading.ask(f"{one.name} is taken for the one that lost")
             losers.append(reading)
@@ -816,6 +827,11 @@ def _choices(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     found = [one for one in found if one in kept.values() or not _says_choice(one)]
     _ask_of_other_choices(found, said, table, items)
     yield from found[:3]
+
+
+def _is_called_worse(one: ColumnProfile) -> bool:
+    """Whether its name says that the worse was chosen: noisier, most annoying; no mark of one."""
+    return asks_for_worse(one.name) is True and not (one.is_flag or one.called(_CHOICE | _WON))
 
 
 def _ask_of_other_choices(
@@ -2112,7 +2128,7 @@ def _pairs_as_columns(table: ProfiledTable) -> Iterator[Candidate]:
         columns: list[str] = []
         meaning: dict[str, str] = {}
         for one in table:
-            parts = [part.strip() for part in one.name.split(sign)]
+            parts = pair_in_name(one.name, sign)
             if len(parts) != 2 or not all(parts) or not one.counts:
                 continue
             others = {value: _third_value(value) for value in one.counts if value not in parts}
@@ -2700,9 +2716,84 @@ def _ask_of_other_names(found: Candidate, table: ProfiledTable) -> None:
             return
 
 
+def _ask_of_direction(found: Candidate, table: ProfiledTable) -> None:
+    """Where the worse may have been asked for, or nothing says that it was the better."""
+    said = found.options
+    if "loser" in said or "worst" in said:
+        return
+    columns: Sequence[str] = said.get("raters") or said.get("pairs") or ()
+    choice = said.get("winner") or said.get("best") or (columns[0] if columns else None)
+    if choice not in table.columns:
+        return
+    asked = _asked_for_worse(found, table, columns or (choice,))
+    if asked is not None:
+        _take_for_worse(found, choice, *asked)
+    elif "winner" in said and _is_silent(table[choice], found):
+        found.ask(
+            f"the one that {choice} says is taken for the better",
+            {"winner": None, "loser": choice}, f"the one that {choice} says is the worse",
+        )  # fmt: skip
+
+
+def _is_silent(one: ColumnProfile, found: Candidate) -> bool:
+    """Whether the name of a column of choices says neither choice nor better, nor a side."""
+    if asks_for_worse(one.name) is not False:
+        return True
+    sides = found.items[:2] if len(found.items) > 1 else ("", "")
+    known = one.called(_CHOICE | _WON | _BEST | _SCALE) or _is_unnamed([one])
+    return not (known or found.explicit) and side_named(one, (sides[0], sides[1])) is None
+
+
+def _asked_for_worse(
+    found: Candidate, table: ProfiledTable, choices: Sequence[str]
+) -> tuple[str, bool] | None:
+    """What asks for the worse, and whether it surely does, by its words; None: nothing does."""
+    for choice in choices if "pairs" in found.options else ():
+        if asks_for_worse(choice) is not False:
+            return f"{choice!r} may ask for the worse", False
+    for one in table:
+        if one.name in found.used or one.numeric or not 1 <= one.n_distinct <= 2:
+            continue
+        if not any(is_question(one.name, text) for text in one.counts):
+            continue
+        ways = {asks_for_worse(text) for text in one.counts}
+        if ways != {False}:
+            # What a model was asked may speak of anything.
+            sure = ways == {True} and not one.called({"prompt", "text"})
+            return f"{one.name} asks {listed(map(repr, one.counts), 2)}", sure
+    return None
+
+
+def _take_for_worse(found: Candidate, choice: str, why: str, sure: bool) -> None:  # noqa: FBT001
+    """Read the chosen one as the worse where that is sure, and else ask which it is."""
+    values: Mapping[str, str] = found.options.get("values", {})
+    if "winner" in found.options and sure:
+        found.options["loser"] = found.options.pop("winner")
+        changed: dict[str, Any] = {"loser": None, "winner": choice}
+    elif "raters" in found.options and sure and {"left", "right"} & {*values.values()}:
+        found.options["values"] = mirrored(values)
+        changed = {"values": values}
+    else:
+        if "winner" in found.options:
+            found.ask(
+                f"{why}, and {choice} is taken for the better",
+                {"winner": None, "loser": choice}, f"{choice} says which one lost",
+            )  # fmt: skip
+            how = f": say it with {_option('winner', choice)} or {_option('loser', choice)}"
+            answers: tuple[str, ...] = ("winner", "loser")
+        else:
+            found.ask(f"{why}, and {choice} is taken for the better")
+            how, answers = "", ("raters", "pairs", "best")
+        if not found.weak:
+            found.leave_open(f"{why}, and {choice} may be the better or the worse{how}", *answers)
+        return
+    found.ask(f"{why}, so {choice} may well say which one lost", changed, f"{choice} won")
+
+
 #: All that is asked about a candidate once its columns are known.
 _DOUBTS: tuple[Callable[[Candidate, ProfiledTable], None], ...] = (
     _ask_of_places, _ask_of_column, _leave_out_empty, _ask_of_unused_winner, _ask_of_other_names,
+    _ask_of_direction,
 )  # fmt: skip
 
 

@@ -755,10 +755,21 @@ def _choice(
     return RowAnswer([Pair(*items, said)])
 
 
+# The rows of a grid in a form: Which is better? [oak vs elm]
+_ROW_OF_GRID = re.compile(r".*\[([^\[\]]+)\]\s*", re.DOTALL)
+
+
+def pair_in_name(column: str, sign: str) -> list[str]:
+    """The items in the name of a column, or in the brackets at its end."""
+    inside = _ROW_OF_GRID.fullmatch(column)
+    name = inside[1] if inside and sign in inside[1] else column
+    return [part.strip() for part in name.split(sign)]
+
+
 def _named_pairs(columns: TableColumns, first: Row) -> _Answers:  # noqa: ARG001 - one signature
     """Columns that are called by two items, and say which of them was chosen."""
     sign = columns.between or " vs "
-    shown = {column: [part.strip() for part in column.split(sign)] for column in columns.pairs}
+    shown = {column: pair_in_name(column, sign) for column in columns.pairs}
     for column, names in shown.items():
         if len(names) != 2 or not all(names):
             raise UsageError(f"pairs names {column!r}; expected two items with {sign!r} between")

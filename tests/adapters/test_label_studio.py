@@ -13,6 +13,7 @@ import pytest
 from bbq_adapters.label_studio import LabelStudioAdapter
 
 from bbq_plugin.data.files import read, records
+from bbq_plugin.data.mappings import UnclearError
 from bbq_plugin.data.records import Comparison, Skipped
 from bbq_plugin.errors import FormatError
 from bbq_plugin.plugins import adapters
@@ -187,3 +188,47 @@ def test_exports_of_another_server_are_read_alike_in_every_kind() -> None:
 @pytest.mark.parametrize("path", real_exports(), ids=lambda path: path.name)
 def test_exports_of_another_server_are_recognised_and_read(path: Path) -> None:
     assert read(path).n_comparisons > 0
+
+
+def _chosen(control: str, kind: str = "choices", **data: str) -> str:
+    """Two tasks in each of which the left of oak and elm is chosen."""
+    value = {"choices": ["left"]} if kind == "choices" else {"selected": "left"}
+    return json.dumps([
+        {"id": i, "data": {"model_a": pair[0], "model_b": pair[1], **data}, "annotations": [
+            {"id": i, "completed_by": i, "was_cancelled": False, "result": [
+                {"id": "r", "type": kind, "from_name": control, "to_name": "t", "value": value}]}]}
+        for i, pair in enumerate([("oak", "elm"), ("elm", "oak")], start=1)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("control", "data"),
+    [("which_is_worse", {}), ("noisier", {}), ("choice", {"question": "Which one is noisier?"})],
+)
+def test_a_control_that_asks_for_the_worse_is_asked_about(
+    tmp_path: Path, control: str, data: dict[str, str]
+) -> None:
+    path = tmp_path / "tasks.json"
+    path.write_text(_chosen(control, **data))
+    with pytest.raises(UnclearError, match="say with the option labels") as caught:
+        found(path)
+    first, second = caught.value.readings
+    comparisons, _ = found(path, **first.options)
+    assert [one.outcome for one in comparisons] == ["right", "right"]
+    comparisons, _ = found(path, **second.options)
+    assert [one.outcome for one in comparisons] == ["left", "left"]
+
+
+def test_a_pairwise_control_that_asks_for_the_worse_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.json"
+    path.write_text(_chosen("worse", "pairwise"))
+    with pytest.raises(FormatError, match="the better one"):
+        found(path)
+    assert len(found(path, control="worse")[0]) == 2
+
+
+@pytest.mark.parametrize("question", ["Which is better?", "The worst day of my life"])
+def test_a_control_that_asks_for_the_better_is_read(tmp_path: Path, question: str) -> None:
+    path = tmp_path / "tasks.json"
+    path.write_text(_chosen("better", text=question))
+    assert [one.outcome for one in found(path)[0]] == ["left", "left"]

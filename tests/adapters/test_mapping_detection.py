@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -2390,3 +2391,131 @@ def test_an_empty_cell_as_programs_write_it_is_no_item(tmp_path: Path, empty: st
         as_proposed(path)
     assert empty in read(path, force=True).items
     assert "Na" in read(file(tmp_path, table(["winner", "loser"], [*rows, ["oak", "Na"]]))).items
+
+
+def worst() -> list[list[object]]:
+    """Rater, left, right and the one that lost."""
+    return [[vote[3], vote[0], vote[1], loser(vote)] for vote in VOTES]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("question", "Which image is worse?"),
+        ("instruction", "Select the image with more artifacts"),
+        ("task", "noisier"),
+        ("criterion", "Which one do you like least?"),
+    ],
+)
+def test_a_question_for_the_worse_is_never_read_as_one_for_the_better(
+    tmp_path: Path, name: str, asked: str
+) -> None:
+    head = ["rater", "left", "right", "choice", name]
+    rows = [[*row, asked] for row in worst()]
+    sides = [[who, a, b, ("left", "right")[lost == b], asked] for who, a, b, lost in worst()]
+    for cells in (rows, sides):
+        path = file(tmp_path, table(head, cells))
+        with pytest.raises(UnclearError):
+            read(path)
+        data, options = as_proposed(path)
+        assert options["loser"] == "choice"
+        check(data)
+
+
+def test_of_raters_as_columns_the_sides_are_turned_where_the_worse_was_asked(
+    tmp_path: Path,
+) -> None:
+    rows: list[list[object]] = [
+        ["Which is worse?", a, b, *["A" if winner == b else "B"] * 3] for a, b, winner, _ in VOTES
+    ]
+    head = ["question", "model_a", "model_b", "annotator_1", "annotator_2", "annotator_3"]
+    data, options = as_proposed(file(tmp_path, table(head, rows)))
+    assert options["values"] == {"B": "left", "A": "right"}
+    wins = Counter(data.items[winner] for winner in data.winner.tolist())
+    assert wins == {item: 3 * sum(vote[2] == item for vote in VOTES) for item in ITEMS}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Which one is better?",
+        "Which one has fewer artifacts?",
+        "Select the best, whatever the noise",
+    ],
+)
+def test_a_question_for_the_better_changes_nothing(tmp_path: Path, asked: str) -> None:
+    rows: list[list[object]] = [[who, a, b, won, asked] for a, b, won, who in VOTES]
+    check(read(file(tmp_path, table(["rater", "left", "right", "choice", "question"], rows))))
+
+
+def test_words_of_prompts_say_nothing_of_the_choice(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [who, a, b, won, f"Which day was the worst of year {i}?"]
+        for i, (a, b, won, who) in enumerate(VOTES)
+    ]
+    check(read(file(tmp_path, table(["rater", "left", "right", "choice", "prompt"], rows))))
+
+
+def test_one_prompt_that_may_ask_for_the_worse_is_asked_about(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[*row, "Which one is worse?"] for row in worst()]
+    path = file(tmp_path, table(["rater", "left", "right", "choice", "prompt"], rows))
+    assert not look(path).readings
+    said = look(path, winner="choice").readings[0]
+    assert (said.confidence, said.options["winner"]) == ("likely", "choice")
+    (said,) = look(path, loser="choice").readings
+    assert (said.confidence, said.options["loser"]) == ("likely", "choice")
+
+
+def test_two_questions_of_which_one_is_for_the_worse_are_not_read(tmp_path: Path) -> None:
+    asked = ("Which is nicer?", "Which is noisier?")
+    rows: list[list[object]] = [[*row, asked[i % 2]] for i, row in enumerate(worst())]
+    inspection = look(file(tmp_path, table(["rater", "left", "right", "choice", "task"], rows)))
+    assert not inspection.readings
+    assert "the better or the worse" in inspection.problem
+
+
+@pytest.mark.parametrize("name", ["most_annoying", "more distorted", "noisier", "more_toxic"])
+def test_a_column_of_the_worse_is_proposed_as_the_loser(tmp_path: Path, name: str) -> None:
+    sides = [[who, a, b, ("left", "right")[lost == b]] for who, a, b, lost in worst()]
+    for rows in (worst(), sides):
+        data, options = as_proposed(file(tmp_path, table(["rater", "left", "right", name], rows)))
+        assert options["loser"] == name
+        check(data)
+
+
+def test_a_name_that_says_neither_better_nor_worse_is_asked_about(tmp_path: Path) -> None:
+    rows: list[list[object]] = [[who, a, b, won] for a, b, won, who in VOTES]
+    inspection = look(file(tmp_path, table(["rater", "left", "right", "brighter"], rows)))
+    first, second = inspection.readings
+    assert "the one that brighter says is taken for the better" in first.doubts
+    assert (first.options["winner"], second.options["loser"]) == ("brighter", "brighter")
+
+
+def test_lists_of_votes_are_not_read_across_votes(tmp_path: Path) -> None:
+    people = [
+        {"user": who, "votes": [
+            {"left": a, "right": b, "pick": "left" if won == a else "right"}
+            for a, b, won, own in VOTES if own == who
+        ]}
+        for who in RATERS
+    ]  # fmt: skip
+    data, options = as_proposed(file(tmp_path, json.dumps(people), "votes.json"))
+    assert (options["left"], options["winner"]) == ("votes.*.left", "votes.*.pick")
+    check(data)
+
+
+def test_a_grid_of_a_form_names_each_pair_in_brackets(tmp_path: Path) -> None:
+    pairs = list(combinations(ITEMS, 2))
+    head = ["Email Address", *(f"Which looks better? [{a} vs {b}]" for a, b in pairs)]
+    rows: list[list[object]] = [
+        [f"{who}@x.org", *(pair[(i + j) % 3 == 0] for j, pair in enumerate(pairs))]
+        for i, who in enumerate("abcdefgh")
+    ]
+    path = file(tmp_path, table(head, rows))
+    data, options = as_proposed(path)
+    assert options["pairs"] == tuple(head[1:])
+    assert sorted(data.items) == sorted(ITEMS)
+    assert data.n_comparisons == 8 * len(pairs)
+    assert look(path, pairs=",".join(head[1:3])).readings == ()
+    worse = [name.replace("better", "worse") for name in head]
+    assert not look(file(tmp_path, table(worse, rows))).readings

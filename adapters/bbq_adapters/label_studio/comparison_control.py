@@ -316,9 +316,10 @@ def find_question(
     if not sample:
         return None
     controls = _controls_in(sample)
+    named = bool(options.control)
     if not options.control and len(candidates) == 1 and candidates[0] in controls:
         options = replace(options, control=tuple(candidates))
-    return _Finder(sample, controls, options, file).question()
+    return _Finder(sample, controls, options, file, named).question()
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +365,8 @@ def find_questions(
         if chosen in questions or any(control not in controls for control in chosen):
             continue
         try:
-            finder = _Finder(sample, controls, replace(options, control=chosen), file)
+            named = bool(options.control)
+            finder = _Finder(sample, controls, replace(options, control=chosen), file, named)
             questions[chosen] = finder.question()
         except FormatError as error:
             problems[",".join(chosen)] = error
@@ -382,9 +384,13 @@ class _Finder:
     _controls: dict[str, Control]
     _options: LabelStudioOptions
     _file: str
+    #: The user has named the control.
+    _named: bool = False
 
     def question(self) -> Question:
         way, chosen = self._told() if self._options.control else self._found()
+        if not (self._options.labels or (self._named and way != "places")):
+            self._ask_of_direction(way, chosen[0])
         return Question(way, chosen, self._source(way, chosen))
 
     # -- the control
@@ -477,6 +483,49 @@ class _Finder:
         about = {next(iter(c.to_names)): c.name for c in ratings if len(c.to_names) == 1}
         if len(about) == len(ratings):
             yield from (tuple(about[to] for to in family) for family in naming.families(about))
+
+    # -- whether the worse was asked for
+
+    def _ask_of_direction(self, way: Way, name: str) -> None:
+        """Refuse answers that may name the worse, by the name of the control or by the tasks."""
+        asked = self._asked_for_worse(name)
+        if way not in ("pairwise", "places", "listed") or asked is None:
+            return
+        why, sure = asked
+        if way != "places":
+            raise self._refusal(
+                f"{why}, and answers of {name!r} are read as the better one", name,
+                f"if the better one was chosen all the same, say so with the option control={name}",
+            )  # fmt: skip
+        known = {label: _SAID.get(said := meaning(label, {}), said)
+                 for label in self._controls[name].labels()}  # fmt: skip
+        other = {"left": "right", "right": "left"}
+        turned = {label: other.get(str(said), said) for label, said in known.items()}
+        control = {"control": self._options.control} if self._named else {}
+        ways = [
+            ({"labels": turned, **control}, "the chosen one is the worse"),
+            ({"labels": known, **control}, "the chosen one is the better"),
+        ]
+        problem = f"{why}: say with the option labels what each label means for who is better"
+        raise self._question(problem, ways if sure else [])
+
+    def _asked_for_worse(self, name: str) -> tuple[str, bool] | None:
+        """What asks for the worse, and whether it surely does; None if nothing does."""
+        if (way := naming.asks_for_worse(name)) is not False:
+            return f"the name of the control {name!r} may ask for the worse", way is True
+        texts: dict[str, set[str]] = {}
+        for task in self._sample if len(self._sample) > 1 else ():
+            for key, value in task.data.items():
+                if isinstance(value, str):
+                    texts.setdefault(key, set()).add(value)
+        for key, said in texts.items():
+            if len(said) > 2 or not any(naming.is_question(key, text) for text in said):
+                continue
+            ways = {naming.asks_for_worse(text) for text in said}
+            if ways != {False}:
+                sure = ways == {True} and not {"prompt", "text"} & {*naming.tokens(key)}
+                return f"{key} of the tasks asks {', '.join(map(repr, sorted(said)))}", sure
+        return None
 
     # -- the names of the items
 
