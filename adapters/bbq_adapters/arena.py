@@ -18,6 +18,7 @@ from bbq_adapters.json_csv_rows import (
     LONGEST_ROW,
     columns_of,
     first_whole,
+    header_width,
     line_row,
     look,
     plain_cells,
@@ -712,6 +713,9 @@ class ArenaAdapter:
             return None
         for shape in SHAPES:
             if found.fields.issuperset(shape.fields):
+                if header_width(head):
+                    # Which cell belongs to which name is asked.
+                    return None
                 if shape.title in _PLAIN_SHAPES and _asks_more(shape, head):
                     # All rows are looked at before it is said what they mean.
                     return None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from bbq_adapters.json_csv_rows import document_rows, is_import_id, look, rows
+from bbq_adapters.json_csv_rows import document_rows, header_width, is_import_id, look, rows
 from bbq_adapters.labels_and_item_names import (
     NO,
     SKIPS,
@@ -241,7 +240,7 @@ def profiled(
     if not is_json and not header:
         table.further = frozenset(table.columns) - {key for _, row in first for key in row}
     elif not is_json:
-        table.header_width = _header_width(head)
+        table.header_width = header_width(head)
     table.options = options
     table.format = _format(head, options, is_json=is_json)
     return table
@@ -311,17 +310,6 @@ def _has_header(head: bytes, given: Mapping[str, Any]) -> bool:
         elif value in below:
             again += 1
     return not (again and again * 2 >= sum(value is not None for value in first.values()))
-
-
-def _header_width(head: bytes) -> tuple[int, int] | None:
-    """How many columns the header and all rows below have; None where as many."""
-    stream: Any = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(head)))
-    with suppress(FormatError):
-        found = rows(stream, "head", header=False, unique=False, uneven=True)
-        wide = [len(row) for _, row in islice(found, 4) if not isinstance(row, RaggedRow)]
-        if len({*wide[1:]}) == 1 and wide[1] != wide[0]:
-            return wide[0], wide[1]
-    return None
 
 
 def _held(found: Iterable[tuple[RowPlace, Row]]) -> ProfiledTable:

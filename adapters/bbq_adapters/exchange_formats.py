@@ -40,7 +40,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-from bbq_adapters.json_csv_rows import BOM, document, lines, look, rows
+from bbq_adapters.json_csv_rows import BOM, document, header_width, lines, look, rows
 from bbq_adapters.row_values import (
     BrokenRow,
     RowPlace,
@@ -79,7 +79,8 @@ class ComparisonsAdapter:
     def sniff(self, head: bytes, name: str) -> str | None:  # noqa: ARG002 - the content decides
         """By `winner` and `loser`, perhaps `rater`, `weight` and `tie`, and no other columns."""
         fields = look(head).fields
-        return "rows of winner and loser" if _NEEDED <= fields <= _KNOWN else None
+        known = _NEEDED <= fields <= _KNOWN and not header_width(head)
+        return "rows of winner and loser" if known else None
 
     def read(self, stream: io.BufferedReader, name: str) -> Iterator[Comparison | Skipped]:
         """Yield one record a row."""

@@ -670,6 +670,19 @@ def _as_wide_as_rows(
     return columns, chain(first, found)
 
 
+def header_width(head: bytes) -> tuple[int, int] | None:
+    """How many columns the header of a table and all rows below have; None where as many."""
+    if look(head).kind == "json":
+        return None
+    whole: Any = io.BufferedReader(io.BytesIO(head[: head.rfind(b"\n") + 1]))
+    with suppress(FormatError):
+        found = rows(whole, "", header=False, unique=False, uneven=True)
+        wide = [len(row) for _, row in islice(found, 4) if not isinstance(row, RaggedRow)]
+        if len(wide) == 4 and len({*wide[1:]}) == 1 and wide[1] != wide[0]:
+            return wide[0], wide[1]
+    return None
+
+
 def _made_row(row: list[str], columns: list[str], *, again: bool, free: bool) -> Row | None:
     """A row with empty cells, or a damaged one; None for an empty line.
 

@@ -355,9 +355,10 @@ def _found_in(table: ProfiledTable, given: Mapping[str, Any]) -> list[Candidate]
             one.options = {**part.options, **one.options}
             if part.header_width:
                 wide, rows = part.header_width
-                end = "the last ones are taken for empty" if rows < wide else (
-                    "what has no name is taken for the last, or for numbers of the rows"
-                )  # fmt: skip
+                end = "the last ones are taken for empty"
+                if rows > wide:
+                    first = next(iter(part)).name == "column1"
+                    end = "the first is taken for a number" if first else "the last have no name"
                 one.ask(f"the header names {wide} columns and the rows have {rows}: {end}")
             _add_details(one, part)
             for doubt in _DOUBTS:
@@ -1518,6 +1519,8 @@ def _two_numbers(table: ProfiledTable, items: Items) -> Iterator[Candidate]:
     pairs = [
         _in_file_order(table, items, pair) for pair in _pairs(one for one in table if one.numeric)
         if not set(pair) & set(items.columns) and not all(table[name].is_constant for name in pair)
+        # Numbers with names of their own are ids.
+        and not {f"{name}.name" for name in pair} <= table.columns.keys()
     ]  # fmt: skip
     won, lost = (
         [one.name for one in table if one.numeric and one.called(words)
@@ -2902,7 +2905,11 @@ def _what_is_missing(columns: Sequence[ColumnProfile], first: str, second: str) 
     missing = "no column clearly says who won"
     if expected := [one.name for one in columns if one.called(_EXPECTED & _TRAP)]:
         return f"{missing} ({expected[0]} looks like what was known or expected)"
-    pairs = _pairs(one for one in columns if one.numeric and not one.called(_IDS))
+    names = {one.name for one in columns}
+    pairs = _pairs(
+        one for one in columns
+        if one.numeric and not one.called(_IDS) and f"{one.name}.name" not in names
+    )  # fmt: skip
     if scores := [pair for pair in pairs if not {first, second} & {*pair}]:
         missing += (
             f"; if {scores[0][0]} and {scores[0][1]} are scores, add {_option('ranks', scores[0])} "

@@ -2224,6 +2224,19 @@ def test_a_header_may_be_longer_or_shorter_than_all_rows(tmp_path: Path) -> None
     short = [[i, a, b, winner, who] for i, (a, b, winner, who) in enumerate(VOTES)]
     found = look(file(tmp_path, table(["trial", "left", "right", "winner"], short)))
     assert [one.name for one in found.columns] == ["trial", "left", "right", "winner", "column5"]
+    # So do those of well-known names, where nothing else would be asked.
+    known = [[*row[1:], row[0]] for row in short]
+    for head, rated in (
+        (["left", "right", "winner"], 0),
+        (["left", "right", "winner", "rater", "x", "y"], 4),
+    ):
+        path = file(tmp_path, table(head, [[*row] for row in known]))
+        assert look(path).readings[0].confidence == "likely"
+        data, _ = as_proposed(path)
+        assert (data.n_comparisons, len(data.raters)) == (len(VOTES), rated)
+    numbered = [[i, vote[2], loser(vote)] for i, vote in enumerate(VOTES, 1)]
+    path = file(tmp_path, table(["winner", "loser"], [[*row] for row in numbered]))
+    assert sorted(as_proposed(path)[0].items) == sorted(ITEMS)
     # Single rows that end early are still damaged.
     path = file(tmp_path, table(MTURK, [*rows[:50], rows[50][:4], *rows[51:]]))
     assert read(path, max_skipped=0.5).n_comparisons == len(VOTES) - 1
@@ -2381,6 +2394,10 @@ def test_numbers_that_may_be_ids_of_other_rows_are_not_joined(tmp_path: Path) ->
     assert {"home.name", "away.name"} < {*names}
     assert not {"home_goals.name", "away_goals.name"} & {*names}
     assert as_proposed(path)[1]["ranks"] == ("home_goals", "away_goals")
+    # Nor are the ids scores.
+    edges = [{"user1": i % 5, "user2": (i + 1 + i // 5) % 5, "weight": i % 3} for i in range(40)]
+    path = file(tmp_path, json.dumps({"users": teams, "edges": edges}), "users.json")
+    assert not look(path).readings
 
 
 @pytest.mark.parametrize("empty", ["NA", "N/A"])
