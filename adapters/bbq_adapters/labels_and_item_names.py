@@ -116,7 +116,7 @@ _COUNTED_IN = word_set("valid passed include included approved keep kept gultig"
 _LEFT_OUT = word_set(
     "practice training catch attention check sanity vigilance warmup tutorial dummy golden gold "
     "test demo example excluded exclude deleted removed invalid spam flagged cancelled canceled "
-    "void duplicate outlier discarded withdrawn banned bot screened"
+    "void duplicate outlier discarded withdrawn banned bot screened trap"
 )
 _NO_ANSWERS = word_set(
     "practice training catch attention vigilance warmup tutorial dummy sanity deleted removed "

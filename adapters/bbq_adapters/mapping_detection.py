@@ -81,6 +81,7 @@ _LOST = word_set(
 )
 _LESS = _LOST | word_set("least disliked dislike eliminated removed odd schlechter peor pire")
 _NOT = word_set("not non un nicht pas no")
+_PIVOT = word_set("pivot reference ref original")
 _BEST = word_set("best most beste bester meilleur mejor migliore melhor max лучший")
 _WORST = word_set("worst least schlechteste schlechtester pire peor peggiore pior min худший")
 _NO_PREFERENCE = word_set("odd different worst least")
@@ -2731,11 +2732,25 @@ def _ask_of_direction(found: Candidate, table: ProfiledTable) -> None:
     asked = _asked_for_worse(found, table, columns or (choice,))
     if asked is not None:
         _take_for_worse(found, choice, *asked)
+    elif "winner" in said and (pivot := _compared_with(found, table)) is not None:
+        found.ask(
+            f"both were compared with {pivot}: {choice} may be the one that differs more from it, "
+            "and is taken for the better"
+        )
+        differs = f"{choice} differs more from {pivot}"
+        found.others.insert(0, ({"winner": None, "loser": choice}, differs))
     elif "winner" in said and _is_silent(table[choice], found):
         found.ask(
             f"the one that {choice} says is taken for the better",
             {"winner": None, "loser": choice}, f"the one that {choice} says is the worse",
         )  # fmt: skip
+
+
+def _compared_with(found: Candidate, table: ProfiledTable) -> str | None:
+    """A third column beside those of the two items, of what they were compared with: img_pivot."""
+    common = set.intersection(*({*tokens(name)} for name in found.items))
+    pivots = [one for one in table if one.called(_PIVOT) and one.is_names and common]
+    return next((one.name for one in pivots if {*one.words} - _PIVOT == common), None)
 
 
 def _is_silent(one: ColumnProfile, found: Candidate) -> bool:

@@ -2509,16 +2509,12 @@ def test_a_name_that_says_neither_better_nor_worse_is_asked_about(tmp_path: Path
 
 
 def test_lists_of_votes_are_not_read_across_votes(tmp_path: Path) -> None:
-    people = [
-        {"user": who, "votes": [
-            {"left": a, "right": b, "pick": "left" if won == a else "right"}
-            for a, b, won, own in VOTES if own == who
-        ]}
-        for who in RATERS
-    ]  # fmt: skip
+    said = [{"left": a, "right": b, "pick": "left" if won == a else "right"}
+            for a, b, won, _ in VOTES]  # fmt: skip
+    people = [{"user": f"u{i}", "votes": said[i : i + 4]} for i in range(0, len(said), 4)]
     data, options = as_proposed(file(tmp_path, json.dumps(people), "votes.json"))
     assert (options["left"], options["winner"]) == ("votes.*.left", "votes.*.pick")
-    check(data)
+    check(data, raters=len(people))
 
 
 def test_a_grid_of_a_form_names_each_pair_in_brackets(tmp_path: Path) -> None:
@@ -2536,3 +2532,15 @@ def test_a_grid_of_a_form_names_each_pair_in_brackets(tmp_path: Path) -> None:
     assert look(path, pairs=",".join(head[1:3])).readings == ()
     worse = [name.replace("better", "worse") for name in head]
     assert not look(file(tmp_path, table(worse, rows))).readings
+
+
+def test_a_third_item_beside_the_two_may_be_what_they_were_compared_with(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        [who, a, b, "stone", "left" if won == a else "right", int(i % 7 == 3)]
+        for i, (a, b, won, who) in enumerate(VOTES)
+    ]
+    head = ["worker", "img_left", "img_right", "img_pivot", "response", "is_trap"]
+    first, second, *_ = look(file(tmp_path, table(head, rows))).readings
+    assert (first.options["winner"], second.options["loser"]) == ("response", "response")
+    assert "differs more from img_pivot" in second.difference
+    assert first.options["rows"] == {"is_trap": "0"}
