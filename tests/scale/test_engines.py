@@ -411,7 +411,7 @@ def test_whether_a_panel_agrees_is_asked_of_all_raters_not_of_a_part(
     memory, found = (bbq.rater_report(bbq.fit(data)) for data in (made.read(), made))
     # Where turning decides, both draw 399 times, each its own signs.
     assert found.p_coins == pytest.approx(memory.p_coins, abs=0.1)
-    said = [text for text in found.warnings if "coins" in text]
+    said = [text for text in found.warnings if "random answers" in text]
     assert len(said) == (0 if apart else 1)
     assert not any("parts)" in text for text in said)
 
