@@ -88,8 +88,7 @@ SURE = 0.9  # P(guessing or inverted) below which the answers as a whole exclude
 THRESHOLD = 0.5  # of quality, for P(q below it)
 SIDE_ROAD = 0.2  # of the stated rate, for each of the two lesser roads to exclusion
 MARGIN = 0.9  # of that rate that is used: P(bad) is known no better than that
-OWN = 1.0 - SURE  # P(a ranking of the rater's own) that is enough to spare a rater
-OWN_LIKELY = 0.5  # and one who was excluded before, or whose answers the reverse explains
+OWN = 0.9  # P(a ranking of the rater's own) above which a rater is spared
 WATCH = 0.5  # P(guessing or inverted) above which a rater is watched
 BACK = 0.2  # and below which a rater who was excluded before comes back
 CLEARED = 0.05  # P(…) below which circumstantial signs are only noted
@@ -254,13 +253,14 @@ def flags_of(
     if not (same_mind.any() and alike(doubtful)):
         same_mind = same_mind & explained
     # Where they share a ranking, that is what there is to say of them.
-    reversed_ = evidence.kinds.p_inverted > evidence.kinds.p_guesser
-    own_mind = (p_own > np.where(was_out | reversed_, OWN_LIKELY, OWN)) & ~same_mind
+    own_mind = (p_own > OWN) & ~same_mind
     by_answers, still_out = by_answers & ~own_mind, still_out & ~own_mind
     indifferent = (by_answers | still_out) & ~same_mind
     indifferent = indifferent & ~coins(indifferent)
     by_answers, still_out = by_answers & ~indifferent, still_out & ~indifferent
-    inverted = reversed_ & benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate)
+    inverted = benjamini_hochberg(np.where(enough, evidence.p_coin_below, np.nan), rate) & (
+        evidence.kinds.p_inverted > evidence.kinds.p_guesser
+    )
     untold = by_answers | still_out | (none if turned else inverted & ~group)
     untold = untold & ~same_mind & ~own_mind & ~indifferent
     if not untold.any() or told(untold | (enough & (bad > WATCH))):
@@ -424,7 +424,7 @@ def _spared(r: int, flags: Flags) -> str:
     if flags.own[r]:
         return (
             "may follow a ranking of its own, which no other rater shares. That explains these "
-            "answers about as well as guessing, or better"
+            "answers better than guessing does"
         )
     if flags.indifferent[r]:
         return (
